@@ -1,0 +1,48 @@
+# One command is enough on a bare machine: every target below first makes .venv from the
+# pinned versions in constraints.txt. PYTHON chooses the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Tests run on all cores; JOBS=0 keeps them in one process (for a debugger).
+JOBS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fix bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Moorage needs Python 3.11 or newer; PYTHON=... chooses one" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+setup: $(STAMP) ## Make .venv with the pinned dependencies
+
+demo: setup ## Place the pods of the sample cluster and explain one of them
+	$(BIN)/moorage schedule -f src/moorage/samples/harbour.yaml
+	$(BIN)/moorage schedule -f src/moorage/samples/harbour.yaml --explain batch/archive-0
+
+test: setup ## Run the tests (under five minutes on two cores)
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+check: setup ## Formatting, lint, types and import contracts, as CI runs them
+	$(BIN)/ruff format --check . || { echo 'make fix formats the code'; exit 1; }
+	$(BIN)/ruff check . || { echo 'make fix mends what can be mended by machine'; exit 1; }
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: setup ## Format the code and apply the safe lint fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## Measure the engine on every workload at 5,000 nodes
+	@for workload in basic spread prefspread affinity antiaffinity prefaffinity; do \
+		$(BIN)/moorage bench engine --nodes 5000 --pods 2000 --workload $$workload || exit 1; \
+	done
+
+clean: ## Remove .venv and everything that was built
+	rm -rf $(VENV) build dist src/*.egg-info .ruff_cache .mypy_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Moorage: kube-scheduler, written in Python."""

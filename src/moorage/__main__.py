@@ -1,0 +1,7 @@
+"""`python -m moorage` is `moorage`."""
+
+import sys
+
+from moorage.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,20 @@
+"""Kinds of command-line arguments that several commands share."""
+
+import argparse
+from collections.abc import Callable
+
+
+def positive(*, allow_zero: bool = False) -> Callable[[str], int]:
+    """A whole number of at least one, or zero if that makes sense."""
+    smallest = 0 if allow_zero else 1
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = smallest - 1
+        if number < smallest:
+            raise argparse.ArgumentTypeError(f"expected a whole number >= {smallest}, got {text!r}")
+        return number
+
+    return parse

@@ -1,0 +1,81 @@
+"""`moorage bench`: how fast the engine is."""
+
+import argparse
+from typing import Any
+
+import msgspec
+
+from moorage.cli.arguments import positive
+from moorage.cli.configuration import add_config_argument, make_world, read_configuration
+from moorage.cli.output import print_json
+from moorage.simulator.bench import WORKLOADS, Measurement, measure
+
+_DESCRIPTION = """\
+Place pods one by one on empty nodes, in process and without an API server, and measure every
+decision. All nodes are alike (32 CPU, 256Gi, 110 pods, ten zones); WORKLOAD says what the pods ask
+for beside 100m CPU and 500Mi of memory.
+"""
+
+_EPILOG = """\
+workloads:
+  basic         nothing else
+  spread        zone spread, maxSkew 5, DoNotSchedule
+  prefspread    zone spread, maxSkew 5, ScheduleAnyway
+  affinity      required affinity to each other, by zone
+  antiaffinity  required anti-affinity to each other, by node
+  prefaffinity  preferred affinity to each other, by node
+
+examples:
+  moorage bench engine --nodes 5000 --pods 2000 --workload basic
+  moorage bench engine --nodes 5000 --pods 2000 --workload spread --no-reuse --json
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Describe the command's arguments."""
+    bench: argparse.ArgumentParser = commands.add_parser(
+        "bench", help="measure the engine", description="Measurements of Moorage itself."
+    )
+    kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
+    parser: argparse.ArgumentParser = kinds.add_parser(
+        "engine",
+        help="decisions per second, in process",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    number = positive()
+    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="empty nodes")
+    parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to place")
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.add_argument(
+        "--no-reuse", action="store_true", help="ask every plugin afresh for every pod"
+    )
+    add_config_argument(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    result = measure(
+        make_world(read_configuration(args.config), args.config, reuse=not args.no_reuse),
+        nodes=args.nodes,
+        pods=args.pods,
+        workload=args.workload,
+    )
+    if args.json:
+        print_json(msgspec.to_builtins(result))
+    else:
+        _print(result)
+    return 0
+
+
+def _print(result: Measurement) -> None:
+    print(
+        f"{result.workload}: {result.placed} of {result.pods} pods placed on {result.nodes} nodes"
+    )
+    print(f"  {result.pods_per_second:>10,.1f}  pods/s")
+    print(f"  {result.us_per_pod_p50:>10,.1f}  µs per pod (p50)")
+    print(f"  {result.us_per_pod_p99:>10,.1f}  µs per pod (p99)")
+    print(f"  {result.cpu_seconds:>10,.3f}  CPU seconds")
+    print(f"  {result.peak_rss_mib:>10,.1f}  MiB peak memory")

@@ -1,0 +1,44 @@
+"""The `--config` argument: a KubeSchedulerConfiguration read from a file."""
+
+import argparse
+from pathlib import Path
+
+from moorage.cli.output import warn
+from moorage.config import KubeSchedulerConfiguration, default_config, load_config
+from moorage.errors import ConfigError, InputError
+from moorage.simulator.world import World
+
+
+def add_config_argument(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a configuration."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); "
+        "without it, kube-scheduler's defaults",
+    )
+
+
+def read_configuration(path: Path | None) -> KubeSchedulerConfiguration:
+    """The configuration of a file, or the default one."""
+    if path is None:
+        return default_config()
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    configuration = load_config(text, str(path))
+    if configuration.extenders:
+        warn(f"{path}: extenders are not called by this version")
+    return configuration
+
+
+def make_world(
+    configuration: KubeSchedulerConfiguration, path: Path | None, *, reuse: bool = True
+) -> World:
+    """An empty world; a configuration that names unknown plugins is noticed only here."""
+    try:
+        return World(configuration, reuse=reuse)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}" if path else str(error)) from error

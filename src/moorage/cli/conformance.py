@@ -1,0 +1,112 @@
+"""`moorage conformance`: how many recorded decisions we make the same way."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from moorage.cli.arguments import positive
+from moorage.cli.output import print_json, print_table
+from moorage.simulator.conformance import CRASH, Report, as_json, run
+
+_DESCRIPTION = """\
+Put golden cases (recorded decisions of the real kube-scheduler) to the engine and compare every
+recorded field. PATH is a .jsonl or .jsonl.gz file, or a folder of them.
+"""
+
+_EPILOG = """\
+examples:
+  moorage conformance golden/
+  moorage conformance golden/spread.jsonl.gz --show 3
+  moorage conformance golden/ --family spread --family interpod --jobs 4 --json
+
+exit codes: 0 all cases agree, 1 some do not (or the input is wrong), 2 wrong usage.
+"""
+_SHOWN = 10
+_CELL = 1000
+
+
+def add_parser(commands: Any) -> None:
+    """Describe the command's arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "conformance",
+        help="compare with recorded decisions of kube-scheduler",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
+    parser.add_argument("--json", action="store_true", help="print the whole report as JSON")
+    parser.add_argument(
+        "--show",
+        type=positive(allow_zero=True),
+        metavar="N",
+        help=f"print at most N disagreements (default {_SHOWN}; with --json: all)",
+    )
+    parser.add_argument(
+        "--family",
+        action="append",
+        default=[],
+        metavar="F",
+        help="only the cases of this family; may be repeated",
+    )
+    parser.add_argument(
+        "--jobs", type=positive(), default=1, metavar="N", help="processes to use (default 1)"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    report = run(args.paths, families=args.family, jobs=args.jobs, progress=_progress())
+    _clear_progress()
+    if args.json:
+        print_json(as_json(report, args.show))
+    else:
+        _print(report, _SHOWN if args.show is None else args.show)
+    return 0 if report.agree == report.cases else 1
+
+
+def _print(report: Report, most: int) -> None:
+    print_table(
+        ["FAMILY", "CASES", "AGREE", ""],
+        [
+            [name, str(count.cases), str(count.agree), _share(count.agree, count.cases)]
+            for name, count in sorted(report.families.items())
+        ],
+        right=" rrr",
+    )
+    for found in report.disagreements[:most]:
+        print(f"\n{found.case}: {found.field}")
+        if found.field != CRASH:
+            print(f"  expected  {_cell(found.expected)}")
+        print(f"  actual    {_cell(found.actual)}")
+    hidden = len(report.disagreements) - most
+    if hidden > 0:
+        print(f"\n{hidden} more disagreements (--show N shows more, --json all)")
+    print(f"\n{report.agree} of {report.cases} cases agree")
+
+
+def _share(part: int, whole: int) -> str:
+    # Rounded down: 99.96 % must not read as 100 %.
+    return f"{part * 1000 // whole / 10:.1f} %"
+
+
+def _cell(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _CELL else f"{text[:_CELL]}... ({len(text)} characters)"
+
+
+def _progress() -> Any:
+    if not sys.stderr.isatty():
+        return lambda _: None
+
+    def show(done: int) -> None:
+        print(f"\r{done} cases", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)

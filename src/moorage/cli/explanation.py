@@ -1,0 +1,141 @@
+"""Prints the node x plugin table of one pod's decision."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from moorage.cli.output import print_json, print_table, print_yaml
+from moorage.simulator.explanation import (
+    NOT_CONSIDERED,
+    OK,
+    REJECTED,
+    SKIPPED,
+    ExplainedNode,
+    Explanation,
+    Verdict,
+)
+
+_MARKS = {OK: ".", REJECTED: "x", SKIPPED: "-", NOT_CONSIDERED: " "}
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]+|[A-Z]+|[^A-Z]+")
+
+
+def print_explanations(explanations: Sequence[Explanation], output: str) -> None:
+    """Print all attempts of one pod."""
+    if output in ("json", "yaml"):
+        plain = {"pod": explanations[-1].pod, "attempts": msgspec.to_builtins(explanations)}
+        (print_json if output == "json" else print_yaml)(plain)
+        return
+    for number, explanation in enumerate(explanations, 1):
+        if number > 1:
+            print("\nAfter the eviction\n")
+        _print(explanation)
+
+
+def _print(told: Explanation) -> None:
+    print(f"Pod {told.pod} (profile {told.scheduler_name}): {told.outcome}")
+    if told.gate is not None:
+        print(f"{told.gate.plugin} holds it back before it enters the queue.")
+    if told.pre_filter is not None:
+        reason = _reason(told.pre_filter)
+        print(f"No node was looked at: {reason}.")
+    if told.nodes:
+        _print_filters(told)
+        _print_scores(told)
+    _print_preemption(told)
+
+
+def _print_filters(told: Explanation) -> None:
+    plugins = [verdict.plugin for verdict in told.nodes[0].filters]
+    print("\nFilter plugins   (. ok   x refuses   - skipped, nothing to say about this pod)")
+    for number, plugin in enumerate(plugins, 1):
+        note = "  (skipped)" if plugin in told.skipped_filter_plugins else ""
+        print(f"  {number:>2} {plugin}{note}")
+    print()
+    header = [
+        "NODE",
+        "FEASIBLE",
+        " ".join(f"{n:>2}" for n in range(1, len(plugins) + 1)),
+        "WHY NOT",
+    ]
+    rows = [
+        [
+            node.name,
+            "yes" if node.feasible else "no",
+            " ".join(f"{_MARKS[verdict.verdict]:>2}" for verdict in node.filters),
+            _why_not(node),
+        ]
+        for node in told.nodes
+    ]
+    print_table(header, rows)
+
+
+def _why_not(node: ExplainedNode) -> str:
+    if any(verdict.verdict == NOT_CONSIDERED for verdict in node.filters):
+        return "not considered: PreFilter named other nodes"
+    reasons = [_reason(verdict) for verdict in node.filters if verdict.verdict == REJECTED]
+    if node.with_nominated_pods is not None:
+        reasons.append(f"with the pods nominated to it: {_reason(node.with_nominated_pods)}")
+    return "; ".join(reasons)
+
+
+def _reason(verdict: Verdict) -> str:
+    text = ", ".join(verdict.reasons)
+    return f"{verdict.plugin}: {text}" if verdict.plugin else text
+
+
+def _print_scores(told: Explanation) -> None:
+    feasible = [node for node in told.nodes if node.feasible]
+    if not feasible:
+        return
+    feasible.sort(key=lambda node: (-(node.total or 0), node.name != told.node, node.name))
+    print(
+        f"\nScores of {len(feasible)} feasible {'node' if len(feasible) == 1 else 'nodes'}   ",
+        end="",
+    )
+    print("(raw > normalized and weighted)")
+    if told.skipped_score_plugins:
+        print(f"  skipped: {', '.join(told.skipped_score_plugins)}")
+    print()
+    rows = [
+        [
+            f"* {node.name}" if node.name == told.node else f"  {node.name}",
+            str(node.total),
+            *(f"{score.raw} > {score.weighted}" for score in node.scores),
+        ]
+        for node in feasible
+    ]
+    _print_under_stacked_header(told, rows)
+    if told.node is not None:
+        print(f"\n* chosen: {told.node}")
+
+
+def _print_under_stacked_header(told: Explanation, rows: list[list[str]]) -> None:
+    """Plugin names broken at their capitals and stacked, so that columns stay narrow."""
+    stacks = [[*_CAMEL.findall(plugin), f"x{weight}"] for plugin, weight in told.weights.items()]
+    height = max((len(stack) for stack in stacks), default=1)
+    padded = [["  NODE"], ["TOTAL"], *stacks]
+    lines = [
+        [""] * (height - len(stack)) + stack if len(stack) < height else stack for stack in padded
+    ]
+    header_rows = [list(line) for line in zip(*lines, strict=True)]
+    print_table(header_rows[0], [*header_rows[1:], *rows], right=" " + "r" * (len(stacks) + 1))
+
+
+def _print_preemption(told: Explanation) -> None:
+    if told.candidates:
+        print("\nNodes that preemption could free")
+        print_table(
+            ["NODE", "PDB VIOLATIONS", "VICTIMS"],
+            [
+                [
+                    f"* {c.node}" if c.node == told.nominated_node else f"  {c.node}",
+                    str(c.pdb_violations),
+                    ", ".join(c.victims),
+                ]
+                for c in told.candidates
+            ],
+            right=" r",
+        )
+    if told.nominated_node:
+        print(f"\n* nominated: {told.nominated_node}; evicted: {', '.join(told.victims)}")

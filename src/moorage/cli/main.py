@@ -1,0 +1,73 @@
+"""The `moorage` command: its subcommands, exit codes and the last guard against tracebacks."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from moorage.cli import bench, conformance, schedule
+from moorage.cli.output import fail
+from moorage.errors import MoorageError
+from moorage.version import KUBERNETES_VERSION, __version__
+
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+
+_DESCRIPTION = f"""\
+kube-scheduler {KUBERNETES_VERSION}, written in Python: the same decisions, offline.
+"""
+
+_EPILOG = """\
+examples:
+  moorage schedule -f cluster.yaml                        where would every pod go?
+  moorage schedule -f cluster.yaml --explain batch/job-0  why did this pod go there, or nowhere?
+  moorage conformance golden/                             compare with recorded decisions
+  moorage bench engine --nodes 5000 --pods 1000 --workload basic
+
+exit codes: 0 done, 1 something in the input is wrong, 2 wrong usage.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="moorage",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"moorage {__version__} (kube-scheduler {KUBERNETES_VERSION})",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (schedule, conformance, bench):
+        command.add_parser(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except MoorageError as error:
+        return fail(str(error))
+    except RecursionError:
+        return fail("the input is nested too deeply")
+    except MemoryError:
+        return fail("there is not enough memory for this input")
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain once more on exit when
+        # it flushes, so the output is pointed elsewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""`moorage schedule`: where every pod would go, and why."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from moorage.cli.configuration import add_config_argument, make_world, read_configuration
+from moorage.cli.explanation import print_explanations
+from moorage.cli.output import print_json, print_table, print_yaml, warn
+from moorage.model.meta import Json
+from moorage.simulator.explaining import place_and_explain
+from moorage.simulator.manifests import load_manifests
+from moorage.simulator.offline import Outcome, PodRecord, Schedule, place_all
+
+STILL_PENDING = 3
+
+_DESCRIPTION = """\
+Read a cluster from manifests (nodes, pods and whatever else is there) and place every pod that has
+no node, in queue order, as kube-scheduler would: each pod sees the ones placed before it, and pods
+that fit nowhere are tried again as long as others find a place. Nothing is sent anywhere.
+"""
+
+_EPILOG = """\
+examples:
+  moorage schedule -f cluster.yaml
+  moorage schedule -f nodes.yaml -f pods/ -o wide
+  kubectl get nodes,pods,pdb -A -o yaml | moorage schedule -f -
+  moorage schedule -f cluster.yaml --config scheduler.yaml -o json
+  moorage schedule -f cluster.yaml --explain batch/archive-0
+
+exit codes: 0 done, also if pods stay pending; 1 something in the input is wrong; 2 wrong usage;
+3 pods stay pending and --fail-pending is given.
+"""
+
+_SUMMARY: Mapping[Outcome, str] = {
+    Outcome.PLACED: "placed",
+    Outcome.PENDING: "pending",
+    Outcome.GATED: "gated",
+    Outcome.NOT_RESPONSIBLE: "of other schedulers",
+    Outcome.DELETING: "being deleted",
+    Outcome.ERROR: "failed with an error",
+}
+
+
+def add_parser(commands: Any) -> None:
+    """Describe the command's arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "schedule",
+        help="place the pods of manifest files",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        required=True,
+        dest="paths",
+        metavar="FILE|DIR|-",
+        help="manifests, YAML or JSON; - reads standard input; may be repeated",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=["table", "wide", "json", "yaml"],
+        default="table",
+        help="how to print the result (default: table)",
+    )
+    add_config_argument(parser)
+    parser.add_argument(
+        "--explain",
+        metavar="POD",
+        help="show what every plugin said of every node for one pod (NAMESPACE/NAME, or NAME)",
+    )
+    parser.add_argument(
+        "--fail-pending",
+        action="store_true",
+        help=f"exit with code {STILL_PENDING} if any pod stays without a node",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    configuration = read_configuration(args.config)
+    manifests = load_manifests(args.paths, sys.stdin)
+    if manifests.skipped:
+        warn(_skipped(manifests.skipped))
+    world = make_world(configuration, args.config)
+    world.add_all(manifests.objects)
+    if args.explain is None:
+        schedule = place_all(world)
+        _print_schedule(schedule, args.output)
+    else:
+        schedule, explanations = place_and_explain(world, args.explain)
+        print_explanations(explanations, args.output)
+    left = any(pod.outcome is not Outcome.PLACED for pod in schedule.pods)
+    return STILL_PENDING if args.fail_pending and left else 0
+
+
+def _skipped(skipped: Mapping[str, int]) -> str:
+    total = sum(skipped.values())
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(skipped.items()))
+    noun = "object" if total == 1 else "objects"
+    return f"skipped {total} {noun} of kinds that do not matter to a scheduler: {kinds}"
+
+
+def _print_schedule(schedule: Schedule, output: str) -> None:
+    if output in ("json", "yaml"):
+        (print_json if output == "json" else print_yaml)(_plain(schedule))
+        return
+    if schedule.pods:
+        _print_pods(schedule, wide=output == "wide")
+    if schedule.evictions:
+        print()
+        print_table(
+            ["EVICTED", "FROM", "TO MAKE ROOM FOR"],
+            [[gone.pod, gone.node, gone.by] for gone in schedule.evictions],
+        )
+    if schedule.pods:
+        print()
+    print(_summary(schedule))
+
+
+def _print_pods(schedule: Schedule, *, wide: bool) -> None:
+    header = ["NAMESPACE", "POD", "NODE"]
+    if wide:
+        header += ["PRIORITY", "FEASIBLE", "SCORE"]
+    rows = []
+    for pod in schedule.pods:
+        row = [pod.namespace, pod.name, pod.node or f"<{_SUMMARY[pod.outcome]}>"]
+        if wide:
+            score = "" if pod.score is None else str(pod.score)
+            row += [str(pod.priority), str(pod.feasible_nodes or ""), score]
+        rows.append([*row, _why(pod)])
+    print_table([*header, "MESSAGE"], rows, right="   rrr" if wide else "")
+
+
+def _why(pod: PodRecord) -> str:
+    if pod.outcome is Outcome.PLACED and pod.victims:
+        return f"after evicting {', '.join(pod.victims)}"
+    return pod.message
+
+
+def _summary(schedule: Schedule) -> str:
+    counts = Counter(pod.outcome for pod in schedule.pods)
+    parts = [f"{counts[outcome]} {word}" for outcome, word in _SUMMARY.items() if counts[outcome]]
+    if schedule.evictions:
+        parts.append(f"{len(schedule.evictions)} evicted")
+    total = len(schedule.pods)
+    if not total:
+        return "no pods to schedule"
+    return f"{total} {'pod' if total == 1 else 'pods'} to schedule: {', '.join(parts)}"
+
+
+def _plain(schedule: Schedule) -> Json:
+    counts = Counter(pod.outcome.value for pod in schedule.pods)
+    plain: Json = msgspec.to_builtins(schedule)
+    return {**plain, "summary": {"pods": len(schedule.pods), **counts}}

@@ -1,0 +1,96 @@
+"""Coded columns: a small integer per row and the vocabulary of distinct values behind them.
+
+A question about values is answered once per distinct value and gathered to the rows, so odd
+semantics can stay plain Python and still be fast.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from moorage.cluster.columns import Bools, Codes, Column, Ints, Rows, RowSpace
+from moorage.cluster.vocabulary import Vocabulary
+from moorage.model.labels import Requirement
+
+V = TypeVar("V", bound=Hashable)
+
+
+class CodedColumn(Generic[V]):
+    """Codes of some rows over a vocabulary; what plugins see."""
+
+    __slots__ = ("codes", "vocabulary")
+
+    def __init__(self, codes: Codes, vocabulary: Vocabulary[V]) -> None:
+        self.codes = codes
+        self.vocabulary = vocabulary
+
+    def where(self, test: Callable[[V], bool]) -> Bools:
+        """The rows whose value passes; `test` runs once per distinct value."""
+        table = np.fromiter(map(test, self.vocabulary.values), np.bool_, len(self.vocabulary))
+        return table[self.codes]
+
+    def number(self, measure: Callable[[V], int]) -> Ints:
+        """A number per row; `measure` runs once per distinct value."""
+        table = np.fromiter(map(measure, self.vocabulary.values), np.int64, len(self.vocabulary))
+        return table[self.codes]
+
+    def take(self, rows: Rows) -> "CodedColumn[V]":
+        """The same facts for some of the rows."""
+        return CodedColumn(self.codes[rows], self.vocabulary)
+
+
+class LabelColumn(CodedColumn[str | None]):
+    """The values of one label key; code 0 means the node does not have the label."""
+
+    __slots__ = ()
+
+    @property
+    def present(self) -> Bools:
+        """The rows that have the label."""
+        return self.codes != 0
+
+    def matching(self, requirement: Requirement) -> Bools:
+        """The rows that pass one requirement, without a string comparison per row."""
+        vocabulary = self.vocabulary
+        table = np.zeros(len(vocabulary), np.bool_)
+        match requirement.operator:
+            case "In" | "NotIn":
+                for value in requirement.values:
+                    code = vocabulary.find(value)
+                    if code is not None:
+                        table[code] = True
+                if requirement.operator == "NotIn":
+                    np.logical_not(table, out=table)
+            case "Exists":
+                table[1:] = True
+            case "DoesNotExist":
+                table[0] = True
+            case _:
+                for code, value in enumerate(vocabulary.values):
+                    table[code] = value is not None and requirement.accepts_number(value)
+        return table[self.codes]
+
+    def take(self, rows: Rows) -> "LabelColumn":
+        """The same facts for some of the rows."""
+        return LabelColumn(self.codes[rows], self.vocabulary)
+
+
+class CodedStore(Generic[V]):
+    """The writable side of a coded column: owned by the node table."""
+
+    def __init__(self, space: RowSpace, absent: V) -> None:
+        self.vocabulary: Vocabulary[V] = Vocabulary(absent)
+        self._codes: Column[np.int32] = space.column(np.int32)
+
+    def set(self, row: int, value: V) -> bool:
+        """Write a row; was it another value before?"""
+        code = self.vocabulary.code(value)
+        changed = bool(self._codes.data[row] != code)
+        self._codes.data[row] = code
+        return changed
+
+    @property
+    def codes(self) -> Codes:
+        """The codes of all rows."""
+        return self._codes.values

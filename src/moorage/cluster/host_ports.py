@@ -1,0 +1,55 @@
+"""Host ports in use. Every node's set differs, so the index is inverted: port -> rows."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from moorage.model.pod import HostPort
+
+ANY_ADDRESS = "0.0.0.0"
+
+
+def conflict(wanted: str, used: Iterable[str]) -> bool:
+    """Does an address collide with addresses in use on the same port and protocol?"""
+    return any(wanted == ANY_ADDRESS or ip in (ANY_ADDRESS, wanted) for ip in used)
+
+
+class HostPorts:
+    """(protocol, port) -> row -> address -> how many pods use it."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+
+    def add(self, row: int, ports: Iterable[HostPort]) -> None:
+        """A pod took ports on a row."""
+        for port in ports:
+            rows = self._used.setdefault((port.protocol, port.port), {})
+            rows.setdefault(row, Counter())[port.ip] += 1
+
+    def remove(self, row: int, ports: Iterable[HostPort]) -> None:
+        """A pod gave ports back."""
+        for port in ports:
+            key = (port.protocol, port.port)
+            rows = self._used[key]
+            addresses = rows[row]
+            addresses[port.ip] -= 1
+            if not addresses[port.ip]:
+                del addresses[port.ip]
+            if not addresses:
+                del rows[row]
+            if not rows:
+                del self._used[key]
+
+    def move_row(self, old: int, new: int) -> None:
+        """The node of row `old` now stands in row `new`."""
+        for rows in self._used.values():
+            if old in rows:
+                rows[new] = rows.pop(old)
+
+    def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:
+        """The rows on which at least one of the ports is taken."""
+        taken: set[int] = set()
+        for port in ports:
+            for row, addresses in self._used.get((port.protocol, port.port), {}).items():
+                if row not in taken and conflict(port.ip, addresses):
+                    taken.add(row)
+        return taken

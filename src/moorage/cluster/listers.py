@@ -1,0 +1,66 @@
+"""The other API objects a scheduler looks up: namespaces, services, owners, budgets, volumes.
+
+They are rarely many and never scored, so they stay objects; a `Lister` is a dictionary with a
+generation, so that whoever derives something from it can tell when to derive it again.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from moorage.model.labels import Labels
+from moorage.model.meta import ApiObject
+from moorage.model.workloads import Namespace
+
+O = TypeVar("O", bound=ApiObject)
+
+
+class Lister(Generic[O]):
+    """Objects of one kind by namespace and name."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._by_namespace: dict[str, dict[str, O]] = {}
+
+    def put(self, obj: O) -> None:
+        """An object was added or changed."""
+        self._by_namespace.setdefault(obj.namespace, {})[obj.name] = obj
+        self.generation += 1
+
+    def remove(self, obj: O) -> None:
+        """An object was deleted; unknown ones are ignored, as a watch may repeat itself."""
+        self._by_namespace.get(obj.namespace, {}).pop(obj.name, None)
+        self.generation += 1
+
+    def get(self, name: str, namespace: str = "") -> O | None:
+        """One object."""
+        return self._by_namespace.get(namespace, {}).get(name)
+
+    def in_namespace(self, namespace: str) -> list[O]:
+        """All objects of a namespace, in the order they came."""
+        return list(self._by_namespace.get(namespace, {}).values())
+
+    def __iter__(self) -> Iterator[O]:
+        for objects in self._by_namespace.values():
+            yield from objects.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_namespace.values()))
+
+
+class Listers:
+    """One lister per kind, made when the kind is first mentioned."""
+
+    def __init__(self) -> None:
+        self._listers: dict[type[ApiObject], Lister[ApiObject]] = {}
+
+    def of(self, kind: type[O]) -> Lister[O]:
+        """The lister of a kind."""
+        lister = self._listers.get(kind)
+        if lister is None:
+            lister = self._listers[kind] = Lister()
+        return lister  # type: ignore[return-value]  # the key fixes the element type
+
+    def namespace_labels(self, namespace: str) -> Labels:
+        """The labels of a namespace; an unknown namespace has none."""
+        found = self.of(Namespace).get(namespace)
+        return found.labels if found is not None else {}

@@ -1,0 +1,105 @@
+"""The nodes as rows: names, capacity, usage, taints, labels, declared features.
+
+Resources are stored one column per resource name, so that `requested("cpu")` is one contiguous
+array. A label key gets a column when a selector first mentions it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from moorage.cluster.coded import CodedStore
+from moorage.cluster.columns import Column, Ints, RowSpace
+from moorage.model.node import Node
+from moorage.model.taints import Taint
+
+TaintSet = tuple[Taint, ...]
+Features = frozenset[str]
+
+
+class ResourceColumns:
+    """One int64 column per resource name, made when the name first occurs."""
+
+    def __init__(self, space: RowSpace) -> None:
+        self._space = space
+        self._columns: dict[str, Column[np.int64]] = {}
+
+    def values(self, resource: str) -> Ints:
+        """The amounts of all rows, read-only; zeros for a resource nobody mentioned."""
+        return self._column(resource).values
+
+    def set(self, row: int, amounts: Mapping[str, int]) -> bool:
+        """Write a row; resources not named become 0. Did anything change?"""
+        changed = False
+        for name in self._columns.keys() | amounts.keys():
+            data, value = self._column(name).data, amounts.get(name, 0)
+            if data[row] != value:
+                data[row] = value
+                changed = True
+        return changed
+
+    def add(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
+        """Add to (or take from) a row."""
+        for name, value in amounts.items():
+            self._column(name).data[row] += sign * value
+
+    def _column(self, resource: str) -> Column[np.int64]:
+        column = self._columns.get(resource)
+        if column is None:
+            column = self._columns[resource] = self._space.column(np.int64)
+        return column
+
+
+class NodeTable:
+    """Everything known of nodes as such; pods on them are counted here but live elsewhere."""
+
+    def __init__(self, space: RowSpace) -> None:
+        self._space = space
+        self.nodes: list[Node] = []
+        self.row_of: dict[str, int] = {}
+        self.allocatable = ResourceColumns(space)
+        self.requested = ResourceColumns(space)
+        # The same with defaults for containers without a request; only cpu and memory have any.
+        self.requested_with_defaults = ResourceColumns(space)
+        self.pod_count: Column[np.int64] = space.column(np.int64)
+        self.unschedulable: Column[np.bool_] = space.column(np.bool_, False)
+        self.taints: CodedStore[TaintSet] = CodedStore(space, ())
+        self.features: CodedStore[Features] = CodedStore(space, frozenset())
+        self._labels: dict[str, CodedStore[str | None]] = {}
+
+    def append(self, node: Node) -> int:
+        """A new row for a new node."""
+        row = self._space.append()
+        self.nodes.append(node)
+        self.row_of[node.name] = row
+        self.write(row, node)
+        return row
+
+    def remove(self, row: int) -> int:
+        """Give up a row; returns the former row of the node that moved into it."""
+        del self.row_of[self.nodes[row].name]
+        moved = self._space.remove(row)
+        last = self.nodes.pop()
+        if moved != row:
+            self.nodes[row] = last
+            self.row_of[last.name] = row
+        return moved
+
+    def write(self, row: int, node: Node) -> None:
+        """Write what the node object says; usage is not touched."""
+        self.nodes[row] = node
+        self.allocatable.set(row, node.allocatable)
+        self.unschedulable.data[row] = node.spec.unschedulable
+        self.taints.set(row, node.spec.taints)
+        self.features.set(row, frozenset(node.status.declared_features))
+        for key, store in self._labels.items():
+            store.set(row, node.labels.get(key))
+
+    def label(self, key: str) -> CodedStore[str | None]:
+        """The column of a label key, filled from all nodes when it is first asked for."""
+        store = self._labels.get(key)
+        if store is None:
+            store = self._labels[key] = CodedStore(self._space, None)
+            for row, node in enumerate(self.nodes):
+                store.set(row, node.labels.get(key))
+        return store

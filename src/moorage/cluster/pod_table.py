@@ -1,0 +1,110 @@
+"""Pods on nodes, one slot each: where, how important, how much.
+
+The columns here run over pods, not nodes. They exist so that a question about all pods at once
+("how much would every node have if its less important pods were gone?") is one pass of NumPy.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Ints
+from moorage.model.pod import Pod
+
+_FIRST_CAPACITY = 256
+_FREE = -1
+
+
+class PodTable:
+    """Slots of pods; a free slot has row -1."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+        self._pods: list[Pod | None] = []
+        self._row: NDArray[np.int64] = np.full(_FIRST_CAPACITY, _FREE, np.int64)
+        self._priority: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._set_code: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._requests: dict[str, NDArray[np.int64]] = {}
+        self._by_row: list[dict[str, Pod]] = []
+
+    def add_row(self) -> None:
+        """A node was added."""
+        self._by_row.append({})
+
+    def remove_row(self, row: int, moved: int) -> None:
+        """An empty row was given up and row `moved` now stands in its place."""
+        last = self._by_row.pop()
+        if moved != row:
+            self._by_row[row] = last
+            for uid in last:
+                self._row[self._slots[uid]] = row
+
+    def add(self, row: int, pod: Pod, set_code: int) -> None:
+        """A pod takes its place."""
+        slot = self._free.pop() if self._free else self._new_slot()
+        self._slots[pod.uid] = slot
+        self._pods[slot] = pod
+        self._row[slot] = row
+        self._priority[slot] = pod.priority
+        self._set_code[slot] = set_code
+        for name, value in pod.requests.occupied.items():
+            self._request_column(name)[slot] = value
+        self._by_row[row][pod.uid] = pod
+
+    def remove(self, row: int, pod: Pod) -> None:
+        """A pod leaves."""
+        slot = self._slots.pop(pod.uid)
+        self._pods[slot] = None
+        self._row[slot] = _FREE
+        for column in self._requests.values():
+            column[slot] = 0
+        self._free.append(slot)
+        del self._by_row[row][pod.uid]
+
+    def on(self, row: int) -> Iterable[Pod]:
+        """The pods of a row, in the order they came."""
+        return self._by_row[row].values()
+
+    def count_sets(self, wanted: NDArray[np.bool_], rows: int) -> Ints:
+        """Per row, the pods whose set code is marked in `wanted`."""
+        used = len(self._pods)
+        row = self._row[:used]
+        chosen = wanted[self._set_code[:used]] & (row != _FREE)
+        return np.bincount(row[chosen], minlength=rows).astype(np.int64)
+
+    def rows_with_lower_priority(self, priority: int, rows: int) -> Ints:
+        """Per row, how many pods are less important than `priority`."""
+        return np.bincount(self._row[self._lower(priority)], minlength=rows).astype(np.int64)
+
+    def requested_by_lower_priority(self, resource: str, priority: int, rows: int) -> Ints:
+        """Per row, what the pods less important than `priority` take of a resource."""
+        total = np.zeros(rows, np.int64)
+        column = self._requests.get(resource)
+        if column is not None:
+            chosen = self._lower(priority)
+            np.add.at(total, self._row[chosen], column[chosen])
+        return total
+
+    def _lower(self, priority: int) -> NDArray[np.intp]:
+        used = len(self._pods)
+        return np.flatnonzero((self._priority[:used] < priority) & (self._row[:used] != _FREE))
+
+    def _new_slot(self) -> int:
+        slot = len(self._pods)
+        self._pods.append(None)
+        if slot == len(self._row):
+            more = len(self._row)
+            self._row = np.concatenate([self._row, np.full(more, _FREE, np.int64)])
+            self._priority = np.concatenate([self._priority, np.zeros(more, np.int64)])
+            self._set_code = np.concatenate([self._set_code, np.zeros(more, np.int64)])
+            for name, column in self._requests.items():
+                self._requests[name] = np.concatenate([column, np.zeros(more, np.int64)])
+        return slot
+
+    def _request_column(self, resource: str) -> NDArray[np.int64]:
+        column = self._requests.get(resource)
+        if column is None:
+            column = self._requests[resource] = np.zeros(len(self._row), np.int64)
+        return column

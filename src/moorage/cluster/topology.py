@@ -1,0 +1,72 @@
+"""The order nodes are looked at: zones take turns, as in kube-scheduler's node tree.
+
+Zones stand in the order they were first seen, nodes in the order they came; a node whose zone
+changes goes to the end of its new zone.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.model.node import Node
+
+
+class NodeOrder:
+    """Node names by zone, and the interleaved order of rows derived from them."""
+
+    def __init__(self) -> None:
+        self._zones: dict[str, dict[str, None]] = {}
+        self._zone_of: dict[str, str] = {}
+        self._order: NDArray[np.intp] | None = None
+        self._position: NDArray[np.intp] | None = None
+
+    def add(self, node: Node) -> None:
+        """A node came, or its zone may have changed."""
+        name, zone = node.name, node.zone
+        if self._zone_of.get(name) == zone:
+            return
+        self.remove(name)
+        self._zones.setdefault(zone, {})[name] = None
+        self._zone_of[name] = zone
+        self._invalidate()
+
+    def remove(self, name: str) -> None:
+        """A node went; also called when rows move, which changes the order of rows."""
+        zone = self._zone_of.pop(name, None)
+        if zone is not None:
+            members = self._zones[zone]
+            del members[name]
+            if not members:
+                del self._zones[zone]
+        self._invalidate()
+
+    def rows(self, row_of: dict[str, int]) -> NDArray[np.intp]:
+        """Row numbers in the order nodes are looked at."""
+        if self._order is None:
+            self._order = np.fromiter(
+                (row_of[name] for name in self._interleaved()), np.intp, len(row_of)
+            )
+        return self._order
+
+    def position(self, row_of: dict[str, int]) -> NDArray[np.intp]:
+        """Per row, its place in that order."""
+        if self._position is None:
+            order = self.rows(row_of)
+            self._position = np.empty(len(order), np.intp)
+            self._position[order] = np.arange(len(order))
+        return self._position
+
+    def _invalidate(self) -> None:
+        self._order = self._position = None
+
+    def _interleaved(self) -> list[str]:
+        names: list[str] = []
+        turns = [iter(zone) for zone in self._zones.values()]
+        while turns:
+            still = []
+            for turn in turns:
+                name = next(turn, None)
+                if name is not None:
+                    names.append(name)
+                    still.append(turn)
+            turns = still
+        return names

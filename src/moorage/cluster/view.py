@@ -1,0 +1,344 @@
+"""NodeView: what plugins see of the cluster.
+
+One type covers the whole cluster, some of its rows (`take`) and rows as they would be if pods came
+or went (`what_if`), so a plugin is written once and serves the cycle, nominated pods and
+preemption alike. Arrays are read-only; a view is valid until the state changes.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from moorage.cluster.coded import CodedColumn, LabelColumn
+from moorage.cluster.columns import Bools, Ints, Rows
+from moorage.cluster.host_ports import conflict
+from moorage.cluster.images import ImageState
+from moorage.cluster.listers import Listers
+from moorage.cluster.node_table import Features, TaintSet
+from moorage.cluster.pod_counts import PodTest
+from moorage.cluster.pod_terms import TermEntry
+from moorage.cluster.state import ClusterState
+from moorage.model.labels import Labels
+from moorage.model.node import Node
+from moorage.model.node_selector import CompiledNodeSelector, NodeTerm
+from moorage.model.pod import HostPort, Pod, RequiredNodes
+from moorage.model.resources import CPU, MEMORY
+
+PodsByRow = Mapping[int, Sequence[Pod]]
+
+
+class NodeRow:
+    """One node as an object, for plugins written as a loop; made on the fly, never kept."""
+
+    __slots__ = ("_index", "_view", "node")
+
+    def __init__(self, view: "NodeView", index: int, node: Node) -> None:
+        self._view = view
+        self._index = index
+        self.node = node
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def labels(self) -> Labels:
+        """The node's labels."""
+        return self.node.labels
+
+    @property
+    def pods(self) -> Sequence[Pod]:
+        """The pods on the node (in a what-if: as they would be)."""
+        return self._view.pods_on(self._index)
+
+    def allocatable(self, resource: str) -> int:
+        """What the node offers of a resource."""
+        return self.node.allocatable.get(resource, 0)
+
+    def requested(self, resource: str) -> int:
+        """What the pods on the node take of a resource."""
+        return int(self._view.requested(resource)[self._index])
+
+
+class NodeView:
+    """Columns over some rows of the cluster state."""
+
+    def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
+        self._state = state
+        self._rows = rows
+        self._labels: dict[str, LabelColumn] = {}
+
+    def __len__(self) -> int:
+        return len(self._state) if self._rows is None else len(self._rows)
+
+    def __iter__(self) -> Iterator[NodeRow]:
+        for index, row in enumerate(self.rows):
+            yield NodeRow(self, index, self._state.nodes.nodes[row])
+
+    @property
+    def rows(self) -> Rows:
+        """The row numbers in the cluster state that this view covers."""
+        return np.arange(len(self._state)) if self._rows is None else self._rows
+
+    @property
+    def whole(self) -> "NodeView":
+        """The view of the whole cluster that this one is a part of."""
+        return self if self._rows is None else NodeView(self._state)
+
+    @property
+    def listers(self) -> Listers:
+        """The other API objects."""
+        return self._state.listers
+
+    def row_of(self, name: str) -> int | None:
+        """The row number of a node in the cluster state, if the node exists."""
+        return self._state.nodes.row_of.get(name)
+
+    def node(self, index: int) -> Node:
+        """The node at a place of this view."""
+        row = index if self._rows is None else int(self._rows[index])
+        return self._state.nodes.nodes[row]
+
+    def names(self) -> list[str]:
+        """The nodes' names, in the view's order."""
+        nodes = self._state.nodes.nodes
+        return [nodes[row].name for row in self.rows]
+
+    # Node facts
+
+    def allocatable(self, resource: str) -> Ints:
+        """What each node offers of a resource."""
+        return self._gather(self._state.nodes.allocatable.values(resource))
+
+    @property
+    def unschedulable(self) -> Bools:
+        """Which nodes are cordoned."""
+        return self._gather(self._state.nodes.unschedulable.values)
+
+    @property
+    def taints(self) -> CodedColumn[TaintSet]:
+        """Each node's taints."""
+        store = self._state.nodes.taints
+        return CodedColumn(self._gather(store.codes), store.vocabulary)
+
+    @property
+    def declared_features(self) -> CodedColumn[Features]:
+        """Each node's declared features."""
+        store = self._state.nodes.features
+        return CodedColumn(self._gather(store.codes), store.vocabulary)
+
+    def label(self, key: str) -> LabelColumn:
+        """Each node's value of a label."""
+        column = self._labels.get(key)
+        if column is None:
+            store = self._state.nodes.label(key)
+            column = LabelColumn(self._gather(store.codes), store.vocabulary)
+            self._labels[key] = column
+        return column
+
+    def matching_term(self, term: NodeTerm) -> Bools:
+        """Which nodes pass one term of a node selector?"""
+        chosen = np.full(len(self), not term.error)
+        for requirement in term.labels:
+            chosen &= self.label(requirement.key).matching(requirement)
+        if term.fields:
+            chosen &= np.fromiter(
+                (NodeTerm(fields=term.fields).matches({}, name) for name in self.names()),
+                np.bool_,
+                len(self),
+            )
+        return chosen
+
+    def matching(self, selector: CompiledNodeSelector) -> Bools:
+        """Which nodes pass any term of a node selector?"""
+        chosen = np.zeros(len(self), np.bool_)
+        for term in selector.terms:
+            chosen |= self.matching_term(term)
+        return chosen
+
+    def required_by(self, required: RequiredNodes) -> Bools:
+        """Which nodes satisfy a pod's node selector and required node affinity?"""
+        chosen = np.ones(len(self), np.bool_)
+        for key, value in required.labels:
+            column = self.label(key)
+            code = column.vocabulary.find(value)
+            chosen &= column.codes == code if code is not None else False
+        if required.terms is not None:
+            chosen &= self.matching(required.terms)
+        return chosen
+
+    def image(self, name: str) -> ImageState | None:
+        """Which rows of the cluster state have an image, and how large is it?"""
+        return self._state.images.find(name)
+
+    # Usage
+
+    def requested(self, resource: str) -> Ints:
+        """What the pods on each node take of a resource."""
+        return self._gather(self._state.nodes.requested.values(resource))
+
+    def requested_with_defaults(self, resource: str) -> Ints:
+        """The same for cpu and memory, with defaults for containers without a request."""
+        return self._gather(self._state.nodes.requested_with_defaults.values(resource))
+
+    @property
+    def pod_count(self) -> Ints:
+        """How many pods each node has."""
+        return self._gather(self._state.nodes.pod_count.values)
+
+    def pods_on(self, index: int) -> Sequence[Pod]:
+        """The pods of the node at a place of this view."""
+        row = index if self._rows is None else int(self._rows[index])
+        return tuple(self._state.pods.on(row))
+
+    def with_taken_ports(self, ports: Sequence[HostPort]) -> Bools:
+        """On which nodes is one of the host ports taken?"""
+        taken = np.zeros(len(self._state), np.bool_)
+        taken[list(self._state.ports.conflicting_rows(ports))] = True
+        return self._gather(taken)
+
+    def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
+        """How many pods of each node pass `test`? Equal questions share a kept answer."""
+        return self._gather(self._state.counts.matching(question, test))
+
+    def terms_matching(self, pod: Pod) -> tuple[TermEntry, ...]:
+        """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""
+        return self._state.terms.matching(pod, self.listers.namespace_labels(pod.namespace))
+
+    def pods_below(self, priority: int) -> Ints:
+        """How many pods of each node are less important than `priority`?"""
+        return self._gather(self._state.pods.rows_with_lower_priority(priority, len(self._state)))
+
+    # Other views
+
+    def take(self, places: Rows) -> "NodeView":
+        """The view of some of this view's nodes."""
+        return NodeView(self._state, places if self._rows is None else self._rows[places])
+
+    def what_if(self, added: PodsByRow, removed: PodsByRow) -> "NodeView":
+        """The rows named, as they would be with pods added and others removed."""
+        rows = sorted(added.keys() | removed.keys())
+        return WhatIfView(self._state, rows, added, removed)
+
+    def without_pods_below(self, priority: int, rows: Rows) -> "NodeView":
+        """Some rows, each as it would be without its pods less important than `priority`."""
+        return WithoutPodsBelow(self._state, rows, priority)
+
+    def _gather(self, column: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return column if self._rows is None else column[self._rows]
+
+
+class _Hypothetical(NodeView):
+    """Rows whose pods are not the ones in the state; subclasses say which pods they are."""
+
+    def __init__(self, state: ClusterState, rows: Rows) -> None:
+        super().__init__(state, rows)
+        self._changed: dict[str, Ints] = {}
+
+    def take(self, places: Rows) -> NodeView:
+        """Not offered: a hypothetical view is asked about as a whole."""
+        raise TypeError("a hypothetical view cannot be cut; build it for the rows you need")
+
+    def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
+        """Not offered: plugins that look across nodes carry such changes in their state."""
+        raise TypeError("count columns are not kept for hypothetical rows; use with_pod")
+
+    def with_taken_ports(self, ports: Sequence[HostPort]) -> Bools:
+        """On which nodes is one of the host ports taken by a pod that stays?"""
+        return np.fromiter(
+            (_taken(ports, self.pods_on(place)) for place in range(len(self))),
+            np.bool_,
+            len(self),
+        )
+
+    def _kept(self, name: str, compute: Callable[[], Ints]) -> Ints:
+        if name not in self._changed:
+            self._changed[name] = compute()
+        return self._changed[name]
+
+
+class WhatIfView(_Hypothetical):
+    """Rows with pods named one by one added and removed."""
+
+    def __init__(
+        self, state: ClusterState, rows: Sequence[int], added: PodsByRow, removed: PodsByRow
+    ) -> None:
+        super().__init__(state, np.array(rows, np.intp))
+        self._added = [added.get(row, ()) for row in rows]
+        self._removed = [removed.get(row, ()) for row in rows]
+
+    def requested(self, resource: str) -> Ints:
+        """What the pods would take of a resource."""
+        base = super().requested(resource)
+        return base + self._delta(lambda pod: pod.requests.occupied.get(resource, 0))
+
+    def requested_with_defaults(self, resource: str) -> Ints:
+        """The same with defaults."""
+        base = super().requested_with_defaults(resource)
+        if resource == CPU:
+            return base + self._delta(lambda pod: pod.requests.occupied_cpu)
+        if resource == MEMORY:
+            return base + self._delta(lambda pod: pod.requests.occupied_memory)
+        return base
+
+    @property
+    def pod_count(self) -> Ints:
+        """How many pods each node would have."""
+        return super().pod_count + self._delta(lambda _: 1)
+
+    def pods_on(self, index: int) -> Sequence[Pod]:
+        """The pods the node would have."""
+        gone = {pod.uid for pod in self._removed[index]}
+        staying = [pod for pod in super().pods_on(index) if pod.uid not in gone]
+        return (*staying, *self._added[index])
+
+    def _delta(self, measure: Callable[[Pod], int]) -> Ints:
+        return np.array(
+            [
+                sum(map(measure, added)) - sum(map(measure, removed))
+                for added, removed in zip(self._added, self._removed, strict=True)
+            ],
+            np.int64,
+        )
+
+
+class WithoutPodsBelow(_Hypothetical):
+    """Rows without their less important pods, for all rows at once in columns."""
+
+    def __init__(self, state: ClusterState, rows: Rows, priority: int) -> None:
+        super().__init__(state, rows)
+        self._priority = priority
+
+    def requested(self, resource: str) -> Ints:
+        """What the more important pods take of a resource."""
+        return self._kept(
+            resource,
+            lambda: (
+                super(WithoutPodsBelow, self).requested(resource)
+                - self._gather(
+                    self._state.pods.requested_by_lower_priority(
+                        resource, self._priority, len(self._state)
+                    )
+                )
+            ),
+        )
+
+    @property
+    def pod_count(self) -> Ints:
+        """How many pods would stay."""
+        return super().pod_count - self.pods_below(self._priority)
+
+    def pods_on(self, index: int) -> Sequence[Pod]:
+        """The pods that would stay."""
+        return tuple(p for p in super().pods_on(index) if p.priority >= self._priority)
+
+
+def _taken(wanted: Iterable[HostPort], pods: Iterable[Pod]) -> bool:
+    used = [port for pod in pods for port in pod.host_ports]
+    return any(
+        conflict(
+            port.ip, (u.ip for u in used if (u.protocol, u.port) == (port.protocol, port.port))
+        )
+        for port in wanted
+    )

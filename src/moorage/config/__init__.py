@@ -1,0 +1,108 @@
+"""The configuration of a scheduler: KubeSchedulerConfiguration v1, feature gates, plugin lists.
+
+`load_config` reads a file's text into a complete, valid value; `effective_plugins` says which
+plugins run where. Everything here is plain values: no plugin is built, no file opened, and neither
+the model of API objects nor NumPy is known.
+"""
+
+from moorage.config.args import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    TopologySpreadConstraint,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+from moorage.config.default_plugins import default_plugins
+from moorage.config.defaulting import default_args
+from moorage.config.duration import Duration
+from moorage.config.expansion import (
+    EffectivePlugins,
+    Implements,
+    effective_plugins,
+    effective_profiles,
+)
+from moorage.config.extenders import extenders_in_order, with_extender_resources
+from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.config.loading import (
+    default_config,
+    load_config,
+    load_profile,
+    read_config,
+    validate_config,
+)
+from moorage.config.merging import merge_plugins
+from moorage.config.types import (
+    API_VERSION,
+    DEFAULT_SCHEDULER_NAME,
+    KIND,
+    ClientConnectionConfiguration,
+    Extender,
+    ExtenderManagedResource,
+    ExtenderTLSConfig,
+    ExtensionPoint,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginArgs,
+    PluginConfig,
+    PluginRef,
+    Plugins,
+    PluginSet,
+)
+
+__all__ = [
+    "API_VERSION",
+    "DEFAULT_FEATURE_GATES",
+    "DEFAULT_SCHEDULER_NAME",
+    "KIND",
+    "ClientConnectionConfiguration",
+    "DefaultPreemptionArgs",
+    "Duration",
+    "DynamicResourcesArgs",
+    "EffectivePlugins",
+    "Extender",
+    "ExtenderManagedResource",
+    "ExtenderTLSConfig",
+    "ExtensionPoint",
+    "FeatureGates",
+    "Implements",
+    "InterPodAffinityArgs",
+    "KubeSchedulerConfiguration",
+    "KubeSchedulerProfile",
+    "LeaderElectionConfiguration",
+    "NodeAffinityArgs",
+    "NodeResourcesBalancedAllocationArgs",
+    "NodeResourcesFitArgs",
+    "PluginArgs",
+    "PluginConfig",
+    "PluginRef",
+    "PluginSet",
+    "Plugins",
+    "PodTopologySpreadArgs",
+    "RequestedToCapacityRatioParam",
+    "ResourceSpec",
+    "ScoringStrategy",
+    "TopologySpreadConstraint",
+    "UtilizationShapePoint",
+    "VolumeBindingArgs",
+    "default_args",
+    "default_config",
+    "default_plugins",
+    "effective_plugins",
+    "effective_profiles",
+    "extenders_in_order",
+    "load_config",
+    "load_profile",
+    "merge_plugins",
+    "read_config",
+    "validate_config",
+    "with_extender_resources",
+]

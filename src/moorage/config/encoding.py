@@ -1,0 +1,71 @@
+"""From a configuration back to plain values in the form of `kubescheduler.config.k8s.io/v1`.
+
+Owns which fields upstream writes and which it leaves out when they are empty. Must not read
+anything back, nor choose between YAML and JSON: the caller prints the values.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from moorage.config.args import (
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    TopologySpreadConstraint,
+    UtilizationShapePoint,
+)
+from moorage.config.duration import Duration
+from moorage.config.types import (
+    API_VERSION,
+    KIND,
+    ClientConnectionConfiguration,
+    Extender,
+    ExtenderManagedResource,
+    KubeSchedulerConfiguration,
+    LeaderElectionConfiguration,
+    PluginArgs,
+    PluginRef,
+)
+
+_WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
+    ClientConnectionConfiguration: frozenset(ClientConnectionConfiguration.__struct_fields__),
+    DynamicResourcesArgs: frozenset(("filter_timeout",)),
+    Extender: frozenset(("url_prefix",)),
+    ExtenderManagedResource: frozenset(("name",)),
+    InterPodAffinityArgs: frozenset(("ignore_preferred_terms_of_existing_pods",)),
+    KubeSchedulerConfiguration: frozenset(("enable_profiling", "enable_contention_profiling")),
+    LeaderElectionConfiguration: frozenset(LeaderElectionConfiguration.__struct_fields__),
+    PluginRef: frozenset(("name",)),
+    TopologySpreadConstraint: frozenset(("topology_key", "when_unsatisfiable")),
+    UtilizationShapePoint: frozenset(UtilizationShapePoint.__struct_fields__),
+}
+"""Fields that stand in the output even when they hold nothing; numbers always do."""
+
+
+def encode_config(config: KubeSchedulerConfiguration) -> dict[str, Any]:
+    """The whole configuration, with the kinds of itself and of all plugin arguments."""
+    return {"apiVersion": API_VERSION, "kind": KIND, **_struct(config)}
+
+
+def _struct(value: msgspec.Struct) -> dict[str, Any]:
+    written = _WRITTEN_WHEN_EMPTY.get(type(value), frozenset())
+    result: dict[str, Any] = {}
+    if isinstance(value, PluginArgs):
+        result = {"apiVersion": API_VERSION, "kind": type(value).__name__}
+    for field in msgspec.structs.fields(type(value)):
+        item = getattr(value, field.name)
+        is_empty = item is None or item is False or item in ("", (), b"")
+        if not is_empty or field.name in written:
+            result[field.encode_name] = _plain(item)
+    return result
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Duration):
+        return str(value)
+    if isinstance(value, msgspec.Struct):
+        return _struct(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return msgspec.to_builtins(value)

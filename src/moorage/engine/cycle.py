@@ -1,0 +1,124 @@
+"""One pod's way through a profile: filter, score, select; or explain why nothing fits.
+
+The cycle decides and does not act: assuming the pod on its node is a separate step, so that the
+same code serves the live scheduler, the offline commands and the explanations.
+"""
+
+import numpy as np
+
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.engine.clock import Clock
+from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
+from moorage.engine.nominated import NominatedPods
+from moorage.engine.selection import NodeSearch, best, nodes_to_find
+from moorage.errors import PluginError
+from moorage.framework.attempt import Attempt
+from moorage.framework.filtering import filter_nodes, guarded, pre_filter
+from moorage.framework.post_filtering import post_filter
+from moorage.framework.profile import Profile
+from moorage.framework.reuse import Answers
+from moorage.framework.scoring import score_nodes
+from moorage.framework.status import Code, Status
+from moorage.model.pod import Pod
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Cycle:
+    """The scheduling cycle over one cluster state."""
+
+    def __init__(self, state: ClusterState, clock: Clock, *, reuse: bool = True) -> None:
+        self.state = state
+        self.clock = clock
+        self.nominated = NominatedPods()
+        self.answers = Answers(state, enabled=reuse)
+        self._search = NodeSearch()
+
+    def gate(self, profile: Profile, pod: Pod) -> Status | None:
+        """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""
+        for plugin in profile.pre_enqueue:
+            status = guarded(plugin.name, "PreEnqueue", lambda p=plugin: p.pre_enqueue(pod))
+            if status is not None:
+                return Status(status.code, status.reasons, plugin.name)
+        return None
+
+    def filter(self, profile: Profile, pod: Pod) -> Attempt:
+        """Look at every node the pod may go to."""
+        nodes = NodeView(self.state)
+        attempt = Attempt(profile, pod, nodes, self.clock.now())
+        attempt.nominated = self.nominated.ahead_of(pod, nodes)
+        attempt.before = pre_filter(profile, pod, nodes)
+        if attempt.before.rejection is None:
+            attempt.outcome = filter_nodes(
+                profile, pod, nodes, attempt.before, self.answers, attempt.nominated
+            )
+        return attempt
+
+    def decide(self, profile: Profile, pod: Pod) -> tuple[Decision, Attempt | None]:
+        """Decide where the pod goes, and keep the record of how."""
+        status = self.gate(profile, pod)
+        if status is not None:
+            return Gated(pod, status), None
+        if not len(self.state):
+            return Unschedulable(pod, NO_NODES), None
+        attempt = self.filter(profile, pod)
+        outcome = attempt.outcome
+        if outcome is None or not (outcome.considered & ~outcome.rejected).any():
+            _raise_errors(attempt)
+            return self._explain_failure(attempt), attempt
+        return self._select(attempt), attempt
+
+    def _select(self, attempt: Attempt) -> Decision:
+        profile, pod, outcome = attempt.profile, attempt.pod, attempt.outcome
+        assert outcome is not None, "a pod is placed only after its nodes were filtered"
+        names = self.state.nodes
+        nominated = names.row_of.get(pod.status.nominated_node_name)
+        if nominated is not None and nominated in outcome.feasible:
+            return Bind(pod, pod.status.nominated_node_name, 1)
+        _raise_errors(attempt)
+        most = nodes_to_find(
+            profile.percentage_of_nodes_to_score,
+            int(np.count_nonzero(outcome.considered)),
+            scoring=bool(profile.score),
+        )
+        order = self.state.order.rows(names.row_of)
+        feasible = self._search.feasible(order, outcome.considered, outcome.rejected, most)
+        if len(feasible) == 1:
+            return Bind(pod, names.nodes[feasible[0]].name, 1)
+        rows = np.sort(feasible)
+        attempt.scores = score_nodes(profile, pod, attempt.nodes, rows, self.answers)
+        totals = attempt.scores.totals
+        row = best(feasible, rows, totals)
+        return Bind(pod, names.nodes[row].name, len(feasible), int(totals.max()))
+
+    def _explain_failure(self, attempt: Attempt) -> Unschedulable:
+        diagnosis = attempt.diagnosis
+        pod = attempt.pod
+        if not attempt.profile.post_filter:
+            return Unschedulable(pod, diagnosis.message(), diagnosis.unschedulable_plugins)
+        result = attempt.post_filter = post_filter(attempt)
+        proposal = "" if result.status.code is Code.SUCCESS else result.status.message
+        return Unschedulable(
+            pod,
+            diagnosis.message(proposal),
+            diagnosis.unschedulable_plugins,
+            result.nominated_node,
+            result.victims,
+        )
+
+
+def _raise_errors(attempt: Attempt) -> None:
+    """A node whose first answer is an error fails the whole attempt, as upstream."""
+    outcome = attempt.outcome
+    if outcome is None:
+        return
+    for _, verdicts in outcome.verdicts:
+        if any(reason.code is Code.ERROR for reason in verdicts.reasons):
+            break
+    else:
+        return
+    for row in np.flatnonzero(outcome.considered & outcome.rejected):
+        status = outcome.status(int(row))
+        if status is not None and status.code is Code.ERROR:
+            raise PluginError(status.plugin, "Filter", status.message)

@@ -1,0 +1,36 @@
+"""What the engine decides, as values: carried out, printed or replayed by others."""
+
+import msgspec
+
+from moorage.framework.status import Status
+from moorage.model.pod import Pod
+
+
+class Bind(msgspec.Struct, frozen=True):
+    """The pod goes to a node."""
+
+    pod: Pod
+    node_name: str
+    feasible_nodes: int = 0
+    total_score: int | None = None
+
+
+class Unschedulable(msgspec.Struct, frozen=True):
+    """The pod goes nowhere for now."""
+
+    pod: Pod
+    message: str
+    unschedulable_plugins: frozenset[str] = frozenset()
+    nominated_node: str | None = None
+    """A node that preemption will free for it; "" takes an earlier nomination back."""
+    victims: tuple[Pod, ...] = ()
+
+
+class Gated(msgspec.Struct, frozen=True):
+    """A PreEnqueue plugin keeps the pod out of the queue."""
+
+    pod: Pod
+    status: Status
+
+
+Decision = Bind | Unschedulable | Gated

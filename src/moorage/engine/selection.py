@@ -1,0 +1,55 @@
+"""Which nodes are looked at, and which of the best is taken.
+
+By default every node is looked at. With `percentageOfNodesToScore` from 1 to 100 the search stops
+when enough feasible nodes are found, and the next pod's search starts where this one ended: the
+rotation is upstream's. Equal totals go to the first node in the order of the search.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Bools, Ints, Rows
+
+_FEWEST_NODES = 100
+
+
+def nodes_to_find(percentage: int | None, nodes: int, *, scoring: bool) -> int:
+    """After how many feasible nodes to stop; all of them if no percentage is set."""
+    if not scoring:
+        return 1
+    if not percentage or nodes < _FEWEST_NODES:
+        return nodes
+    return max(_FEWEST_NODES, nodes * percentage // 100)
+
+
+class NodeSearch:
+    """Where the next search starts; shared by all profiles."""
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def feasible(
+        self, order: NDArray[np.intp], considered: Bools, rejected: Bools, most: int
+    ) -> Rows:
+        """At most so many feasible rows, in the order of the search; moves the start on."""
+        looked_at = order if considered.all() else order[considered[order]]
+        if not len(looked_at):
+            return looked_at
+        shift = self._start % len(looked_at)
+        if shift:
+            looked_at = np.roll(looked_at, -shift)
+        places = np.flatnonzero(~rejected[looked_at])
+        processed = len(looked_at) if len(places) <= most else int(places[most])
+        self._start = (self._start + processed) % len(order)
+        return looked_at[places[:most]]
+
+
+def best(feasible: Rows, rows: Rows, totals: Ints) -> int:
+    """The row with the largest total; of equals the first in `feasible` (the search order).
+
+    `totals` belongs to `rows`, the same rows in ascending order.
+    """
+    ties = rows[totals == totals.max()]
+    if len(ties) == 1:
+        return int(ties[0])
+    return int(feasible[np.isin(feasible, ties).argmax()])

@@ -1,0 +1,97 @@
+"""Events of the cluster that may let a rejected pod try again, and plugins' hints about them."""
+
+from collections.abc import Callable
+from enum import Enum, IntFlag
+
+import msgspec
+
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+
+
+class ActionType(IntFlag):
+    """What happened to an object; the numbers are upstream's, because their order matters."""
+
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_POD_LABEL = 256
+    UPDATE_POD_SCALE_DOWN = 512
+    UPDATE_POD_TOLERATION = 1024
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
+    UPDATE = 8188
+    ALL = 8191
+
+
+class EventResource(Enum):
+    """The kind of object an event is about."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULABLE_POD = "UnschedulablePod"
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
+    WILDCARD = "*"
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """Something happened, or (in a registration) may happen, to objects of one kind."""
+
+    resource: EventResource
+    action: ActionType
+
+    def matches(self, incoming: "ClusterEvent") -> bool:
+        """Is this registration interested in an event that came in?"""
+        if self.resource is EventResource.WILDCARD:
+            same = True
+        elif self.resource is EventResource.POD:
+            same = incoming.resource in (
+                EventResource.POD,
+                EventResource.ASSIGNED_POD,
+                EventResource.UNSCHEDULABLE_POD,
+            )
+        else:
+            same = self.resource is incoming.resource
+        # Upstream also asks that the incoming action is not the larger number.
+        return same and bool(self.action & incoming.action) and incoming.action <= self.action
+
+
+class QueueingHint(Enum):
+    """May the pod try again?"""
+
+    SKIP = "QueueSkip"
+    QUEUE = "Queue"
+
+
+HintFunction = Callable[[Pod, ApiObject | None, ApiObject | None], QueueingHint]
+"""(rejected pod, object before, object after) -> hint; None stands for "did not exist"."""
+
+
+class EventRegistration(msgspec.Struct, frozen=True):
+    """An event that could un-reject a pod; without a hint it always does."""
+
+    event: ClusterEvent
+    hint: HintFunction | None = None
+
+
+def on(
+    resource: EventResource, action: ActionType, hint: HintFunction | None = None
+) -> EventRegistration:
+    """A registration in one line."""
+    return EventRegistration(ClusterEvent(resource, action), hint)

@@ -1,0 +1,120 @@
+"""Why a pod fits nowhere, in upstream's one sentence: `0/5 nodes are available: ...`.
+
+Only here are reasons counted, and only when nothing was feasible.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools
+from moorage.framework.filtering import FilterOutcome, PreFiltered
+from moorage.framework.status import Code, Status, Verdicts
+
+CodeTest = Callable[[Code], bool]
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What kept a pod from every node."""
+
+    nodes: int
+    before: PreFiltered
+    outcome: FilterOutcome | None = None
+    """None: PreFilter refused the pod, no node was looked at."""
+
+    @property
+    def absent_status(self) -> Status | None:
+        """The status of nodes that were not looked at, if some were not."""
+        before = self.before
+        if before.rejection is not None:
+            return before.rejection
+        if before.node_names is not None:
+            names = " ".join(sorted(before.narrowed_by))
+            return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+        return None
+
+    @property
+    def unschedulable_plugins(self) -> frozenset[str]:
+        """The plugins that an event must un-reject before another attempt makes sense."""
+        return self._plugins_with(lambda code: code.rejected) | self.before.narrowed_by
+
+    @property
+    def pending_plugins(self) -> frozenset[str]:
+        """The plugins that only asked for patience."""
+        return self._plugins_with(lambda code: code is Code.PENDING)
+
+    def _plugins_with(self, wanted: CodeTest) -> frozenset[str]:
+        """The plugins whose (first) answer to some node has a code of a kind."""
+        rejection = self.before.rejection
+        names: set[str] = set()
+        if rejection is not None and rejection.plugin and wanted(rejection.code):
+            names.add(rejection.plugin)
+        if self.outcome is not None:
+            for name, decisive, verdicts in decisive_rows(self.outcome):
+                codes = {reason.code for reason in verdicts.reasons if wanted(reason.code)}
+                if (decisive & verdicts.with_code(codes)).any():
+                    names.add(name)
+            names |= {s.plugin for s in self.outcome.overruled.values() if wanted(s.code)}
+        return frozenset(names)
+
+    def resolvable_rows(self) -> Bools:
+        """The rows whose refusal might be cured by evicting pods: candidates for preemption."""
+        absent = self.absent_status
+        if self.outcome is None:
+            curable = absent is not None and absent.code is Code.UNSCHEDULABLE
+            return np.full(self.nodes, curable)
+        outcome = self.outcome
+        curable_rows = outcome.considered & outcome.rejected
+        for _, decisive, verdicts in decisive_rows(outcome):
+            incurable = {reason.code for reason in verdicts.reasons} - {Code.UNSCHEDULABLE}
+            curable_rows &= ~(decisive & verdicts.with_code(incurable))
+        for row, status in outcome.overruled.items():
+            curable_rows[row] = status.code is Code.UNSCHEDULABLE
+        return curable_rows
+
+    def message(self, post_filter: str = "") -> str:
+        """The sentence in the pod's condition and event."""
+        text = f"0/{self.nodes} nodes are available:"
+        rejection = self.before.rejection
+        if rejection is not None:
+            text += f" {rejection.message}."
+        else:
+            counts = sorted(f"{count} {reason}" for reason, count in self._reasons().items())
+            if counts:
+                text += f" {', '.join(counts)}."
+        return f"{text} {post_filter}" if post_filter else text
+
+    def _reasons(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        outcome = self.outcome
+        if outcome is None:
+            return counts
+        for _, decisive, verdicts in decisive_rows(outcome):
+            bits = verdicts.bits[decisive]
+            for i, reason in enumerate(verdicts.reasons):
+                one = bits.dtype.type(1)
+                count = int(np.count_nonzero((bits >> bits.dtype.type(i)) & one))
+                if count:
+                    counts[reason.text] += count
+        for status in outcome.overruled.values():
+            counts.update(status.reasons)
+        absent = self.absent_status
+        unseen = self.nodes - int(np.count_nonzero(outcome.considered & outcome.rejected))
+        if absent is not None and unseen:
+            for text in absent.reasons:
+                counts[text] += unseen
+        return counts
+
+
+def decisive_rows(outcome: FilterOutcome) -> Sequence[tuple[str, Bools, Verdicts]]:
+    """Per plugin, the rows where it was the first to refuse: the ones that upstream reports."""
+    undecided = outcome.considered.copy()
+    undecided[list(outcome.overruled)] = False
+    result = []
+    for name, verdicts in outcome.verdicts:
+        decisive = undecided & verdicts.rejected
+        undecided &= ~decisive
+        result.append((name, decisive, verdicts))
+    return result

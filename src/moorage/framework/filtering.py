@@ -1,0 +1,220 @@
+"""Which nodes can take a pod: PreFilter, Filter, and the second look at nominated nodes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Rows
+from moorage.cluster.view import NodeView
+from moorage.errors import MoorageError, PluginError
+from moorage.framework.profile import Profile
+from moorage.framework.reuse import Answers
+from moorage.framework.status import SKIP, Code, Status, Verdicts, worst
+from moorage.model.pod import Pod
+
+NominatedPods = Callable[[str], Sequence[Pod]]
+"""Node name -> the pods nominated to that node."""
+
+
+class PreFiltered(msgspec.Struct, frozen=True):
+    """What PreFilter plugins said of a pod."""
+
+    states: Mapping[str, Any] = {}
+    skipped: frozenset[str] = frozenset()
+    node_names: frozenset[str] | None = None
+    """The only nodes worth looking at, or None for all."""
+    narrowed_by: frozenset[str] = frozenset()
+    """The plugins that named those nodes."""
+    rejection: Status | None = None
+    ran: frozenset[str] = frozenset()
+    """The plugins that were asked; a rejection may end the round early."""
+
+
+def pre_filter(profile: Profile, pod: Pod, nodes: NodeView) -> PreFiltered:
+    """Ask every PreFilter plugin; a rejection that preemption cannot cure ends the round."""
+    states: dict[str, Any] = {}
+    skipped: set[str] = set()
+    narrowed_by: set[str] = set()
+    ran: set[str] = set()
+    node_names: frozenset[str] | None = None
+    rejection: Status | None = None
+    for plugin in profile.pre_filter:
+        ran.add(plugin.name)
+        answer = guarded(plugin.name, "PreFilter", lambda p=plugin: p.pre_filter(pod, nodes))
+        if answer is SKIP:
+            skipped.add(plugin.name)
+            continue
+        if isinstance(answer, Status):
+            if not answer.code.rejected:
+                raise PluginError(plugin.name, "PreFilter", answer.message)
+            rejection = msgspec.structs.replace(answer, plugin=plugin.name)
+            if answer.code is Code.UNRESOLVABLE:
+                return PreFiltered(
+                    states=states,
+                    skipped=frozenset(skipped),
+                    rejection=rejection,
+                    ran=frozenset(ran),
+                )
+            continue
+        states[plugin.name] = answer.state
+        if answer.node_names is not None:
+            narrowed_by.add(plugin.name)
+            node_names = answer.node_names if node_names is None else node_names & answer.node_names
+            if not node_names:
+                rejection = Status(Code.UNRESOLVABLE, (_unsatisfied(narrowed_by),))
+                break
+    return PreFiltered(
+        states=states,
+        skipped=frozenset(skipped),
+        node_names=node_names,
+        narrowed_by=frozenset(narrowed_by),
+        rejection=rejection,
+        ran=frozenset(ran),
+    )
+
+
+def _unsatisfied(plugins: set[str]) -> str:
+    names = sorted(plugins)
+    if len(names) == 1:
+        return f"node(s) didn't satisfy plugin {names[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
+
+
+class FilterOutcome:
+    """Every node's verdict: kept as the plugins' bits, turned into statuses only when asked."""
+
+    def __init__(self, considered: Bools) -> None:
+        self.considered = considered
+        self.rejected: Bools = np.zeros(len(considered), np.bool_)
+        self.verdicts: list[tuple[str, Verdicts]] = []
+        self.overruled: dict[int, Status] = {}
+        """Rows that fail once the pods nominated to them are counted in."""
+
+    @property
+    def feasible(self) -> Rows:
+        """The rows that can take the pod."""
+        return np.flatnonzero(self.considered & ~self.rejected)
+
+    def status(self, row: int) -> Status | None:
+        """Why a row was refused: the first plugin's answer. None: it was not."""
+        overruled = self.overruled.get(row)
+        if overruled is not None:
+            return overruled
+        return first_rejection(self.verdicts, row)
+
+
+def first_rejection(verdicts: Sequence[tuple[str, Verdicts]], row: int) -> Status | None:
+    """The first plugin that refuses a row, with all of its reasons."""
+    for name, answer in verdicts:
+        if answer.bits[row]:
+            reasons = answer.reasons_of(row)
+            return Status(worst(reasons), tuple(reason.text for reason in reasons), name)
+    return None
+
+
+def filter_nodes(
+    profile: Profile,
+    pod: Pod,
+    nodes: NodeView,
+    before: PreFiltered,
+    answers: Answers,
+    nominated: Mapping[int, Sequence[Pod]],
+) -> FilterOutcome:
+    """Ask every Filter plugin about every node."""
+    considered = np.ones(len(nodes), np.bool_)
+    if before.node_names is not None:
+        considered[:] = False
+        rows = (nodes.row_of(name) for name in before.node_names)
+        considered[[row for row in rows if row is not None]] = True
+    outcome = FilterOutcome(considered)
+    for plugin in profile.filter:
+        if plugin.name in before.skipped:
+            continue
+        verdicts = guarded(
+            plugin.name,
+            "Filter",
+            lambda p=plugin: answers.verdicts(
+                p, pod, nodes, before.states.get(p.name), considered & ~outcome.rejected
+            ),
+        )
+        outcome.verdicts.append((plugin.name, verdicts))
+        outcome.rejected |= verdicts.rejected
+    for row, pods in nominated.items():
+        if considered[row]:
+            status = Hypothesis(profile, pod, nodes, before, row).adding(pods).rejection()
+            if status is not None:
+                outcome.overruled[row] = status
+                outcome.rejected[row] = True
+    return outcome
+
+
+class Hypothesis:
+    """One node with pods added or taken away, and the plugins' states changed accordingly."""
+
+    def __init__(
+        self, profile: Profile, pod: Pod, nodes: NodeView, before: PreFiltered, row: int
+    ) -> None:
+        self._profile = profile
+        self._pod = pod
+        self._nodes = nodes
+        self._before = before
+        self._row = row
+        self._states = dict(before.states)
+        self._added: tuple[Pod, ...] = ()
+        self._removed: tuple[Pod, ...] = ()
+
+    def adding(self, pods: Sequence[Pod]) -> "Hypothesis":
+        """This hypothesis with pods added; a removed pod may be added back."""
+        changed = self._changed(pods, 1)
+        returned = {pod.uid for pod in pods} & {pod.uid for pod in self._removed}
+        changed._removed = tuple(p for p in self._removed if p.uid not in returned)
+        changed._added = (*self._added, *(p for p in pods if p.uid not in returned))
+        return changed
+
+    def removing(self, pods: Sequence[Pod]) -> "Hypothesis":
+        """This hypothesis without some of the node's pods."""
+        changed = self._changed(pods, -1)
+        changed._removed = (*self._removed, *pods)
+        return changed
+
+    def rejection(self) -> Status | None:
+        """Would the pod be refused? None: it would fit."""
+        row = self._row
+        view = self._nodes.what_if({row: self._added}, {row: self._removed})
+        for plugin in self._profile.filter:
+            if plugin.name in self._before.skipped:
+                continue
+            state = self._states.get(plugin.name)
+            verdicts = guarded(
+                plugin.name, "Filter", lambda p=plugin, s=state: p.filter(self._pod, view, s)
+            )
+            status = first_rejection([(plugin.name, verdicts)], 0)
+            if status is not None:
+                return status
+        return None
+
+    def _changed(self, pods: Sequence[Pod], sign: int) -> "Hypothesis":
+        changed = Hypothesis(self._profile, self._pod, self._nodes, self._before, self._row)
+        changed._added, changed._removed = self._added, self._removed
+        changed._states = dict(self._states)
+        for plugin in self._profile.pre_filter:
+            if plugin.name not in changed._states:
+                continue
+            for other in pods:
+                changed._states[plugin.name] = plugin.with_pod(
+                    changed._states[plugin.name], self._pod, other, self._nodes, self._row, sign
+                )
+        return changed
+
+
+def guarded(plugin: str, phase: str, call: Callable[[], Any]) -> Any:
+    """Run plugin code; whatever it raises is reported with the plugin's name and the phase."""
+    try:
+        return call()
+    except MoorageError:
+        raise
+    except Exception as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise PluginError(plugin, phase, detail) from error

@@ -1,0 +1,16 @@
+"""Upstream's default way to bring scores to 0..100."""
+
+import numpy as np
+
+from moorage.cluster.columns import Ints
+from moorage.framework.plugin import MAX_NODE_SCORE
+
+
+def normalize_to_max(scores: Ints, *, reverse: bool = False) -> Ints:
+    """Scale so that the largest score becomes 100; `reverse` turns "more" into "worse"."""
+    largest = int(scores.max()) if len(scores) else 0
+    if largest == 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    # Scores here are never negative, so NumPy's floor division equals Go's truncation.
+    scaled = scores * MAX_NODE_SCORE // largest
+    return MAX_NODE_SCORE - scaled if reverse else scaled

@@ -1,0 +1,238 @@
+"""What a plugin is: a base class per extension point.
+
+A plugin inherits from the points it takes part in, so its class line says what it does. Points
+that answer for nodes come in two forms with the same results: over columns (`FilterPlugin`,
+`ScorePlugin`), or node by node (`NodeFilterPlugin`, `NodeScorePlugin`), the simple way to start.
+
+Answers about nodes may be kept and refreshed (`framework.reuse`). For that a plugin states what its
+answer depends on: `reads` on the node side, `pod_key` on the pod side.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.listers import Listers
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeRow, NodeView
+from moorage.config.feature_gates import FeatureGates
+from moorage.framework.cluster_events import EventRegistration
+from moorage.framework.status import Reason, Skip, Status, Verdicts
+from moorage.model.pod import Pod
+
+if TYPE_CHECKING:  # filtering runs plugins; only the annotations of post_filter need it here
+    from moorage.framework.attempt import Attempt
+
+S = TypeVar("S")
+
+MAX_NODE_SCORE = 100
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """What a plugin is given when it is made; deliberately little."""
+
+    listers: Listers
+    gates: FeatureGates
+
+
+class Plugin:
+    """Base of all plugins."""
+
+    name: ClassVar[str]
+    reads: ClassVar[tuple[Aspect, ...]] = ()
+    """The node data the answer depends on ..."""
+    row_local: ClassVar[bool] = True
+    """... and only in the row being answered for."""
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        """Called once per profile; `args` is the decoded plugin configuration, or None."""
+        self.args = args
+        self.handle = handle
+
+    def pod_key(self, pod: Pod) -> Hashable | None:
+        """Pods with equal keys get equal answers; None means that answers are never shared."""
+        del pod
+        return None
+
+    def events_to_register(self) -> Sequence[EventRegistration] | None:
+        """The events that could un-reject a pod; None means that any event might."""
+        return None
+
+
+class PreEnqueuePlugin(Plugin, ABC):
+    """May keep a pod out of the queue."""
+
+    @abstractmethod
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """None lets the pod in."""
+
+
+class QueueSortPlugin(Plugin, ABC):
+    """Orders the queue; a profile has exactly one."""
+
+    @abstractmethod
+    def sort_key(self, pod: Pod, timestamp: float) -> Any:
+        """Pods with smaller keys are scheduled first."""
+
+
+class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
+    """What `pre_filter` worked out for `filter`, and the only nodes worth looking at, if few."""
+
+    state: S
+    node_names: frozenset[str] | None = None
+
+
+class PreFilterPlugin(Plugin, ABC, Generic[S]):
+    """Looks at the pod once before the nodes are filtered."""
+
+    @abstractmethod
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[S] | Skip | Status:
+        """A result, SKIP (then the plugin's filter is not run), or a rejection."""
+
+    def with_pod(self, state: S, pod: Pod, other: Pod, nodes: NodeView, row: int, sign: int) -> S:
+        """The state as if `other` were added to (+1) or removed from (-1) the node of `row`."""
+        del pod, other, nodes, row, sign
+        return state
+
+
+class FilterPlugin(Plugin, ABC, Generic[S]):
+    """Says for every node whether the pod may run there."""
+
+    @abstractmethod
+    def filter(self, pod: Pod, nodes: NodeView, state: S | None) -> Verdicts:
+        """One verdict per row of `nodes`; `state` comes from this plugin's `pre_filter`."""
+
+
+class NodeFilterPlugin(FilterPlugin[None], ABC):
+    """The simple way: answer for one node; asked only about nodes that are still in the running."""
+
+    @abstractmethod
+    def filter_node(self, pod: Pod, node: NodeRow) -> Reason | None:
+        """None accepts the node."""
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None = None) -> Verdicts:
+        """The loop over the rows."""
+        del state
+        verdicts = Verdicts(len(nodes))
+        for row, node in enumerate(nodes):
+            reason = self.filter_node(pod, node)
+            if reason is not None:
+                verdicts.reject(row, reason)
+        return verdicts
+
+
+class PostFilterResult(msgspec.Struct, frozen=True):
+    """What could be done for a pod that fits nowhere."""
+
+    status: Status
+    nominated_node: str | None = None
+    """The node to wait for; "" takes an earlier nomination back, None leaves it alone."""
+    victims: tuple[Pod, ...] = ()
+    candidates: tuple["Candidate", ...] = ()
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A node that would do if some pods left it."""
+
+    node_name: str
+    victims: tuple[Pod, ...]
+    """By decreasing importance."""
+    pdb_violations: int = 0
+
+
+class PostFilterPlugin(Plugin, ABC):
+    """Called when no node fits."""
+
+    @abstractmethod
+    def post_filter(self, pod: Pod, attempt: "Attempt") -> PostFilterResult:
+        """Try to make room; the result is a proposal, carried out elsewhere."""
+
+
+class PreScorePlugin(Plugin, ABC, Generic[S]):
+    """Looks at the pod and the feasible nodes once before they are scored."""
+
+    @abstractmethod
+    def pre_score(self, pod: Pod, nodes: NodeView) -> S | Skip:
+        """State for `score`, or SKIP (then the plugin does not score)."""
+
+
+class ScorePlugin(Plugin, ABC, Generic[S]):
+    """Ranks the feasible nodes."""
+
+    @abstractmethod
+    def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:
+        """One number per row of `nodes`; any range if `normalize` brings it to 0..100."""
+
+    def normalize(self, scores: Ints, state: S | None) -> Ints:
+        """Scores of the feasible nodes brought to 0..100."""
+        del state
+        return scores
+
+
+class NodeScorePlugin(ScorePlugin[None], ABC):
+    """The simple way: score one node."""
+
+    @abstractmethod
+    def score_node(self, pod: Pod, node: NodeRow) -> int:
+        """A number, larger is better."""
+
+    def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
+        """The loop over the rows."""
+        del state
+        return np.fromiter((self.score_node(pod, node) for node in nodes), np.int64, len(nodes))
+
+
+class ReservePlugin(Plugin, ABC):
+    """Keeps books of its own about pods on nodes."""
+
+    @abstractmethod
+    def reserve(self, pod: Pod, node_name: str) -> Status | None:
+        """The pod is about to be bound; None agrees."""
+
+    @abstractmethod
+    def unreserve(self, pod: Pod, node_name: str) -> None:
+        """It came to nothing; must not fail, and may be called without `reserve`."""
+
+
+class PermitPlugin(Plugin, ABC):
+    """May hold a placed pod back, or refuse it."""
+
+    @abstractmethod
+    def permit(self, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        """None allows; a WAIT status holds the pod for so many seconds; others reject."""
+
+
+class ApiPort(ABC):
+    """What binding plugins may do to the API; implemented outside the engine."""
+
+    @abstractmethod
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """POST the pod's binding."""
+
+
+class PreBindPlugin(Plugin, ABC):
+    """Work that must be done through the API before a pod can be bound."""
+
+    @abstractmethod
+    async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+        """None when done."""
+
+
+class BindPlugin(Plugin, ABC):
+    """Binds pods; the first that does not skip wins."""
+
+    @abstractmethod
+    async def bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | Skip | None:
+        """None when bound."""
+
+
+class PostBindPlugin(Plugin, ABC):
+    """Is told that a pod was bound."""
+
+    @abstractmethod
+    async def post_bind(self, pod: Pod, node_name: str) -> None:
+        """For information only."""

@@ -1,0 +1,28 @@
+"""PostFilter plugins, run one after another until one of them settles the matter."""
+
+import msgspec
+
+from moorage.framework.attempt import Attempt
+from moorage.framework.filtering import guarded
+from moorage.framework.plugin import PostFilterResult
+from moorage.framework.status import Code, Status
+
+
+def post_filter(attempt: Attempt) -> PostFilterResult:
+    """Ask the PostFilter plugins what could be done for a pod that fits nowhere."""
+    last: PostFilterResult | None = None
+    reasons: list[str] = []
+    rejector = ""
+    for plugin in attempt.profile.post_filter:
+        result = guarded(
+            plugin.name, "PostFilter", lambda p=plugin: p.post_filter(attempt.pod, attempt)
+        )
+        status = msgspec.structs.replace(result.status, plugin=plugin.name)
+        if status.code is not Code.UNSCHEDULABLE:
+            return msgspec.structs.replace(result, status=status)
+        if result.nominated_node is not None or result.candidates:
+            last = result
+        reasons += status.reasons
+        rejector = rejector or plugin.name
+    status = Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
+    return msgspec.structs.replace(last or PostFilterResult(status), status=status)

@@ -1,0 +1,183 @@
+"""Answers about nodes, kept per plugin and pod key, and brought up to date instead of redone.
+
+The rule, entire: a plugin that looks only at the row it answers for, and names the pod's part in
+the answer with `pod_key`, is asked again only about rows that changed since. Everything else is
+asked afresh. Kept answers equal fresh ones after any events; tests/properties checks it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints, Rows
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.framework.plugin import (
+    FilterPlugin,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    Plugin,
+    ScorePlugin,
+)
+from moorage.framework.status import Verdicts
+from moorage.model.pod import Pod
+
+DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
+# Past this share of changed rows one pass over everything is cheaper than picking them out.
+_REDO_SHARE = 4
+
+
+class _Kept:
+    """A kept answer: what it says, the generation it is true for, and which rows it knows."""
+
+    __slots__ = ("as_of", "known", "scores", "verdicts")
+
+    def __init__(self, size: int, *, partial: bool) -> None:
+        self.as_of = -1
+        self.verdicts: Verdicts | None = None
+        self.scores: Ints | None = None
+        self.known: Bools | None = np.zeros(size, np.bool_) if partial else None
+
+
+class Answers:
+    """Kept answers of all plugins over one cluster state; `enabled=False` is the plain path."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        *,
+        enabled: bool = True,
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    ) -> None:
+        self._state = state
+        self._enabled = enabled
+        self._limit = limit_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self.rows_asked = 0
+        """Rows put to plugins so far: what tests count to see that reuse works."""
+
+    def verdicts(
+        self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, state: Any, wanted: Bools
+    ) -> Verdicts:
+        """The plugin's verdict on every node; per-node plugins answer at least for `wanted`."""
+        if isinstance(plugin, NodeFilterPlugin):
+            return self._verdicts_by_node(plugin, pod, nodes, wanted)
+        kept = self._find(plugin, pod, "filter", len(nodes), partial=False)
+        if kept is None:
+            self.rows_asked += len(nodes)
+            return plugin.filter(pod, nodes, state)
+        changed = self._changed(plugin, kept)
+        if kept.verdicts is None or len(changed) * _REDO_SHARE > len(nodes):
+            kept.verdicts = plugin.filter(pod, nodes, state)
+            self.rows_asked += len(nodes)
+        else:
+            kept.verdicts.resize(len(nodes))
+            if len(changed):
+                kept.verdicts.splice(changed, plugin.filter(pod, nodes.take(changed), state))
+                self.rows_asked += len(changed)
+        kept.as_of = self._state.stamps.generation
+        return kept.verdicts
+
+    def scores(
+        self, plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, state: Any, feasible: Rows | None
+    ) -> Ints:
+        """The plugin's raw scores of the feasible rows (None: of all rows)."""
+        if isinstance(plugin, NodeScorePlugin):
+            return self._scores_by_node(plugin, pod, nodes, feasible)
+        kept = self._find(plugin, pod, "score", len(nodes), partial=False)
+        if kept is None:
+            chosen = nodes if feasible is None else nodes.take(feasible)
+            self.rows_asked += len(chosen)
+            return plugin.score(pod, chosen, state)
+        changed = self._changed(plugin, kept)
+        if kept.scores is None or len(changed) * _REDO_SHARE > len(nodes):
+            kept.scores = plugin.score(pod, nodes, state)
+            self.rows_asked += len(nodes)
+        else:
+            kept.scores = _resized(kept.scores, len(nodes))
+            if len(changed):
+                kept.scores[changed] = plugin.score(pod, nodes.take(changed), state)
+                self.rows_asked += len(changed)
+        kept.as_of = self._state.stamps.generation
+        return kept.scores if feasible is None else kept.scores[feasible]
+
+    def _verdicts_by_node(
+        self, plugin: NodeFilterPlugin, pod: Pod, nodes: NodeView, wanted: Bools
+    ) -> Verdicts:
+        size = len(nodes)
+        kept = self._find(plugin, pod, "filter", size, partial=True)
+        if kept is None or kept.known is None:
+            verdicts = Verdicts(size)
+            rows = np.flatnonzero(wanted)
+        else:
+            changed = self._changed(plugin, kept)
+            kept.known = _resized(kept.known, size)
+            kept.known[changed] = False
+            verdicts = kept.verdicts = kept.verdicts or Verdicts(size)
+            verdicts.resize(size)
+            rows = np.flatnonzero(wanted & ~kept.known)
+            kept.known[rows] = True
+            kept.as_of = self._state.stamps.generation
+        if len(rows):
+            verdicts.splice(rows, plugin.filter(pod, nodes.take(rows)))
+            self.rows_asked += len(rows)
+        return verdicts
+
+    def _scores_by_node(
+        self, plugin: NodeScorePlugin, pod: Pod, nodes: NodeView, feasible: Rows | None
+    ) -> Ints:
+        size = len(nodes)
+        wanted = np.arange(size) if feasible is None else feasible
+        kept = self._find(plugin, pod, "score", size, partial=True)
+        if kept is None or kept.known is None:
+            self.rows_asked += len(wanted)
+            return plugin.score(pod, nodes.take(wanted))
+        changed = self._changed(plugin, kept)
+        kept.known = _resized(kept.known, size)
+        kept.known[changed] = False
+        scores = kept.scores = _resized(
+            kept.scores if kept.scores is not None else np.zeros(size, np.int64), size
+        )
+        rows = wanted[~kept.known[wanted]]
+        if len(rows):
+            scores[rows] = plugin.score(pod, nodes.take(rows))
+            kept.known[rows] = True
+            self.rows_asked += len(rows)
+        kept.as_of = self._state.stamps.generation
+        return scores[wanted]
+
+    def _find(
+        self, plugin: Plugin, pod: Pod, what: str, size: int, *, partial: bool
+    ) -> _Kept | None:
+        """The kept answer for a pod's key, made now if it is the first; None if none is kept."""
+        if not self._enabled or not plugin.row_local:
+            return None
+        pod_key = plugin.pod_key(pod)
+        if pod_key is None:
+            return None
+        key = (plugin, what, pod_key)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = _Kept(size, partial=partial)
+            # Verdicts take a byte or two per row, scores eight; an estimate is enough here.
+            self._bytes += 9 * size
+            while self._bytes > self._limit and len(self._kept) > 1:
+                self._bytes -= 9 * size
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        return kept
+
+    def _changed(self, plugin: Plugin, kept: _Kept) -> Rows:
+        return self._state.stamps.changed_since(plugin.reads, kept.as_of)
+
+
+def _resized(array: Any, size: int) -> Any:
+    if len(array) == size:
+        return array
+    if len(array) > size:
+        return array[:size].copy()
+    return np.concatenate([array, np.zeros(size - len(array), array.dtype)])

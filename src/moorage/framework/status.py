@@ -1,0 +1,149 @@
+"""Verdicts on pods and nodes, in upstream's words.
+
+`Code` and `Status` answer for a whole pod; `Reason` and `Verdicts` answer for every node at once,
+as a bit set per row. An unschedulable pod is a value, never an exception.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Bools, Rows
+
+
+class Code(Enum):
+    """How an extension point answered; the values are Go's names for them."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+    @property
+    def rejected(self) -> bool:
+        """Does it say no (rather than yes, wait, or that something broke)?"""
+        return self in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+
+
+class Status(msgspec.Struct, frozen=True):
+    """An answer about a pod: what, why, and which plugin said so."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def message(self) -> str:
+        """All reasons in one line."""
+        return ", ".join(self.reasons)
+
+
+class Skip(Enum):
+    """The answer of a plugin that has nothing to say about a pod."""
+
+    SKIP = "skip"
+
+
+SKIP = Skip.SKIP
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a node is refused. UNRESOLVABLE: evicting pods from the node would not help."""
+
+    text: str
+    code: Code = Code.UNSCHEDULABLE
+
+
+_WIDTHS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (  # type: ignore[type-arg]
+    (8, np.uint8),
+    (16, np.uint16),
+    (32, np.uint32),
+    (64, np.uint64),
+)
+
+
+class Verdicts:
+    """Bit i of a row is set: the row is refused for `reasons[i]`. No bit: it is accepted.
+
+    Reasons named at construction keep their bit in every answer; others are appended as they occur.
+    """
+
+    __slots__ = ("bits", "reasons")
+
+    def __init__(self, size: int, reasons: Sequence[Reason] = ()) -> None:
+        self.reasons = list(reasons)
+        self.bits: NDArray[np.unsignedinteger] = np.zeros(size, _width(len(self.reasons)))  # type: ignore[type-arg]
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def reject(self, where: Bools | int, reason: Reason) -> "Verdicts":
+        """Refuse some rows (a mask, or one row number) for a reason."""
+        bit = self._bit(reason)
+        self.bits[where] |= self.bits.dtype.type(1 << bit)
+        return self
+
+    @property
+    def rejected(self) -> Bools:
+        """The rows refused for any reason."""
+        return self.bits != 0
+
+    def reasons_of(self, row: int) -> list[Reason]:
+        """All reasons of one row, in the plugin's order."""
+        bits = int(self.bits[row])
+        return [reason for i, reason in enumerate(self.reasons) if bits >> i & 1]
+
+    def with_code(self, codes: Iterable[Code]) -> Bools:
+        """The rows refused for a reason with one of the codes."""
+        wanted = set(codes)
+        mask = sum(1 << i for i, reason in enumerate(self.reasons) if reason.code in wanted)
+        return (self.bits & self.bits.dtype.type(mask)) != 0
+
+    def splice(self, rows: Rows, newer: "Verdicts") -> None:
+        """Replace some rows by another answer of the same plugin."""
+        if newer.reasons == self.reasons[: len(newer.reasons)]:
+            self.bits[rows] = newer.bits
+            return
+        self.bits[rows] = 0
+        for i, reason in enumerate(newer.reasons):
+            refused = rows[(newer.bits >> newer.bits.dtype.type(i)) & newer.bits.dtype.type(1) != 0]
+            bit = self._bit(reason)
+            self.bits[refused] |= self.bits.dtype.type(1 << bit)
+
+    def resize(self, size: int) -> None:
+        """Follow a change in the number of rows; new rows count as accepted until answered."""
+        if size < len(self.bits):
+            self.bits = self.bits[:size].copy()
+        elif size > len(self.bits):
+            self.bits = np.concatenate(
+                [self.bits, np.zeros(size - len(self.bits), self.bits.dtype)]
+            )
+
+    def _bit(self, reason: Reason) -> int:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+            if len(self.reasons) > self.bits.dtype.itemsize * 8:
+                self.bits = self.bits.astype(_width(len(self.reasons)))
+        return self.reasons.index(reason)
+
+
+def _width(reasons: int) -> type[np.unsignedinteger]:  # type: ignore[type-arg]
+    for bits, dtype in _WIDTHS:
+        if reasons <= bits:
+            return dtype
+    raise ValueError(f"a plugin can tell at most {_WIDTHS[-1][0]} reasons apart, not {reasons}")
+
+
+def worst(reasons: Iterable[Reason]) -> Code:
+    """The code of a node refused for these reasons: an error beats unresolvable beats the rest."""
+    codes = {reason.code for reason in reasons}
+    for code in (Code.ERROR, Code.UNRESOLVABLE, Code.PENDING):
+        if code in codes:
+            return code
+    return Code.UNSCHEDULABLE

@@ -1,0 +1,139 @@
+"""Pod affinity and anti-affinity terms, and what it means for a pod to match one."""
+
+import msgspec
+
+from moorage.model.labels import Labels, LabelSelector, Selector, SelectorError, compile_selector
+from moorage.model.meta import Object
+from moorage.model.node_selector import NodeAffinity
+
+
+class PodAffinityTerm(Object, frozen=True):
+    """A term as the API writes it (the API server has merged matchLabelKeys into the selector)."""
+
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    topology_key: str = ""
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Object, frozen=True):
+    """A preferred term as the API writes it."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Object, frozen=True):
+    """`spec.affinity.podAffinity` and `podAntiAffinity` have the same shape."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Object, frozen=True):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class AffinityTerm(msgspec.Struct, frozen=True):
+    """A compiled term: pods matching `selector` in certain namespaces, per topology domain."""
+
+    topology_key: str
+    selector: Selector
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector
+
+    def matches(self, labels: Labels, namespace: str, namespace_labels: Labels) -> bool:
+        """Does a pod with these labels, in a namespace with those labels, match?"""
+        return (
+            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        ) and self.selector.matches(labels)
+
+
+class WeightedAffinityTerm(msgspec.Struct, frozen=True):
+    """A compiled preferred term."""
+
+    weight: int
+    term: AffinityTerm
+
+
+class PodAffinityTerms(msgspec.Struct, frozen=True):
+    """Everything a pod's affinity says about other pods; `error` if a term cannot be parsed."""
+
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    error: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """No term of any kind."""
+        return not (
+            self.affinity
+            or self.anti_affinity
+            or self.preferred_affinity
+            or self.preferred_anti_affinity
+        )
+
+
+NO_TERMS = PodAffinityTerms()
+
+
+def compile_affinity(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
+    """All terms of a pod that lives in `namespace`; a group that cannot be parsed is left out."""
+    if affinity is None:
+        return NO_TERMS
+    attract = affinity.pod_affinity or PodAffinity()
+    repel = affinity.pod_anti_affinity or PodAffinity()
+    errors: list[str] = []
+
+    def required(name: str, side: PodAffinity) -> tuple[AffinityTerm, ...]:
+        try:
+            return tuple(
+                _compile_term(term, namespace)
+                for term in side.required_during_scheduling_ignored_during_execution
+            )
+        except SelectorError as error:
+            errors.append(f"{name}: {error}")
+            return ()
+
+    def preferred(name: str, side: PodAffinity) -> tuple[WeightedAffinityTerm, ...]:
+        try:
+            return tuple(
+                WeightedAffinityTerm(
+                    weighted.weight, _compile_term(weighted.pod_affinity_term, namespace)
+                )
+                for weighted in side.preferred_during_scheduling_ignored_during_execution
+            )
+        except SelectorError as error:
+            errors.append(f"{name}: {error}")
+            return ()
+
+    terms = PodAffinityTerms(
+        affinity=required("requiredAffinityTerms", attract),
+        anti_affinity=required("requiredAntiAffinityTerms", repel),
+        preferred_affinity=preferred("preferredAffinityTerms", attract),
+        preferred_anti_affinity=preferred("preferredAntiAffinityTerms", repel),
+    )
+    if not errors:
+        return terms
+    text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+    return msgspec.structs.replace(terms, error=text)
+
+
+def _compile_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    named = term.namespaces
+    if not named and term.namespace_selector is None:
+        named = (namespace,)
+    return AffinityTerm(
+        topology_key=term.topology_key,
+        selector=compile_selector(term.label_selector),
+        namespaces=tuple(sorted(set(named))),
+        namespace_selector=compile_selector(term.namespace_selector),
+    )

@@ -1,0 +1,338 @@
+"""Devices and the claims on them (`resource.k8s.io`): what drivers offer and what pods ask for.
+
+Owns the shape of ResourceSlice, DeviceClass, ResourceClaim and ResourceClaimTemplate. Driver
+configuration is left out, as no choice of a node depends on it. Allocating devices and evaluating
+CEL belong to the plugin. Quantities here keep nine decimal places (`quantity.parse_nano`): unlike
+resource lists, the API server does not round them.
+"""
+
+from functools import cached_property
+
+import msgspec
+
+from moorage.model.meta import ApiObject, Object, ObjectMeta
+from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
+from moorage.model.quantity import Quantity
+
+EXACT_COUNT = "ExactCount"
+ALL = "All"
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
+ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
+
+
+class CELDeviceSelector(Object, frozen=True):
+    """A CEL expression over a device."""
+
+    expression: str = ""
+
+
+class DeviceSelector(Object, frozen=True):
+    """A test on a device."""
+
+    cel: CELDeviceSelector | None = None
+
+
+class DeviceTaint(Object, frozen=True):
+    """A device's mark that keeps claims away unless they tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class DeviceToleration(Object, frozen=True):
+    """A request's answer to device taints."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+    def tolerates(self, taint: DeviceTaint) -> bool:
+        """Does it answer `taint`?"""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator in ("", "Equal"):
+            return self.value == taint.value
+        return self.operator == "Exists"
+
+
+class DeviceAttribute(Object, frozen=True):
+    """A property of a device: exactly one of these is set."""
+
+    int_value: int | None = msgspec.field(default=None, name="int")
+    bool_value: bool | None = msgspec.field(default=None, name="bool")
+    string_value: str | None = msgspec.field(default=None, name="string")
+    version_value: str | None = msgspec.field(default=None, name="version")
+    int_values: tuple[int, ...] = msgspec.field(default=(), name="ints")
+    bool_values: tuple[bool, ...] = msgspec.field(default=(), name="bools")
+    string_values: tuple[str, ...] = msgspec.field(default=(), name="strings")
+    version_values: tuple[str, ...] = msgspec.field(default=(), name="versions")
+
+
+class CapacityRequestPolicyRange(Object, frozen=True):
+    """Amounts that may be taken of a capacity: from, to, in steps of."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class CapacityRequestPolicy(Object, frozen=True):
+    """How a capacity is shared between several claims."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Object, frozen=True):
+    """How much of something a device has."""
+
+    value: Quantity = 0
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Object, frozen=True):
+    """An amount that devices of a pool share."""
+
+    value: Quantity = 0
+
+
+class CounterSet(Object, frozen=True):
+    """Shared amounts under a name."""
+
+    name: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceCounterConsumption(Object, frozen=True):
+    """What a device takes of a counter set while it is allocated."""
+
+    counter_set: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class Device(Object, frozen=True):
+    """A device; node fields are set only if the slice says `perDeviceNodeSelection`."""
+
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool | None = None
+
+
+class ResourcePool(Object, frozen=True):
+    """The pool a slice belongs to; slices of an older generation are void."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class ResourceSliceSpec(Object, frozen=True):
+    """Devices of one driver, and the nodes that reach them."""
+
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    devices: tuple[Device, ...] = ()
+    per_device_node_selection: bool | None = None
+    shared_counters: tuple[CounterSet, ...] = ()
+
+
+class ResourceSlice(ApiObject, frozen=True, dict=True):
+    """A part of a pool of devices."""
+
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class DeviceClassSpec(Object, frozen=True):
+    """Which devices belong to the class, and the extended resource it stands for."""
+
+    selectors: tuple[DeviceSelector, ...] = ()
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(ApiObject, frozen=True, dict=True):
+    """A kind of device that requests can name."""
+
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class CapacityRequirements(Object, frozen=True):
+    """How much of each capacity of a device a request needs."""
+
+    requests: dict[str, Quantity] = {}
+
+
+class ExactDeviceRequest(Object, frozen=True):
+    """A request for a number of devices of a class, or for all of them."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = EXACT_COUNT
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceSubRequest(Object, frozen=True):
+    """One of several alternatives, tried in order."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = EXACT_COUNT
+    count: int = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Object, frozen=True):
+    """A named request: either `exactly` or `first_available` is set."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(Object, frozen=True):
+    """An attribute in which the devices of some requests must agree, or all differ."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DeviceClaim(Object, frozen=True):
+    """What a claim asks for."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+
+
+class ResourceClaimSpec(Object, frozen=True):
+    """What a claim asks for, one level down as the API has it."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(Object, frozen=True):
+    """One device that was given to a claim; `request` may be `request/subrequest`."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, Quantity] = {}
+
+
+class DeviceAllocationResult(Object, frozen=True):
+    """All devices that were given to a claim."""
+
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+
+
+class AllocationResult(Object, frozen=True):
+    """An allocation, and the nodes from which it can be used."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class ResourceClaimConsumerReference(Object, frozen=True):
+    """Who uses a claim."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class DeviceCondition(Object, frozen=True):
+    """What a driver reports of a device it prepares."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class AllocatedDeviceStatus(Object, frozen=True):
+    """The state of an allocated device; binding waits for its conditions."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[DeviceCondition, ...] = ()
+
+
+class ResourceClaimStatus(Object, frozen=True):
+    """What a claim got, and who uses it."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ResourceClaim(ApiObject, frozen=True, dict=True):
+    """A claim on devices."""
+
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+    @property
+    def allocated(self) -> bool:
+        """Does it have its devices?"""
+        return self.status.allocation is not None
+
+    @cached_property
+    def available_nodes(self) -> CompiledNodeSelector | None:
+        """From which nodes the allocation can be used; None means all of them."""
+        allocation = self.status.allocation
+        if allocation is None or allocation.node_selector is None:
+            return None
+        return compile_node_selector(allocation.node_selector)
+
+    def reserved_by(self, pod_uid: str) -> bool:
+        """May the pod with this uid use it?"""
+        return any(user.uid == pod_uid for user in self.status.reserved_for)
+
+
+class ResourceClaimTemplateSpec(Object, frozen=True):
+    """The claim to be made for each pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(ApiObject, frozen=True, dict=True):
+    """A pattern for claims."""
+
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()

@@ -1,0 +1,72 @@
+"""ObjectMeta: what every API object carries and a scheduler reads."""
+
+from typing import Any
+
+import msgspec
+
+
+class Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Base of every API type here: frozen, camelCase on the wire, unknown fields skipped."""
+
+
+class OwnerReference(Object, frozen=True):
+    """Who created an object; the controller among them decides default spreading."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Object, frozen=True):
+    """Name, labels and life-cycle marks of an object."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+    def controller(self) -> OwnerReference | None:
+        """The owner reference marked as controller, if there is one."""
+        return next((ref for ref in self.owner_references if ref.controller), None)
+
+
+class ApiObject(Object, frozen=True, dict=True):
+    """An object with metadata; `dict=True` lets derived values be cached on it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    api_version: str = ""
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`."""
+        return self.metadata.namespace
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """`metadata.labels`."""
+        return self.metadata.labels
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or just the name of a cluster-scoped object."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+Json = dict[str, Any]

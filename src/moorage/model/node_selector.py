@@ -1,0 +1,145 @@
+"""Node affinity: terms that are ORed, each an AND of label and field requirements.
+
+A term that cannot be parsed selects nothing but does not spoil its siblings, and an empty term
+selects nothing: both are upstream's rules.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from moorage.model.labels import Labels, Requirement, SelectorError, make_requirement
+from moorage.model.meta import Object
+
+NAME_FIELD = "metadata.name"
+
+
+class NodeSelectorRequirement(Object, frozen=True):
+    """One expression as the API writes it."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Object, frozen=True):
+    """One alternative as the API writes it."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """A term without any requirement selects no node."""
+        return not self.match_expressions and not self.match_fields
+
+
+class NodeSelector(Object, frozen=True):
+    """Alternatives as the API writes them."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Object, frozen=True):
+    """A weighted wish for nodes."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Object, frozen=True):
+    """`spec.affinity.nodeAffinity`, also the `addedAffinity` of the NodeAffinity plugin."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+    @property
+    def required(self) -> NodeSelector | None:
+        """The hard part under a shorter name."""
+        return self.required_during_scheduling_ignored_during_execution
+
+    @property
+    def preferred(self) -> tuple[PreferredSchedulingTerm, ...]:
+        """The soft part under a shorter name."""
+        return self.preferred_during_scheduling_ignored_during_execution
+
+
+class NodeTerm(msgspec.Struct, frozen=True):
+    """A compiled term; `error` says why it can match nothing."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    error: str = ""
+
+    def matches(self, labels: Labels, name: str) -> bool:
+        """Does a node with these labels and this name pass every requirement?"""
+        if self.error or not all(r.matches(labels) for r in self.labels):
+            return False
+        # A node without a name stands for "some node with these labels": volumes are matched so,
+        # and upstream then leaves field requirements out.
+        return not name or all(r.matches(_fields_of(r, name)) for r in self.fields)
+
+
+class CompiledNodeSelector(msgspec.Struct, frozen=True):
+    """Alternatives, any of which admits a node."""
+
+    terms: tuple[NodeTerm, ...] = ()
+
+    def matches(self, labels: Labels, name: str) -> bool:
+        """Does any term admit the node?"""
+        return any(term.matches(labels, name) for term in self.terms)
+
+
+class WeightedTerm(msgspec.Struct, frozen=True):
+    """A compiled wish."""
+
+    weight: int
+    term: NodeTerm
+
+
+def compile_term(term: NodeSelectorTerm) -> NodeTerm:
+    """A term as a comparable value; its parse error, if any, becomes part of it."""
+    try:
+        labels = tuple(
+            make_requirement(expr.key, expr.operator, expr.values, numeric=True)
+            for expr in term.match_expressions
+        )
+        fields = tuple(_field_requirement(expr) for expr in term.match_fields)
+    except SelectorError as error:
+        return NodeTerm(error=str(error))
+    return NodeTerm(labels, fields)
+
+
+def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:
+    """All terms that could select something."""
+    return CompiledNodeSelector(
+        tuple(compile_term(term) for term in selector.node_selector_terms if not term.empty)
+    )
+
+
+def compile_preferred(terms: tuple[PreferredSchedulingTerm, ...]) -> tuple[WeightedTerm, ...]:
+    """Wishes that count; raises `SelectorError` as the API's parser would."""
+    compiled = []
+    for wish in terms:
+        if wish.weight == 0 or wish.preference.empty:
+            continue
+        term = compile_term(wish.preference)
+        if term.error:
+            raise SelectorError(term.error)
+        compiled.append(WeightedTerm(wish.weight, term))
+    return tuple(compiled)
+
+
+def _field_requirement(expr: NodeSelectorRequirement) -> Requirement:
+    if expr.operator not in ("In", "NotIn"):
+        raise SelectorError(
+            f"operator: Unsupported value: {expr.operator!r}: supported values: In, NotIn"
+        )
+    if len(expr.values) != 1:
+        raise SelectorError("values: must have one element")
+    return Requirement(expr.key, expr.operator, expr.values)
+
+
+def _fields_of(requirement: Requirement, name: str) -> Mapping[str, str]:
+    # A field selector compares with "" where the field is unknown, it does not ask for presence.
+    return {NAME_FIELD: name, requirement.key: name if requirement.key == NAME_FIELD else ""}

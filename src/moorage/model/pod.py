@@ -1,0 +1,240 @@
+"""Pods: the parts of spec and status that a scheduler reads, and what follows from them alone.
+
+Derived values are cached on the object. That is safe because pods are frozen: an update from the
+API is a new object.
+"""
+
+from functools import cached_property
+
+import msgspec
+
+from moorage.model.affinity import Affinity, PodAffinityTerms, compile_affinity
+from moorage.model.labels import LabelSelector
+from moorage.model.meta import ApiObject, Object
+from moorage.model.node_selector import CompiledNodeSelector, compile_node_selector
+from moorage.model.pod_requests import PodRequests, requests_of
+from moorage.model.quantity import Quantity
+from moorage.model.taints import Toleration
+from moorage.model.volumes import Volume
+
+DEFAULT_SCHEDULER = "default-scheduler"
+ALWAYS = "Always"
+
+ResourceMap = dict[str, Quantity]
+
+
+class ResourceRequirements(Object, frozen=True):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: ResourceMap = {}
+    limits: ResourceMap = {}
+
+
+class ContainerPort(Object, frozen=True):
+    """A port of a container; only host ports matter to a scheduler."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class ContainerRestartRule(Object, frozen=True):
+    """What to do when a container exits in a certain way."""
+
+    action: str = ""
+
+
+class Container(Object, frozen=True):
+    """A container or init container."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Among init containers: does it keep running beside the main containers?"""
+        return self.restart_policy == ALWAYS
+
+
+class TopologySpreadConstraint(Object, frozen=True):
+    """How evenly matching pods are to be spread over the values of a node label."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodSchedulingGate(Object, frozen=True):
+    """A mark that keeps a pod out of the queue until it is removed."""
+
+    name: str = ""
+
+
+class PodResourceClaim(Object, frozen=True):
+    """A claim for devices that the pod refers to."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGroup(Object, frozen=True):
+    """The pod group that the pod is scheduled with."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Object, frozen=True):
+    """What a pod asks for."""
+
+    node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceMap = {}
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    host_network: bool = False
+    host_users: bool | None = None
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
+
+
+class PodCondition(Object, frozen=True):
+    """A condition of the pod's status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStatus(Object, frozen=True):
+    """What the kubelet reports of a container; its resources matter during a resize."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceMap = {}
+
+
+class PodResourceClaimStatus(Object, frozen=True):
+    """Which claim was created for one of the pod's claim templates."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodStatus(Object, frozen=True):
+    """What is known of a pod."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    start_time: str | None = None
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceMap = {}
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class HostPort(msgspec.Struct, frozen=True, order=True):
+    """A port on the node that a pod wants for itself."""
+
+    protocol: str
+    port: int
+    ip: str
+
+
+class RequiredNodes(msgspec.Struct, frozen=True):
+    """Which nodes a pod insists on: `nodeSelector` and required node affinity together."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    terms: CompiledNodeSelector | None = None
+
+    @property
+    def anywhere(self) -> bool:
+        """No demand at all."""
+        return not self.labels and self.terms is None
+
+
+class Pod(ApiObject, frozen=True, dict=True):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`: what tells a pod from a later one of the same name."""
+        return self.metadata.uid
+
+    @property
+    def priority(self) -> int:
+        """`spec.priority`, 0 where absent."""
+        return self.spec.priority or 0
+
+    @property
+    def terminating(self) -> bool:
+        """Has its deletion begun?"""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def finished(self) -> bool:
+        """Has it run to its end? Such pods occupy nothing and are ignored entirely."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @cached_property
+    def label_set(self) -> tuple[tuple[str, str], ...]:
+        """The labels as a value that can be a key."""
+        return tuple(sorted(self.metadata.labels.items()))
+
+    @cached_property
+    def requests(self) -> PodRequests:
+        """What the pod takes from a node."""
+        return requests_of(self)
+
+    @cached_property
+    def affinity_terms(self) -> PodAffinityTerms:
+        """The compiled inter-pod affinity and anti-affinity terms."""
+        return compile_affinity(self.spec.affinity, self.namespace)
+
+    @cached_property
+    def required_nodes(self) -> RequiredNodes:
+        """The compiled demand on nodes."""
+        affinity = self.spec.affinity
+        node_affinity = affinity.node_affinity if affinity else None
+        required = node_affinity.required if node_affinity else None
+        return RequiredNodes(
+            labels=tuple(sorted(self.spec.node_selector.items())),
+            terms=compile_node_selector(required) if required is not None else None,
+        )
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """Host ports of containers and sidecars, with the API's defaults filled in."""
+        sidecars = (c for c in self.spec.init_containers if c.is_sidecar)
+        return tuple(
+            HostPort(port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")
+            for container in (*self.spec.containers, *sidecars)
+            for port in container.ports
+            if port.host_port > 0
+        )

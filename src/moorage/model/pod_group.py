@@ -1,0 +1,114 @@
+"""Pod groups (`scheduling.k8s.io/v1alpha2`): pods that are placed together.
+
+Owns the group's policy as the API writes it; which pods belong to it is told by their
+`spec.schedulingGroup`, and placing them together is the engine's business.
+"""
+
+from moorage.model.meta import ApiObject, Object
+
+DISRUPT_POD = "Pod"
+DISRUPT_POD_GROUP = "PodGroup"
+
+
+class BasicSchedulingPolicy(Object, frozen=True):
+    """Pods are placed one by one."""
+
+
+class GangSchedulingPolicy(Object, frozen=True):
+    """At least so many pods are placed, or none."""
+
+    min_count: int = 0
+
+
+class PodGroupSchedulingPolicy(Object, frozen=True):
+    """How the group is placed: exactly one of these is set."""
+
+    basic: BasicSchedulingPolicy | None = None
+    gang: GangSchedulingPolicy | None = None
+
+
+class TopologyConstraint(Object, frozen=True):
+    """All pods go to nodes with one value of this label."""
+
+    key: str = ""
+
+
+class PodGroupSchedulingConstraints(Object, frozen=True):
+    """Where the group may be placed."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class PodGroupResourceClaim(Object, frozen=True):
+    """A claim for devices that the pods of the group share."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class WorkloadPodGroupTemplateReference(Object, frozen=True):
+    """The workload and its template that the group was made from."""
+
+    workload_name: str = ""
+    pod_group_template_name: str = ""
+
+
+class PodGroupTemplateReference(Object, frozen=True):
+    """Where the group comes from."""
+
+    workload: WorkloadPodGroupTemplateReference | None = None
+
+
+class PodGroupSpec(Object, frozen=True):
+    """What the group asks for."""
+
+    pod_group_template_ref: PodGroupTemplateReference | None = None
+    scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
+    disruption_mode: str | None = None
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class PodGroupCondition(Object, frozen=True):
+    """A condition of the group's status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodGroupResourceClaimStatus(Object, frozen=True):
+    """Which claim was created for one of the group's claim templates."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodGroupStatus(Object, frozen=True):
+    """What is known of the group."""
+
+    conditions: tuple[PodGroupCondition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
+
+
+class PodGroup(ApiObject, frozen=True, dict=True):
+    """Pods that are placed together."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+    @property
+    def min_count(self) -> int | None:
+        """How many pods a gang needs; None for a group that is no gang."""
+        gang = self.spec.scheduling_policy.gang
+        return None if gang is None else gang.min_count
+
+    @property
+    def topology_keys(self) -> tuple[str, ...]:
+        """The labels in which the nodes of all its pods must agree."""
+        constraints = self.spec.scheduling_constraints
+        return () if constraints is None else tuple(item.key for item in constraints.topology)

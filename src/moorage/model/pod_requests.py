@@ -1,0 +1,189 @@
+"""What a pod takes from a node.
+
+Containers run together and add up; init containers run one after another, so the largest counts,
+beside the sidecars declared before it. Requests for the whole pod replace those sums, overhead
+comes on top. A running pod whose resize is under way counts for the most it may be using.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from moorage.model.resources import (
+    CPU,
+    MEMORY,
+    ResourceList,
+    Resources,
+    in_scheduler_units,
+    is_pod_level,
+    to_milli,
+)
+
+if TYPE_CHECKING:  # pod.py caches these values on the pod, so it is the one that imports us
+    from moorage.model.pod import Container, ContainerStatus, Pod
+
+DEFAULT_MILLI_CPU = 100
+DEFAULT_MEMORY = 200 * 1024 * 1024
+_DEFAULTS_IN_MILLI = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY * 1000}
+
+
+class PodRequests(msgspec.Struct, frozen=True):
+    """A pod's demand, seen in the ways the plugins look at it.
+
+    `incoming`: of a pod that waits for a node (status is not looked at).
+    `incoming_with_defaults`: the same without pod-level requests and with defaults for containers
+    that ask for no cpu or memory; this is what NodeResourcesFit scores with.
+    `occupied`: of a pod on a node, status included.
+    `occupied_cpu`, `occupied_memory`: the same with those defaults.
+    """
+
+    incoming: Resources
+    incoming_with_defaults: Resources
+    occupied: Resources
+    occupied_cpu: int
+    occupied_memory: int
+
+
+class _Effective(Protocol):
+    """How one container's requests are read."""
+
+    def __call__(self, container: "Container") -> Resources: ...
+
+
+def requests_of(pod: "Pod") -> PodRequests:
+    """Compute a pod's demand once; the pod caches the result."""
+    has_status = bool(
+        pod.status.container_statuses
+        or pod.status.init_container_statuses
+        or pod.status.resources is not None
+    )
+    read = _status_reader(pod) if has_status else _spec_requests
+    from_spec = _pod_requests(pod, _spec_requests, use_status=False)
+    from_status = _pod_requests(pod, read, use_status=True) if has_status else from_spec
+    incoming = in_scheduler_units(from_spec)
+    occupied = in_scheduler_units(from_status) if has_status else incoming
+    defaults = _missing_defaults(pod, from_status)
+    occupied_defaulted = occupied
+    if defaults:
+        occupied_defaulted = in_scheduler_units(
+            _pod_requests(pod, _defaulting(read, defaults), use_status=has_status)
+        )
+    scoring = container_totals(pod, _defaulting(_spec_requests, _DEFAULTS_IN_MILLI))
+    _add(scoring, to_milli(pod.spec.overhead))
+    return PodRequests(
+        incoming=incoming,
+        incoming_with_defaults=in_scheduler_units(scoring),
+        occupied=occupied,
+        occupied_cpu=occupied_defaulted.get(CPU, 0),
+        occupied_memory=occupied_defaulted.get(MEMORY, 0),
+    )
+
+
+def _pod_requests(pod: "Pod", read: _Effective, *, use_status: bool) -> Resources:
+    total = container_totals(pod, read)
+    pod_level = pod.spec.resources
+    if pod_level is not None:
+        spec = to_milli(pod_level.requests)
+        status = pod.status.resources
+        resized = None
+        if status is not None and use_status:
+            resized = _effective(
+                pod, pod_level.requests, status.requests, pod.status.allocated_resources
+            )
+        for name, value in spec.items():
+            if is_pod_level(name):
+                total[name] = value if resized is None else resized.get(name, 0)
+    _add(total, to_milli(pod.spec.overhead))
+    return total
+
+
+def container_totals(pod: "Pod", read: _Effective) -> Resources:
+    """What the containers need together, in thousandths, given how one of them is read."""
+    total: Resources = {}
+    for container in pod.spec.containers:
+        _add(total, read(container))
+    sidecars: Resources = {}
+    largest_init: Resources = {}
+    for container in pod.spec.init_containers:
+        requests = read(container)
+        if container.is_sidecar:
+            _add(total, requests)
+            _add(sidecars, requests)
+            _raise_to(largest_init, sidecars)
+        else:
+            during = dict(requests)
+            _add(during, sidecars)
+            _raise_to(largest_init, during)
+    _raise_to(total, largest_init)
+    return total
+
+
+def _spec_requests(container: "Container") -> Resources:
+    return to_milli(container.resources.requests)
+
+
+def _status_reader(pod: "Pod") -> _Effective:
+    """Read containers as the kubelet runs them; ordinary init containers keep to the spec."""
+    statuses: dict[str, ContainerStatus] = {
+        status.name: status
+        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    }
+    plain_init = {c.name for c in pod.spec.init_containers if not c.is_sidecar}
+
+    def read(container: "Container") -> Resources:
+        status = statuses.get(container.name)
+        if status is None or status.resources is None or container.name in plain_init:
+            return _spec_requests(container)
+        return _effective(
+            pod,
+            container.resources.requests,
+            status.resources.requests,
+            status.allocated_resources,
+        )
+
+    return read
+
+
+def _effective(
+    pod: "Pod", spec: ResourceList, actuated: ResourceList, allocated: ResourceList
+) -> Resources:
+    result: Resources = {}
+    if not _resize_is_infeasible(pod):
+        _raise_to(result, to_milli(spec))
+    _raise_to(result, to_milli(actuated))
+    _raise_to(result, to_milli(allocated))
+    return result
+
+
+def _resize_is_infeasible(pod: "Pod") -> bool:
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _missing_defaults(pod: "Pod", requests: Resources) -> Resources:
+    """Which defaults apply to containers without a request, given what the pod level covers."""
+    pod_level = pod.spec.resources
+    if pod_level is None or not any(is_pod_level(name) for name in pod_level.requests):
+        return _DEFAULTS_IN_MILLI
+    return {name: value for name, value in _DEFAULTS_IN_MILLI.items() if name not in requests}
+
+
+def _defaulting(read: _Effective, defaults: Resources) -> _Effective:
+    def read_with_defaults(container: "Container") -> Resources:
+        return {**defaults, **read(container)}
+
+    return read_with_defaults
+
+
+def _add(total: Resources, more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise_to(total: Resources, other: Mapping[str, int]) -> None:
+    for name, value in other.items():
+        if name not in total or value > total[name]:
+            total[name] = value

@@ -1,0 +1,105 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources fill up evenly.
+
+The score is how much the pod improves the balance: the standard deviation of the used fractions
+before and after. Floats follow upstream's order of operations.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.framework.plugin import MAX_NODE_SCORE, Handle, PreScorePlugin, ScorePlugin
+from moorage.framework.status import SKIP, Skip
+from moorage.model.pod import Pod
+from moorage.model.resources import is_scalar
+
+Floats = NDArray[np.float64]
+Requests = tuple[int, ...]
+
+
+class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requests]):
+    """Score 75 if nothing changes, towards 100 if the pod evens the node out, towards 50 if not."""
+
+    name = "NodeResourcesBalancedAllocation"
+    reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._resources = tuple(spec.name for spec in args.resources)
+
+    def pod_key(self, pod: Pod) -> Hashable:
+        """What the pod asks for of the considered resources."""
+        return self._requests(pod)
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> Requests | Skip:
+        """Pods that ask for nothing are not balanced."""
+        del nodes
+        requests = self._requests(pod)
+        return requests if any(requests) else SKIP
+
+    def score(self, pod: Pod, nodes: NodeView, state: Requests | None) -> Ints:
+        """50 + (50 + balance with the pod - balance without it) / 2."""
+        requests = self._requests(pod) if state is None else state
+        if not any(requests):
+            return np.zeros(len(nodes), np.int64)
+        used, total, wanted = [], [], []
+        for name, amount in zip(self._resources, requests, strict=True):
+            if amount == 0 and is_scalar(name):
+                continue
+            used.append(nodes.requested(name))
+            total.append(nodes.allocatable(name))
+            wanted.append(amount)
+        without = _balance(used, total)
+        with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
+        half = MAX_NODE_SCORE // 2
+        return half + (half + with_pod - without) // 2
+
+    def _requests(self, pod: Pod) -> Requests:
+        requests = pod.requests.occupied
+        return tuple(requests.get(name, 0) for name in self._resources)
+
+
+def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    """(1 - standard deviation of the used fractions) x 100; absent resources take no part."""
+    size = len(allocatable[0])
+    fractions: list[Floats] = []
+    offered = [total != 0 for total in allocatable]
+    for used, total in zip(requested, allocatable, strict=True):
+        fractions.append(np.minimum(used / np.maximum(total, 1), 1.0))
+    count = np.sum(offered, axis=0)
+    deviation: Floats = np.zeros(size, np.float64)
+    two = count == 2
+    if two.any():
+        deviation = np.where(two, _half_difference(fractions, offered), deviation)
+    more = count > 2
+    if more.any():
+        deviation = np.where(more, _deviation(fractions, offered, count), deviation)
+    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _half_difference(fractions: Sequence[Floats], offered: Sequence[Any]) -> Floats:
+    first: Floats = np.zeros_like(fractions[0])
+    second: Floats = np.zeros_like(fractions[0])
+    seen: Ints = np.zeros(len(first), np.int64)
+    for fraction, here in zip(fractions, offered, strict=True):
+        first = np.where(here & (seen == 0), fraction, first)
+        second = np.where(here & (seen == 1), fraction, second)
+        seen += here
+    return np.abs((first - second) / 2)
+
+
+def _deviation(fractions: Sequence[Floats], offered: Sequence[Any], count: Ints) -> Floats:
+    several = np.maximum(count, 1)
+    total: Floats = np.zeros_like(fractions[0])
+    for fraction, here in zip(fractions, offered, strict=True):
+        total = total + np.where(here, fraction, 0.0)
+    mean = total / several
+    squares: Floats = np.zeros_like(total)
+    for fraction, here in zip(fractions, offered, strict=True):
+        squares = squares + np.where(here, (fraction - mean) * (fraction - mean), 0.0)
+    return np.sqrt(squares / several)

@@ -1,0 +1,16 @@
+"""DefaultBinder: binds a pod through the API's binding subresource."""
+
+from moorage.framework.plugin import ApiPort, BindPlugin
+from moorage.framework.status import Skip, Status
+from moorage.model.pod import Pod
+
+
+class DefaultBinder(BindPlugin):
+    """POST pods/binding."""
+
+    name = "DefaultBinder"
+
+    async def bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | Skip | None:
+        """Bind; whatever the API refuses is raised by the port."""
+        await api.bind(pod, node_name)
+        return None

@@ -1,0 +1,113 @@
+"""The DefaultPreemption plugin: the decision; evicting the victims is done elsewhere."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from moorage.cluster.columns import Rows
+from moorage.framework.attempt import Attempt
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.plugin import (
+    Candidate,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreEnqueuePlugin,
+)
+from moorage.framework.status import Code, Status
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+from moorage.model.workloads import PodDisruptionBudget
+from moorage.plugins.default_preemption.budgets import compile_budgets
+from moorage.plugins.default_preemption.pick import pick
+from moorage.plugins.default_preemption.victims import select_victims
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+    """Find the node where evicting less important pods hurts least."""
+
+    name = "DefaultPreemption"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """A pod waits while its victims are being evicted; nothing is evicted here so far."""
+        del pod
+        return None
+
+    def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+        """Propose a node and its victims."""
+        objection = _ineligible(pod, attempt)
+        if objection is not None:
+            return _failure(objection, nominated_node=None)
+        rows = np.flatnonzero(attempt.diagnosis.resolvable_rows())
+        candidates, refusals = self._dry_run(attempt, rows)
+        if not candidates:
+            return _failure(_sentence(refusals, len(attempt.nodes)), nominated_node="")
+        chosen = pick(candidates, attempt.now)
+        return PostFilterResult(
+            Status(Code.SUCCESS), chosen.node_name, chosen.victims, tuple(candidates)
+        )
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
+        return [on(EventResource.POD, ActionType.DELETE, _never)]
+
+    def _dry_run(self, attempt: Attempt, rows: Rows) -> tuple[list[Candidate], list[Status]]:
+        """Select victims on every node that could be freed, in the order nodes are looked at."""
+        budgets = compile_budgets(self.handle.listers.of(PodDisruptionBudget))
+        candidates: list[Candidate] = []
+        refusals: list[Status] = []
+        for row in rows:
+            result = select_victims(attempt, int(row), budgets)
+            if isinstance(result, Candidate):
+                candidates.append(result)
+            else:
+                refusals.append(result)
+        return candidates, refusals
+
+
+def _ineligible(pod: Pod, attempt: Attempt) -> str | None:
+    """Why the pod may not preempt others now, if so."""
+    if pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    row = attempt.nodes.row_of(pod.status.nominated_node_name)
+    if row is None or attempt.status(row).code is Code.UNRESOLVABLE:
+        return None
+    for other in attempt.nodes.pods_on(row):
+        if other.priority < pod.priority and _being_preempted(other):
+            return "not eligible due to a terminating pod on the nominated node."
+    return None
+
+
+def _being_preempted(pod: Pod) -> bool:
+    if not pod.terminating:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget":
+            return condition.status == "True" and condition.reason == "PreemptionByScheduler"
+    return False
+
+
+def _sentence(refusals: Sequence[Status], nodes: int) -> str:
+    counts = Counter(reason for status in refusals for reason in status.reasons)
+    if len(refusals) < nodes:
+        counts[NOT_HELPFUL] += nodes - len(refusals)
+    reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{nodes} nodes are available: {', '.join(reasons)}."
+
+
+def _failure(message: str, *, nominated_node: str | None) -> PostFilterResult:
+    status = Status(Code.UNSCHEDULABLE, (f"preemption: {message}",))
+    return PostFilterResult(status, nominated_node)
+
+
+def _never(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    del pod, old, new
+    return QueueingHint.SKIP

@@ -1,0 +1,53 @@
+"""The registry of in-tree plugins: one line per plugin, and nothing else."""
+
+from moorage.framework.registry import Registry
+from moorage.plugins.balanced_allocation import NodeResourcesBalancedAllocation
+from moorage.plugins.default_binder import DefaultBinder
+from moorage.plugins.default_preemption import DefaultPreemption
+from moorage.plugins.image_locality import ImageLocality
+from moorage.plugins.inter_pod_affinity import InterPodAffinity
+from moorage.plugins.node_affinity import NodeAffinity
+from moorage.plugins.node_declared_features import NodeDeclaredFeatures
+from moorage.plugins.node_name import NodeName
+from moorage.plugins.node_ports import NodePorts
+from moorage.plugins.node_resources_fit import NodeResourcesFit
+from moorage.plugins.node_unschedulable import NodeUnschedulable
+from moorage.plugins.pending_families import (
+    DynamicResources,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
+)
+from moorage.plugins.priority_sort import PrioritySort
+from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.plugins.taint_toleration import TaintToleration
+from moorage.plugins.topology_spread import PodTopologySpread
+
+
+def in_tree_registry() -> Registry:
+    """All plugins that come with Moorage."""
+    return Registry(
+        (
+            SchedulingGates,
+            PrioritySort,
+            NodeUnschedulable,
+            NodeName,
+            TaintToleration,
+            NodeAffinity,
+            NodePorts,
+            NodeResourcesFit,
+            VolumeRestrictions,
+            NodeVolumeLimits,
+            VolumeBinding,
+            VolumeZone,
+            PodTopologySpread,
+            InterPodAffinity,
+            DynamicResources,
+            DefaultPreemption,
+            NodeResourcesBalancedAllocation,
+            ImageLocality,
+            DefaultBinder,
+            NodeDeclaredFeatures,
+        )
+    )

@@ -1,0 +1,55 @@
+"""ImageLocality: prefer nodes that already have the pod's images.
+
+An image counts with its size, scaled down by how few nodes have it, so that one node with a rare
+large image does not draw every pod to itself.
+"""
+
+import numpy as np
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.framework.plugin import MAX_NODE_SCORE, ScorePlugin
+from moorage.model.pod import Pod
+
+_MIB = 1024 * 1024
+MIN_THRESHOLD = 23 * _MIB
+MAX_CONTAINER_THRESHOLD = 1000 * _MIB
+
+
+class ImageLocality(ScorePlugin[None]):
+    """Score by the bytes of the pod's images that a node has."""
+
+    name = "ImageLocality"
+    reads = (Aspect.IMAGES,)
+    # How many nodes have an image decides its worth on each of them.
+    row_local = False
+
+    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
+        """0 below the minimum, 100 when everything is there and everywhere."""
+        del state
+        whole = nodes.whole
+        sums: Ints = np.zeros(len(whole), np.int64)
+        for name in _images_of(pod):
+            image = nodes.image(normalized_image_name(name))
+            if image is not None:
+                spread = len(image.rows) / len(whole)
+                sums[list(image.rows)] += int(float(image.size) * spread)
+        containers = len(pod.spec.init_containers) + len(pod.spec.containers)
+        most = MAX_CONTAINER_THRESHOLD * containers
+        if most <= MIN_THRESHOLD or not sums.any():
+            return np.zeros(len(nodes), np.int64)
+        clipped = np.clip(sums, MIN_THRESHOLD, most)
+        scores = MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
+        return scores if nodes is whole else scores[nodes.rows]
+
+
+def normalized_image_name(name: str) -> str:
+    """The name with the tag that is meant when none is written."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+def _images_of(pod: Pod) -> list[str]:
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    volumes = (volume.image.reference for volume in pod.spec.volumes if volume.image is not None)
+    return [*(container.image for container in containers), *volumes]

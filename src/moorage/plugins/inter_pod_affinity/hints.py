@@ -1,0 +1,56 @@
+"""Which changes of pods and nodes could let a pod rejected for its company try again."""
+
+from moorage.framework.cluster_events import QueueingHint
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.plugins.inter_pod_affinity.domains import matches_all
+
+
+def after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    """A friend that came, a foe that went, or labels that changed either way."""
+    before = old if isinstance(old, Pod) else None
+    after = new if isinstance(new, Pod) else None
+    if before is not None and after is not None and after.uid == pod.uid:
+        return QueueingHint.QUEUE
+    if any(other is not None and not _placed(other) for other in (before, after)):
+        return QueueingHint.SKIP
+    terms = pod.affinity_terms
+    friends, foes = terms.affinity, terms.anti_affinity
+    if before is not None and after is not None:
+        joined = not matches_all(friends, before) and matches_all(friends, after)
+        left = matches_all(foes, before) and not matches_all(foes, after)
+        return _hint(joined or left)
+    if after is not None:
+        return _hint(matches_all(friends, after))
+    return _hint(
+        before is not None
+        and (matches_all(foes, before) or matches_all(before.affinity_terms.anti_affinity, pod))
+    )
+
+
+def after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    """A node that enters a domain the pod wants to be in, or leaves one it must avoid."""
+    if not isinstance(new, Node):
+        return QueueingHint.SKIP
+    terms = pod.affinity_terms
+    if not isinstance(old, Node):
+        wanted = any(term.topology_key in new.labels for term in terms.affinity)
+        return _hint(wanted or bool(terms.anti_affinity))
+    for term in terms.affinity:
+        now = new.labels.get(term.topology_key)
+        if now is not None and now != old.labels.get(term.topology_key):
+            return QueueingHint.QUEUE
+    for term in terms.anti_affinity:
+        before = old.labels.get(term.topology_key)
+        if before is not None and before != new.labels.get(term.topology_key):
+            return QueueingHint.QUEUE
+    return QueueingHint.SKIP
+
+
+def _placed(pod: Pod) -> bool:
+    return bool(pod.spec.node_name or pod.status.nominated_node_name)
+
+
+def _hint(queue: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if queue else QueueingHint.SKIP

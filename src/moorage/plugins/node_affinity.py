@@ -1,0 +1,171 @@
+"""NodeAffinity: the nodes a pod insists on or prefers, and those the operator enforces."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.errors import ConfigError
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.normalizing import normalize_to_max
+from moorage.framework.plugin import (
+    FilterPlugin,
+    Handle,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
+from moorage.model.labels import SelectorError
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.node_selector import (
+    NAME_FIELD,
+    CompiledNodeSelector,
+    WeightedTerm,
+    compile_node_selector,
+    compile_preferred,
+)
+from moorage.model.node_selector import (
+    NodeAffinity as NodeAffinityTerms,
+)
+from moorage.model.pod import Pod
+
+Wishes = tuple[WeightedTerm, ...]
+
+
+class NodeAffinity(
+    PreFilterPlugin[None], FilterPlugin[None], PreScorePlugin[Wishes], ScorePlugin[Wishes]
+):
+    """Node selectors and node affinity of the pod, and the profile's `addedAffinity`."""
+
+    name = "NodeAffinity"
+    reads = (Aspect.LABELS,)
+    enforced = Reason("node(s) didn't match scheduler-enforced node affinity", Code.UNRESOLVABLE)
+    unmatched = Reason("node(s) didn't match Pod's node affinity/selector", Code.UNRESOLVABLE)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        added_args = args.added_affinity if args is not None else None
+        added = msgspec.convert(added_args or {}, NodeAffinityTerms)
+        self._added: CompiledNodeSelector | None = None
+        if added.required is not None:
+            self._added = compile_node_selector(added.required)
+        try:
+            self._added_wishes = compile_preferred(added.preferred)
+        except SelectorError as error:
+            raise ConfigError(f"addedAffinity: {error}") from error
+        self._has_added_wishes = bool(added.preferred)
+
+    def pod_key(self, pod: Pod) -> Hashable:
+        """The compiled demand and the wishes."""
+        return pod.required_nodes, _preferred(pod)
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip | Status:
+        """Nothing to do without demands; only some nodes to look at if the pod names them."""
+        del nodes
+        if pod.required_nodes.anywhere and self._added is None:
+            return SKIP
+        names = _named_nodes(pod)
+        if names is not None and not names:
+            return Status(Code.UNRESOLVABLE, ("pod affinity terms conflict",))
+        return PreFilterResult(None, names)
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
+        """What the operator enforces is checked first and alone."""
+        del state
+        verdicts = Verdicts(len(nodes), (self.enforced, self.unmatched))
+        allowed = np.ones(len(nodes), np.bool_)
+        if self._added is not None:
+            allowed = nodes.matching(self._added)
+            verdicts.reject(~allowed, self.enforced)
+        if not pod.required_nodes.anywhere:
+            verdicts.reject(allowed & ~nodes.required_by(pod.required_nodes), self.unmatched)
+        return verdicts
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> Wishes | Skip:
+        """The pod's wishes, if it or the profile has any."""
+        del nodes
+        if not _preferred(pod) and not self._has_added_wishes:
+            return SKIP
+        return compile_preferred(_preferred(pod))
+
+    def score(self, pod: Pod, nodes: NodeView, state: Wishes | None) -> Ints:
+        """The weights of the wishes a node fulfils."""
+        wishes = compile_preferred(_preferred(pod)) if state is None else state
+        total: Ints = np.zeros(len(nodes), np.int64)
+        for wish in (*self._added_wishes, *wishes):
+            total += nodes.matching_term(wish.term) * np.int64(wish.weight)
+        return total
+
+    def normalize(self, scores: Ints, state: Wishes | None) -> Ints:
+        """More is better."""
+        del state
+        return normalize_to_max(scores)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """A node that matches now and did not before."""
+        return [
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_LABEL,
+                self._after_node_change,
+            )
+        ]
+
+    def _after_node_change(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(new, Node):
+            return QueueingHint.SKIP
+        if self._added is not None and not self._added.matches(new.labels, new.name):
+            return QueueingHint.SKIP
+        if not _admits(pod, new):
+            return QueueingHint.SKIP
+        if isinstance(old, Node) and _admits(pod, old):
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+
+def _preferred(pod: Pod) -> tuple[Any, ...]:
+    affinity = pod.spec.affinity
+    node_affinity = affinity.node_affinity if affinity is not None else None
+    return node_affinity.preferred if node_affinity is not None else ()
+
+
+def _admits(pod: Pod, node: Node) -> bool:
+    required = pod.required_nodes
+    if any(node.labels.get(key) != value for key, value in required.labels):
+        return False
+    return required.terms is None or required.terms.matches(node.labels, node.name)
+
+
+def _named_nodes(pod: Pod) -> frozenset[str] | None:
+    """The nodes that the terms name, if every one of them names some; None otherwise."""
+    affinity = pod.spec.affinity
+    node_affinity = affinity.node_affinity if affinity is not None else None
+    required = node_affinity.required if node_affinity is not None else None
+    if required is None or not required.node_selector_terms:
+        return None
+    union: frozenset[str] = frozenset()
+    for term in required.node_selector_terms:
+        named: frozenset[str] | None = None
+        for expr in term.match_fields:
+            if expr.key == NAME_FIELD and expr.operator == "In":
+                values = frozenset(expr.values)
+                named = values if named is None else named & values
+        if named is None:
+            return None
+        union |= named
+    return union

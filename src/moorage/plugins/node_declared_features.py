@@ -1,0 +1,92 @@
+"""NodeDeclaredFeatures: pods that need a kubelet feature go to nodes that declare it."""
+
+from collections.abc import Hashable, Sequence
+
+from moorage.cluster.node_table import Features
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
+from moorage.framework.status import SKIP, Code, Reason, Skip, Verdicts
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+
+class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
+    """Refuse nodes that lack a feature the pod's spec implies."""
+
+    name = "NodeDeclaredFeatures"
+    reads = (Aspect.FEATURES,)
+    missing = Reason("node(s) didn't match Pod's required features", Code.UNRESOLVABLE)
+
+    def pod_key(self, pod: Pod) -> Hashable:
+        """Only the implied features matter."""
+        return required_features(pod)
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[Features] | Skip:
+        """Nothing to do for pods that need nothing special."""
+        del nodes
+        if not self.handle.gates.enabled("NodeDeclaredFeatures"):
+            return SKIP
+        features = required_features(pod)
+        return PreFilterResult(features) if features else SKIP
+
+    def filter(self, pod: Pod, nodes: NodeView, state: Features | None) -> Verdicts:
+        """Every implied feature must be declared."""
+        needed = required_features(pod) if state is None else state
+        lacking = nodes.declared_features.where(lambda declared: not needed <= declared)
+        return Verdicts(len(nodes), (self.missing,)).reject(lacking, self.missing)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """A node that declares something else now, or the pod needing something else."""
+        return [
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE,
+                self._after_node_change,
+            ),
+            on(EventResource.POD, ActionType.UPDATE, self._after_pod_update),
+        ]
+
+    def _after_node_change(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        del pod
+        same = (
+            isinstance(old, Node)
+            and isinstance(new, Node)
+            and old.status.declared_features == new.status.declared_features
+        )
+        return QueueingHint.SKIP if same else QueueingHint.QUEUE
+
+    def _after_pod_update(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(new, Pod) or not isinstance(old, Pod) or new.uid != pod.uid:
+            return QueueingHint.SKIP
+        if required_features(old) == required_features(new):
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+
+def required_features(pod: Pod) -> Features:
+    """The features a pod's spec implies; in v1.36 there are two."""
+    features = set()
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    if any(
+        rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules
+    ):
+        features.add(RESTART_ALL)
+    if pod.spec.host_network and pod.spec.host_users is False:
+        features.add(USER_NAMESPACES_HOST_NETWORK)
+    return frozenset(features)

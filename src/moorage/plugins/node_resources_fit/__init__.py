@@ -1,0 +1,5 @@
+"""NodeResourcesFit: the plugin and the strategies it scores with."""
+
+from moorage.plugins.node_resources_fit.plugin import NodeResourcesFit
+
+__all__ = ["NodeResourcesFit"]

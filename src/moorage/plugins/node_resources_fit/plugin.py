@@ -1,0 +1,185 @@
+"""NodeResourcesFit: does the node have what the pod asks for, and how full would it be?"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.plugin import (
+    FilterPlugin,
+    Handle,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from moorage.framework.status import Code, Reason, Verdicts
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_scalar
+from moorage.plugins.node_resources_fit.strategies import NodeShares, strategy_scorer
+
+BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+class NodeResourcesFit(
+    PreFilterPlugin[None], FilterPlugin[None], PreScorePlugin[None], ScorePlugin[None]
+):
+    """Refuse nodes with too little left; score by the configured strategy."""
+
+    name = "NodeResourcesFit"
+    reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
+    too_many_pods = Reason("Too many pods")
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._resources = tuple(
+            (spec.name, spec.weight) for spec in args.scoring_strategy.resources
+        )
+        self._scorer = strategy_scorer(args.scoring_strategy)
+
+    def pod_key(self, pod: Pod) -> Hashable:
+        """What the pod asks for, with and without defaults."""
+        requests = pod.requests
+        return (
+            frozenset(requests.incoming.items()),
+            frozenset(requests.incoming_with_defaults.items()),
+        )
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
+        """Every pod needs at least a place, so this plugin never skips."""
+        del pod, nodes
+        return PreFilterResult(None)
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
+        """All shortages of a node are named, not only the first."""
+        del state
+        wanted = dict(self._checked(pod))
+        short = {name: Reason(f"Insufficient {name}") for name in wanted}
+        hopeless = {name: Reason(f"Insufficient {name}", Code.UNRESOLVABLE) for name in wanted}
+        verdicts = Verdicts(
+            len(nodes),
+            (self.too_many_pods, *(r for name in wanted for r in (short[name], hopeless[name]))),
+        )
+        full = nodes.pod_count + 1 > nodes.allocatable(PODS)
+        if full.any():
+            verdicts.reject(full, self.too_many_pods)
+        for name, amount in wanted.items():
+            total = nodes.allocatable(name)
+            lacking: Bools = amount > total - nodes.requested(name)
+            if lacking.any():
+                too_small = amount > total
+                verdicts.reject(lacking & ~too_small, short[name])
+                verdicts.reject(lacking & too_small, hopeless[name])
+        return verdicts
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> None:
+        """Nothing to prepare; the plugin never skips."""
+        del pod, nodes
+
+    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
+        """How full the node would be, by the strategy."""
+        del state
+        requests = pod.requests.incoming_with_defaults
+        shares = []
+        for name, weight in self._resources:
+            wanted = requests.get(name, 0)
+            if wanted == 0 and is_scalar(name):
+                continue
+            used = (
+                nodes.requested_with_defaults(name)
+                if name in (CPU, MEMORY)
+                else nodes.requested(name)
+            )
+            shares.append(NodeShares(used + wanted, nodes.allocatable(name), weight))
+        if not shares:
+            return np.zeros(len(nodes), np.int64)
+        return self._scorer(shares)
+
+    def _checked(self, pod: Pod) -> Iterator[tuple[str, int]]:
+        """The resources to check, in the order their reasons are listed."""
+        requests = pod.requests.incoming
+        for name in BASIC:
+            if requests.get(name, 0) > 0:
+                yield name, requests[name]
+        for name in sorted(requests):
+            if name in BASIC or name == PODS or requests[name] == 0:
+                continue
+            if is_extended(name) and self._is_ignored(name):
+                continue
+            yield name, requests[name]
+
+    def _is_ignored(self, name: str) -> bool:
+        return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """Room made by pods, or more room on a node."""
+        return [
+            on(
+                EventResource.POD,
+                ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN,
+                self._after_pod_change,
+            ),
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE,
+                self._after_node_change,
+            ),
+        ]
+
+    def _after_pod_change(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(old, Pod):
+            return QueueingHint.SKIP
+        if new is None:
+            placed = old.spec.node_name or old.status.nominated_node_name
+            return QueueingHint.QUEUE if placed else QueueingHint.SKIP
+        if not isinstance(new, Pod):
+            return QueueingHint.SKIP
+        if new.uid == pod.uid:
+            return QueueingHint.QUEUE
+        if not new.spec.node_name:
+            return QueueingHint.SKIP
+        before, after = old.requests.occupied, new.requests.occupied
+        freed = any(
+            after.get(name, 0) < before.get(name, 0) for name, _ in self._wanted_at_all(pod)
+        )
+        return QueueingHint.QUEUE if freed else QueueingHint.SKIP
+
+    def _after_node_change(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(new, Node):
+            return QueueingHint.SKIP
+        wanted = dict(self._wanted_at_all(pod))
+        offered = new.allocatable
+        if offered.get(PODS, 0) < 1 or any(
+            offered.get(name, 0) < amount for name, amount in wanted.items()
+        ):
+            return QueueingHint.SKIP
+        if isinstance(old, Node):
+            grown = (
+                offered.get(name, 0) > old.allocatable.get(name, 0) for name in (PODS, *wanted)
+            )
+            if not any(grown):
+                return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+    @staticmethod
+    def _wanted_at_all(pod: Pod) -> Iterator[tuple[str, int]]:
+        """Hints look at every resource the pod asks for, ignored ones included."""
+        return ((name, v) for name, v in pod.requests.incoming.items() if v and name != PODS)

@@ -1,0 +1,109 @@
+"""The three strategies of NodeResourcesFit, over columns.
+
+The arithmetic that the plugin is configured with. A resource that a node
+does not offer at all takes no part in that node's score.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.framework.plugin import MAX_NODE_SCORE
+
+_MAX_SHAPE_SCORE = 10
+_FULL = 100
+
+
+class NodeShares(msgspec.Struct, frozen=True):
+    """One resource: what would be requested of what is there, on every node."""
+
+    requested: Ints
+    allocatable: Ints
+    weight: int
+
+
+Scorer = Callable[[Sequence[NodeShares]], Ints]
+
+
+def strategy_scorer(strategy: Any) -> Scorer:
+    """The scorer that a `scoringStrategy` describes."""
+    match strategy.type:
+        case "LeastAllocated":
+            return least_allocated
+        case "MostAllocated":
+            return most_allocated
+        case _:
+            shape = [
+                (point.utilization, point.score * (MAX_NODE_SCORE // _MAX_SHAPE_SCORE))
+                for point in strategy.requested_to_capacity_ratio.shape
+            ]
+            return requested_to_capacity_ratio(shape)
+
+
+def least_allocated(shares: Sequence[NodeShares]) -> Ints:
+    """The emptier the better."""
+
+    def free(share: NodeShares) -> Ints:
+        left = np.maximum(share.allocatable - share.requested, 0)
+        return left * MAX_NODE_SCORE // np.maximum(share.allocatable, 1)
+
+    return _weighted_mean(shares, free)
+
+
+def most_allocated(shares: Sequence[NodeShares]) -> Ints:
+    """The fuller the better."""
+
+    def used(share: NodeShares) -> Ints:
+        taken = np.minimum(share.requested, share.allocatable)
+        return taken * MAX_NODE_SCORE // np.maximum(share.allocatable, 1)
+
+    return _weighted_mean(shares, used)
+
+
+def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
+    """A broken line over utilisation; resources that score 0 do not count in the mean."""
+    table = np.array([_on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
+
+    def score(shares: Sequence[NodeShares]) -> Ints:
+        total: Ints = np.zeros(len(shares[0].requested), np.int64)
+        weights: Ints = np.zeros(len(total), np.int64)
+        for share in shares:
+            over = share.requested > share.allocatable
+            percent = share.requested * _FULL // np.maximum(share.allocatable, 1)
+            points = table[np.where(over, _FULL, percent)]
+            counts: Bools = (share.allocatable != 0) & (points > 0)
+            total += np.where(counts, points * share.weight, 0)
+            weights += np.where(counts, share.weight, 0)
+        mean = total / np.maximum(weights, 1)
+        whole = np.floor(mean)
+        # Go rounds halves away from zero, NumPy to even; the mean is never negative.
+        return (whole + (mean - whole >= 0.5)).astype(np.int64)
+
+    return score
+
+
+def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+    """The line's value; the division truncates toward zero, as Go's does."""
+    previous = shape[0]
+    for point in shape:
+        if percent <= point[0]:
+            if point is shape[0]:
+                return point[1]
+            rise = (point[1] - previous[1]) * (percent - previous[0])
+            run = point[0] - previous[0]
+            return previous[1] + (rise // run if rise >= 0 else -(-rise // run))
+        previous = point
+    return shape[-1][1]
+
+
+def _weighted_mean(shares: Sequence[NodeShares], measure: Callable[[NodeShares], Ints]) -> Ints:
+    total: Ints = np.zeros(len(shares[0].requested), np.int64)
+    weights: Ints = np.zeros(len(total), np.int64)
+    for share in shares:
+        offered = share.allocatable != 0
+        total += np.where(offered, measure(share) * share.weight, 0)
+        weights += np.where(offered, share.weight, 0)
+    return total // np.maximum(weights, 1)

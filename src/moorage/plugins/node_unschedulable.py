@@ -1,0 +1,71 @@
+"""NodeUnschedulable: cordoned nodes are closed to pods that do not tolerate it."""
+
+from collections.abc import Hashable, Sequence
+
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.plugin import FilterPlugin
+from moorage.framework.status import Code, Reason, Verdicts
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.model.taints import UNSCHEDULABLE_TAINT, tolerated
+
+
+class NodeUnschedulable(FilterPlugin[None]):
+    """Refuse nodes with `spec.unschedulable`."""
+
+    name = "NodeUnschedulable"
+    reads = (Aspect.TAINTS,)
+    cordoned = Reason("node(s) were unschedulable", Code.UNRESOLVABLE)
+
+    def pod_key(self, pod: Pod) -> Hashable:
+        """Does the pod tolerate a cordon?"""
+        return self._tolerates(pod)
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
+        """Cordoned nodes are refused, unless tolerated."""
+        del state
+        verdicts = Verdicts(len(nodes), (self.cordoned,))
+        if not self._tolerates(pod):
+            verdicts.reject(nodes.unschedulable, self.cordoned)
+        return verdicts
+
+    def _tolerates(self, pod: Pod) -> bool:
+        comparisons = self.handle.gates.enabled("TaintTolerationComparisonOperators")
+        return tolerated(UNSCHEDULABLE_TAINT, pod.spec.tolerations, comparisons=comparisons)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """A node that opens, or the pod learning to tolerate."""
+        return [
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_TAINT,
+                self._after_node_change,
+            ),
+            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._after_pod_toleration),
+        ]
+
+    def _after_node_change(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        del pod
+        if not isinstance(new, Node) or new.spec.unschedulable:
+            return QueueingHint.SKIP
+        was_closed = old is None or (isinstance(old, Node) and old.spec.unschedulable)
+        return QueueingHint.QUEUE if was_closed else QueueingHint.SKIP
+
+    def _after_pod_toleration(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        del old
+        if isinstance(new, Pod) and new.uid == pod.uid and self._tolerates(new):
+            return QueueingHint.QUEUE
+        return QueueingHint.SKIP

@@ -1,0 +1,106 @@
+"""TaintToleration: tainted nodes are closed to, or disliked by, pods that do not tolerate them."""
+
+from collections.abc import Hashable, Sequence
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.node_table import TaintSet
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.normalizing import normalize_to_max
+from moorage.framework.plugin import FilterPlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.status import Code, Reason, Verdicts
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.model.taints import PREFER_NO_SCHEDULE, Toleration, tolerated
+
+Tolerations = tuple[Toleration, ...]
+
+
+class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlugin[Tolerations]):
+    """Filter by hard taints, score by the number of soft ones."""
+
+    name = "TaintToleration"
+    reads = (Aspect.TAINTS,)
+    untolerated = Reason("node(s) had untolerated taint(s)", Code.UNRESOLVABLE)
+
+    def pod_key(self, pod: Pod) -> Hashable:
+        """Only the tolerations matter."""
+        return pod.spec.tolerations
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
+        """Refuse nodes with a hard taint the pod does not tolerate."""
+        del state
+
+        def closed(taints: TaintSet) -> bool:
+            return self._closed(pod, taints)
+
+        verdicts = Verdicts(len(nodes), (self.untolerated,))
+        return verdicts.reject(nodes.taints.where(closed), self.untolerated)
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> Tolerations:
+        """The tolerations that can answer a soft taint."""
+        del nodes
+        return tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
+
+    def score(self, pod: Pod, nodes: NodeView, state: Tolerations | None) -> Ints:
+        """Count the soft taints that stay unanswered."""
+        tolerations = self.pre_score(pod, nodes) if state is None else state
+
+        def unanswered(taints: TaintSet) -> int:
+            return sum(
+                taint.effect == PREFER_NO_SCHEDULE
+                and not tolerated(taint, tolerations, comparisons=self._comparisons)
+                for taint in taints
+            )
+
+        return nodes.taints.number(unanswered)
+
+    def normalize(self, scores: Ints, state: Tolerations | None) -> Ints:
+        """Fewer is better."""
+        del state
+        return normalize_to_max(scores, reverse=True)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """A node without the taint, or the pod tolerating it."""
+        return [
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_TAINT,
+                self._after_node_change,
+            ),
+            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._after_pod_toleration),
+        ]
+
+    @property
+    def _comparisons(self) -> bool:
+        return self.handle.gates.enabled("TaintTolerationComparisonOperators")
+
+    def _closed(self, pod: Pod, taints: TaintSet) -> bool:
+        return any(
+            taint.keeps_out
+            and not tolerated(taint, pod.spec.tolerations, comparisons=self._comparisons)
+            for taint in taints
+        )
+
+    def _after_node_change(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(new, Node) or self._closed(pod, new.spec.taints):
+            return QueueingHint.SKIP
+        was_closed = not isinstance(old, Node) or self._closed(pod, old.spec.taints)
+        return QueueingHint.QUEUE if was_closed else QueueingHint.SKIP
+
+    def _after_pod_toleration(
+        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        del old
+        own = isinstance(new, Pod) and new.uid == pod.uid
+        return QueueingHint.QUEUE if own else QueueingHint.SKIP

@@ -1,0 +1,154 @@
+"""Spread constraints as the plugin uses them: the pod's own, or defaults for its owners."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.listers import Listers
+from moorage.cluster.node_table import TaintSet
+from moorage.cluster.pod_counts import PodSet
+from moorage.cluster.view import NodeView
+from moorage.model.labels import (
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_selector,
+    selector_from_labels,
+)
+from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL
+from moorage.model.pod import Pod, TopologySpreadConstraint
+from moorage.model.taints import tolerated
+from moorage.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+
+DO_NOT_SCHEDULE = "DoNotSchedule"
+SCHEDULE_ANYWAY = "ScheduleAnyway"
+HONOR = "Honor"
+IGNORE = "Ignore"
+
+SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(
+        max_skew=3, topology_key=HOSTNAME_LABEL, when_unsatisfiable=SCHEDULE_ANYWAY
+    ),
+    TopologySpreadConstraint(
+        max_skew=5, topology_key=ZONE_LABEL, when_unsatisfiable=SCHEDULE_ANYWAY
+    ),
+)
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """One constraint with its selector compiled and its defaults filled in."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+    def count(self, namespace: str, nodes: NodeView) -> Ints:
+        """Per node, the pods that the constraint is about; terminating ones do not count."""
+        selector = self.selector
+        if selector.empty:
+            return np.zeros(len(nodes), np.int64)
+
+        def counts(pods: PodSet) -> bool:
+            return (
+                pods.namespace == namespace
+                and not pods.terminating
+                and selector.matches(pods.labels)
+            )
+
+        return nodes.pods_matching(("spread", namespace, selector), counts)
+
+    def includes(self, pod: Pod, nodes: NodeView, *, comparisons: bool) -> Bools | None:
+        """The nodes that take part by the inclusion policies; None means all of them."""
+        included: Bools | None = None
+        if self.honors_affinity and not pod.required_nodes.anywhere:
+            included = nodes.required_by(pod.required_nodes)
+        if self.honors_taints:
+
+            def open_to_pod(taints: TaintSet) -> bool:
+                return all(
+                    not taint.keeps_out
+                    or tolerated(taint, pod.spec.tolerations, comparisons=comparisons)
+                    for taint in taints
+                )
+
+            untainted = nodes.taints.where(open_to_pod)
+            included = untainted if included is None else included & untainted
+        return included
+
+
+def compile_constraints(
+    constraints: Iterable[TopologySpreadConstraint],
+    pod: Pod,
+    action: str,
+    *,
+    match_label_keys: bool,
+) -> tuple[Constraint, ...]:
+    """The constraints with an action; raises `SelectorError` on a selector without meaning."""
+    compiled = []
+    for constraint in constraints:
+        if constraint.when_unsatisfiable != action:
+            continue
+        selector = compile_selector(constraint.label_selector)
+        if match_label_keys:
+            selector = selector.and_also(
+                Requirement(key, "In", (pod.labels[key],))
+                for key in constraint.match_label_keys
+                if key in pod.labels
+            )
+        affinity_policy = constraint.node_affinity_policy or HONOR
+        taints_policy = constraint.node_taints_policy or IGNORE
+        compiled.append(
+            Constraint(
+                max_skew=constraint.max_skew,
+                topology_key=constraint.topology_key,
+                selector=selector,
+                min_domains=1 if constraint.min_domains is None else constraint.min_domains,
+                honors_affinity=affinity_policy == HONOR,
+                honors_taints=taints_policy == HONOR,
+            )
+        )
+    return tuple(compiled)
+
+
+def all_topologies(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
+    """The nodes that carry every topology key."""
+    present = nodes.label(constraints[0].topology_key).present
+    for constraint in constraints[1:]:
+        present = present & nodes.label(constraint.topology_key).present
+    return present
+
+
+def default_selector(pod: Pod, listers: Listers) -> Selector:
+    """What stands for "pods like this one": its services' and its owner's selectors."""
+    labels: dict[str, str] = {}
+    for service in listers.of(Service).in_namespace(pod.namespace):
+        wanted = service.spec.selector
+        if wanted and all(pod.labels.get(key) == value for key, value in wanted.items()):
+            labels.update(wanted)
+    owner = pod.metadata.controller()
+    if owner is None:
+        return selector_from_labels(labels)
+    kind = (owner.api_version, owner.kind)
+    if kind == ("v1", "ReplicationController"):
+        controller = listers.of(ReplicationController).get(owner.name, pod.namespace)
+        if controller is not None:
+            labels.update(controller.spec.selector)
+        return selector_from_labels(labels)
+    owned: ReplicaSet | StatefulSet | None = None
+    if kind == ("apps/v1", "ReplicaSet"):
+        owned = listers.of(ReplicaSet).get(owner.name, pod.namespace)
+    elif kind == ("apps/v1", "StatefulSet"):
+        owned = listers.of(StatefulSet).get(owner.name, pod.namespace)
+    selector = selector_from_labels(labels)
+    if owned is None:
+        return selector
+    try:
+        more = compile_selector(owned.spec.selector)
+    except SelectorError:
+        return selector
+    return selector if more.nothing else selector.and_also(more.requirements)

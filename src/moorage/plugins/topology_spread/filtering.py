@@ -1,0 +1,116 @@
+"""Hard constraints: how many matching pods each domain has, and what one more would do.
+
+A domain is one value of the topology key. Counts are arrays over the codes of that label; code 0
+stands for nodes without the label and is never a domain.
+"""
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.view import NodeView
+from moorage.framework.status import Code, Reason, Verdicts
+from moorage.model.pod import Pod
+from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
+
+SKEWED = Reason("node(s) didn't match pod topology spread constraints")
+UNLABELLED = Reason(
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    Code.UNRESOLVABLE,
+)
+
+
+_NO_DOMAIN = 2**31 - 1
+
+
+class Domains(msgspec.Struct, frozen=True):
+    """The domains of one constraint: which exist, and how many matching pods each has."""
+
+    counts: Ints
+    exist: Bools
+
+    def smallest(self, min_domains: int) -> int:
+        """The count every other is compared with; 0 while there are too few domains."""
+        if int(np.count_nonzero(self.exist)) < min_domains:
+            return 0
+        return int(self.counts[self.exist].min()) if self.exist.any() else _NO_DOMAIN
+
+    def plus(self, code: int, amount: int) -> "Domains":
+        """The same with pods added to (or removed from) one domain."""
+        counts = self.counts.copy()
+        counts[code] += amount
+        return Domains(counts, self.exist)
+
+
+class HardState(msgspec.Struct, frozen=True):
+    """What `filter` needs to know."""
+
+    constraints: tuple[Constraint, ...]
+    domains: tuple[Domains, ...]
+
+
+def count_domains(
+    constraints: tuple[Constraint, ...], pod: Pod, nodes: NodeView, *, comparisons: bool
+) -> HardState:
+    """Count the matching pods of every domain over the nodes that take part."""
+    labelled = all_topologies(constraints, nodes)
+    domains = []
+    for constraint in constraints:
+        included = constraint.includes(pod, nodes, comparisons=comparisons)
+        taking_part = labelled if included is None else labelled & included
+        label = nodes.label(constraint.topology_key)
+        size = len(label.vocabulary)
+        codes = label.codes[taking_part]
+        counts = constraint.count(pod.namespace, nodes)[taking_part]
+        exist = np.zeros(size, np.bool_)
+        exist[codes] = True
+        summed = np.bincount(codes, weights=counts, minlength=size).astype(np.int64)
+        domains.append(Domains(summed, exist))
+    return HardState(constraints, tuple(domains))
+
+
+def with_pod(
+    state: HardState,
+    pod: Pod,
+    other: Pod,
+    nodes: NodeView,
+    row: int,
+    sign: int,
+    *,
+    comparisons: bool,
+) -> HardState:
+    """The state with another pod added to or removed from a node.
+
+    Unlike the first count this does not ask whether the other pod is terminating, nor whether the
+    selector is empty: upstream's incremental path does not either.
+    """
+    if other.namespace != pod.namespace:
+        return state
+    one = nodes.take(np.array([row]))
+    if not all_topologies(state.constraints, one)[0]:
+        return state
+    domains = list(state.domains)
+    for i, constraint in enumerate(state.constraints):
+        if not constraint.selector.matches(other.labels):
+            continue
+        included = constraint.includes(pod, one, comparisons=comparisons)
+        if included is not None and not included[0]:
+            continue
+        domains[i] = domains[i].plus(int(one.label(constraint.topology_key).codes[0]), sign)
+    return HardState(state.constraints, tuple(domains))
+
+
+def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
+    """The first constraint that a node violates decides."""
+    verdicts = Verdicts(len(nodes), (SKEWED, UNLABELLED))
+    undecided = np.ones(len(nodes), np.bool_)
+    for constraint, domains in zip(state.constraints, state.domains, strict=True):
+        label = nodes.label(constraint.topology_key)
+        verdicts.reject(undecided & ~label.present, UNLABELLED)
+        undecided &= label.present
+        self_match = 1 if constraint.selector.matches(pod.labels) else 0
+        most = constraint.max_skew + domains.smallest(constraint.min_domains) - self_match
+        skewed = (domains.counts > most)[label.codes]
+        verdicts.reject(undecided & skewed, SKEWED)
+        undecided &= ~skewed
+    return verdicts

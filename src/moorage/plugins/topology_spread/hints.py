@@ -1,0 +1,77 @@
+"""Which changes of pods and nodes could let a pod rejected for its spread try again."""
+
+from collections.abc import Callable
+
+from moorage.framework.cluster_events import QueueingHint
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.plugins.topology_spread.constraints import Constraint
+
+Constraints = Callable[[Pod], tuple[Constraint, ...]]
+
+
+class SpreadHints:
+    """Hints for the hard constraints of a rejected pod."""
+
+    def __init__(self, constraints: Constraints) -> None:
+        self._constraints = constraints
+
+    def pod_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+        """A pod that came, went, or changed its labels."""
+        before = old if isinstance(old, Pod) else None
+        after = new if isinstance(new, Pod) else None
+        if any(other is not None and not _involved(other, pod) for other in (before, after)):
+            return QueueingHint.SKIP
+        constraints = self._constraints(pod)
+        if before is not None and after is not None:
+            return _hint(_update_matters(pod, before, after, constraints))
+        other = after or before
+        return _hint(
+            other is not None and any(c.selector.matches(other.labels) for c in constraints)
+        )
+
+    def node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+        """A node that joins or leaves the domains, or moves between them."""
+        constraints = self._constraints(pod)
+        before = old if isinstance(old, Node) else None
+        after = new if isinstance(new, Node) else None
+        had, has = _labelled(before, constraints), _labelled(after, constraints)
+        if before is None or after is None:
+            return _hint(had or has)
+        if had != has:
+            return QueueingHint.QUEUE
+        moved = any(
+            before.labels.get(c.topology_key, "") != after.labels.get(c.topology_key, "")
+            for c in constraints
+        )
+        return _hint(has and (moved or before.spec.taints != after.spec.taints))
+
+
+def _update_matters(pod: Pod, before: Pod, after: Pod, constraints: tuple[Constraint, ...]) -> bool:
+    if (
+        pod.uid == after.uid
+        and before.spec.tolerations != after.spec.tolerations
+        and any(c.honors_taints for c in constraints)
+    ):
+        return True
+    if before.labels == after.labels:
+        return False
+    return any(
+        c.selector.matches(before.labels) != c.selector.matches(after.labels) for c in constraints
+    )
+
+
+def _involved(other: Pod, pod: Pod) -> bool:
+    if other.uid == pod.uid:
+        return True
+    placed = other.spec.node_name or other.status.nominated_node_name
+    return bool(placed) and other.namespace == pod.namespace
+
+
+def _labelled(node: Node | None, constraints: tuple[Constraint, ...]) -> bool:
+    return node is not None and all(c.topology_key in node.labels for c in constraints)
+
+
+def _hint(queue: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if queue else QueueingHint.SKIP

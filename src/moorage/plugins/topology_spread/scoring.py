@@ -1,0 +1,111 @@
+"""Soft constraints: fewer matching pods in a node's domains is better."""
+
+import math
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.coded import LabelColumn
+from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.view import NodeView
+from moorage.framework.plugin import MAX_NODE_SCORE
+from moorage.model.node import HOSTNAME_LABEL
+from moorage.model.pod import Pod
+from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
+
+
+class SoftConstraint(msgspec.Struct, frozen=True):
+    """One constraint: how much a matching pod weighs, and how many each domain has."""
+
+    constraint: Constraint
+    weight: float
+    counts: Ints | None
+    """Over label codes; None for the hostname, where each node counts for itself."""
+
+
+class SoftState(msgspec.Struct, frozen=True):
+    """What `score` and `normalize` need to know."""
+
+    constraints: tuple[SoftConstraint, ...]
+    ignored: Bools
+    """Feasible nodes that lack a topology key: they score 0."""
+
+
+def count_domains(
+    constraints: tuple[Constraint, ...],
+    pod: Pod,
+    feasible: NodeView,
+    *,
+    require_all: bool,
+    comparisons: bool,
+) -> SoftState:
+    """Count matching pods on all nodes, for the domains that feasible nodes are in."""
+    everywhere = feasible.whole
+    ignored = np.zeros(len(feasible), np.bool_)
+    labelled: Bools | None = None
+    if require_all:
+        ignored = ~all_topologies(constraints, feasible)
+        labelled = all_topologies(constraints, everywhere)
+    soft = []
+    for constraint in constraints:
+        if constraint.topology_key == HOSTNAME_LABEL:
+            size = len(feasible) - int(np.count_nonzero(ignored))
+            soft.append(SoftConstraint(constraint, math.log(size + 2), None))
+            continue
+        near = feasible.label(constraint.topology_key)
+        wanted = np.zeros(len(near.vocabulary), np.bool_)
+        wanted[_domain_codes(near)[~ignored]] = True
+        label = everywhere.label(constraint.topology_key)
+        codes = _domain_codes(label)
+        taking_part = wanted[codes]
+        if labelled is not None:
+            taking_part &= labelled
+        included = constraint.includes(pod, everywhere, comparisons=comparisons)
+        if included is not None:
+            taking_part &= included
+        counts = constraint.count(pod.namespace, everywhere)
+        summed = np.bincount(
+            codes, weights=counts * taking_part, minlength=len(label.vocabulary)
+        ).astype(np.int64)
+        size = int(np.count_nonzero(wanted))
+        soft.append(SoftConstraint(constraint, math.log(size + 2), summed))
+    return SoftState(tuple(soft), ignored)
+
+
+def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
+    """The weighted number of matching pods around each node, rounded."""
+    total: NDArray[np.float64] = np.zeros(len(feasible), np.float64)
+    for soft in state.constraints:
+        constraint = soft.constraint
+        label = feasible.label(constraint.topology_key)
+        if soft.counts is None:
+            counts = constraint.count(pod.namespace, feasible)
+        else:
+            counts = soft.counts[_domain_codes(label)]
+        points = counts * soft.weight + float(constraint.max_skew - 1)
+        total += np.where(label.present, points, 0.0)
+    whole = np.floor(total)
+    # Go rounds halves away from zero, NumPy to even; the total is never negative.
+    rounded = (whole + (total - whole >= 0.5)).astype(np.int64)
+    return np.where(state.ignored, 0, rounded)
+
+
+def normalize(scores: Ints, state: SoftState) -> Ints:
+    """Turn "many" into "bad": 100 for the emptiest surroundings, 0 for ignored nodes."""
+    scored = scores[~state.ignored]
+    if not len(scored):
+        return np.zeros_like(scores)
+    largest = max(int(scored.max()), 0)
+    if largest == 0:
+        result = np.full_like(scores, MAX_NODE_SCORE)
+    else:
+        smallest = int(scored.min())
+        result = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+    return np.where(state.ignored, 0, result)
+
+
+def _domain_codes(label: LabelColumn) -> Codes:
+    """Codes by which domains are told apart: upstream sees an absent label as an empty one."""
+    empty = label.vocabulary.find("")
+    return label.codes if empty is None else np.where(label.codes == empty, 0, label.codes)

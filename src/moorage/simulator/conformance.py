@@ -1,0 +1,138 @@
+"""Golden cases in bulk: every case replayed and compared, and the agreement counted.
+
+Owns the counting and the spreading over processes. A case that raises is a disagreement of that
+case, never the end of the run.
+"""
+
+import multiprocessing
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from moorage.errors import InputError
+from moorage.framework.registry import Registry
+from moorage.model.meta import Json
+from moorage.simulator.comparison import Disagreement, compare
+from moorage.simulator.golden import GoldenCase, GoldenLine, find_files, read_lines
+from moorage.simulator.replay import replay
+from moorage.simulator.world import full_registry
+
+CRASH = "crash"
+"""The field of a disagreement that is an exception."""
+_CASES_PER_TASK = 20
+Progress = Callable[[int], None]
+"""Is told how many cases are done."""
+
+
+class FamilyCount(msgspec.Struct):
+    """How many cases of a family there are, and how many of them agree."""
+
+    cases: int = 0
+    agree: int = 0
+
+
+class Report(msgspec.Struct):
+    """The outcome of a run; encodes to what `moorage conformance --json` prints."""
+
+    cases: int = 0
+    agree: int = 0
+    families: dict[str, FamilyCount] = {}
+    disagreements: list[Disagreement] = []
+
+    def add(self, result: "CaseResult") -> None:
+        """Count one case."""
+        agrees = not result.disagreements
+        family = self.families.setdefault(result.family, FamilyCount())
+        for count in (self, family):
+            count.cases += 1
+            count.agree += agrees
+        self.disagreements += result.disagreements
+
+
+class CaseResult(msgspec.Struct, frozen=True):
+    """What became of one case."""
+
+    name: str
+    family: str
+    disagreements: list[Disagreement]
+
+
+def check_case(case: GoldenCase, registry: Registry) -> CaseResult:
+    """Replay and compare one case."""
+    try:
+        found = compare(case.name, case.expect, replay(case, registry))
+    except Exception as error:
+        crash = f"{type(error).__name__}: {error} ({_innermost(error)})"
+        found = [Disagreement(case.name, CRASH, None, crash)]
+    return CaseResult(case.name, case.family, found)
+
+
+def run(
+    paths: Iterable[Path],
+    *,
+    families: Iterable[str] = (),
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+) -> Report:
+    """Check all cases of some files and folders, or only those of some families."""
+    wanted = frozenset(families)
+    report = Report()
+    for result in _results(find_files(paths), wanted, jobs):
+        report.add(result)
+        progress(report.cases)
+    missing = wanted - report.families.keys()
+    if missing:
+        raise InputError(f"no cases of the families {', '.join(sorted(missing))} were found")
+    return report
+
+
+def _results(files: list[Path], families: frozenset[str], jobs: int) -> Iterator[CaseResult]:
+    lines = (line for path in files for line in read_lines(path))
+    if jobs == 1:
+        registry = full_registry()
+        for line in lines:
+            yield from _check_lines([line], families, registry)
+        return
+    # Spawned, not forked: NumPy has threads, and a forked child inherits their locks.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        tasks = [
+            pool.submit(_check_lines, batch, families) for batch in _batches(lines, _CASES_PER_TASK)
+        ]
+        for task in tasks:
+            yield from task.result()
+
+
+def _check_lines(
+    lines: Iterable[GoldenLine], families: frozenset[str], registry: Registry | None = None
+) -> list[CaseResult]:
+    registry = registry or full_registry()
+    cases = (line.decode() for line in lines)
+    return [check_case(c, registry) for c in cases if not families or c.family in families]
+
+
+def _batches(lines: Iterable[GoldenLine], size: int) -> Iterator[list[GoldenLine]]:
+    batch: list[GoldenLine] = []
+    for line in lines:
+        batch.append(line)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _innermost(error: Exception) -> str:
+    """Where an exception was raised, for whoever has to look for the mistake."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "nowhere"
+
+
+def as_json(report: Report, most: int | None = None) -> Json:
+    """The report as plain values, with at most so many disagreements."""
+    plain: Json = msgspec.to_builtins(report)
+    plain["disagreements"] = plain["disagreements"][:most]
+    return plain
