@@ -1,6 +1,9 @@
-"""Host ports in use. Every node's set differs, so the index is inverted: port -> rows."""
+"""Host ports in use. Every node's set differs, so the index is inverted: port -> rows.
 
-from collections import Counter
+As upstream keeps it this is a set, not a count: when one of two pods with the same port leaves a
+node, the port is free there. (The API server lets no such pair run, but a decision must not differ.)
+"""
+
 from collections.abc import Iterable
 
 from moorage.model.pod import HostPort
@@ -14,36 +17,38 @@ def conflict(wanted: str, used: Iterable[str]) -> bool:
 
 
 class HostPorts:
-    """(protocol, port) -> row -> address -> how many pods use it."""
+    """(protocol, port) -> row -> addresses in use."""
 
     def __init__(self) -> None:
-        self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+        self._used: dict[tuple[str, int], dict[int, set[str]]] = {}
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
         """A pod took ports on a row."""
         for port in ports:
             rows = self._used.setdefault((port.protocol, port.port), {})
-            rows.setdefault(row, Counter())[port.ip] += 1
+            rows.setdefault(row, set()).add(port.ip)
 
     def remove(self, row: int, ports: Iterable[HostPort]) -> None:
         """A pod gave ports back."""
         for port in ports:
             key = (port.protocol, port.port)
-            rows = self._used[key]
-            addresses = rows[row]
-            addresses[port.ip] -= 1
-            if not addresses[port.ip]:
-                del addresses[port.ip]
+            rows = self._used.get(key, {})
+            addresses = rows.get(row, set())
+            addresses.discard(port.ip)
             if not addresses:
-                del rows[row]
+                rows.pop(row, None)
             if not rows:
-                del self._used[key]
+                self._used.pop(key, None)
 
     def move_row(self, old: int, new: int) -> None:
         """The node of row `old` now stands in row `new`."""
         for rows in self._used.values():
             if old in rows:
                 rows[new] = rows.pop(old)
+
+    def addresses(self, row: int, port: HostPort) -> set[str]:
+        """The addresses on which a port is in use on a row."""
+        return self._used.get((port.protocol, port.port), {}).get(row, set())
 
     def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:
         """The rows on which at least one of the ports is taken."""

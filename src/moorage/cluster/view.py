@@ -245,12 +245,26 @@ class _Hypothetical(NodeView):
         raise TypeError("count columns are not kept for hypothetical rows; use with_pod")
 
     def with_taken_ports(self, ports: Sequence[HostPort]) -> Bools:
-        """On which nodes is one of the host ports taken by a pod that stays?"""
+        """On which nodes would one of the host ports be taken?"""
         return np.fromiter(
-            (_taken(ports, self.pods_on(place)) for place in range(len(self))),
+            (
+                any(conflict(port.ip, self._addresses(place, port)) for port in ports)
+                for place in range(len(self))
+            ),
             np.bool_,
             len(self),
         )
+
+    def _addresses(self, place: int, port: HostPort) -> set[str]:
+        """The addresses on which a port would be in use: what was, less the gone, plus the new."""
+        gone, new = self._changes(place)
+        row = int(self.rows[place])
+        addresses = self._state.ports.addresses(row, port) - _addresses_of(gone, port)
+        return addresses | _addresses_of(new, port)
+
+    def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
+        """(pods gone, pods new) on the node at a place."""
+        raise NotImplementedError
 
     def _kept(self, name: str, compute: Callable[[], Ints]) -> Ints:
         if name not in self._changed:
@@ -293,6 +307,9 @@ class WhatIfView(_Hypothetical):
         staying = [pod for pod in super().pods_on(index) if pod.uid not in gone]
         return (*staying, *self._added[index])
 
+    def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
+        return self._removed[place], self._added[place]
+
     def _delta(self, measure: Callable[[Pod], int]) -> Ints:
         return np.array(
             [
@@ -333,12 +350,15 @@ class WithoutPodsBelow(_Hypothetical):
         """The pods that would stay."""
         return tuple(p for p in super().pods_on(index) if p.priority >= self._priority)
 
+    def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
+        gone = [p for p in super().pods_on(place) if p.priority < self._priority]
+        return gone, ()
 
-def _taken(wanted: Iterable[HostPort], pods: Iterable[Pod]) -> bool:
-    used = [port for pod in pods for port in pod.host_ports]
-    return any(
-        conflict(
-            port.ip, (u.ip for u in used if (u.protocol, u.port) == (port.protocol, port.port))
-        )
-        for port in wanted
-    )
+
+def _addresses_of(pods: Iterable[Pod], port: HostPort) -> set[str]:
+    return {
+        used.ip
+        for pod in pods
+        for used in pod.host_ports
+        if (used.protocol, used.port) == (port.protocol, port.port)
+    }

@@ -168,9 +168,7 @@ class Hypothesis:
     def adding(self, pods: Sequence[Pod]) -> "Hypothesis":
         """This hypothesis with pods added; a removed pod may be added back."""
         changed = self._changed(pods, 1)
-        returned = {pod.uid for pod in pods} & {pod.uid for pod in self._removed}
-        changed._removed = tuple(p for p in self._removed if p.uid not in returned)
-        changed._added = (*self._added, *(p for p in pods if p.uid not in returned))
+        changed._added = (*self._added, *pods)
         return changed
 
     def removing(self, pods: Sequence[Pod]) -> "Hypothesis":
