@@ -16,6 +16,7 @@ from moorage.simulator.explanation import (
     Verdict,
 )
 
+_LEGEND_COLUMNS = 3
 _MARKS = {OK: ".", REJECTED: "x", SKIPPED: "-", NOT_CONSIDERED: " "}
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]+|[A-Z]+|[^A-Z]+")
 
@@ -26,10 +27,11 @@ def print_explanations(explanations: Sequence[Explanation], output: str) -> None
         plain = {"pod": explanations[-1].pod, "attempts": msgspec.to_builtins(explanations)}
         (print_json if output == "json" else print_yaml)(plain)
         return
-    for number, explanation in enumerate(explanations, 1):
-        if number > 1:
-            print("\nAfter the eviction\n")
-        _print(explanation)
+    first, *later = explanations
+    _print(first)
+    for explanation in later:
+        print(f"\nAfter the eviction: {explanation.outcome}")
+        _print_scores(explanation)
 
 
 def _print(told: Explanation) -> None:
@@ -48,9 +50,9 @@ def _print(told: Explanation) -> None:
 def _print_filters(told: Explanation) -> None:
     plugins = [verdict.plugin for verdict in told.nodes[0].filters]
     print("\nFilter plugins   (. ok   x refuses   - skipped, nothing to say about this pod)")
-    for number, plugin in enumerate(plugins, 1):
-        note = "  (skipped)" if plugin in told.skipped_filter_plugins else ""
-        print(f"  {number:>2} {plugin}{note}")
+    for start in range(0, len(plugins), _LEGEND_COLUMNS):
+        names = enumerate(plugins[start : start + _LEGEND_COLUMNS], start + 1)
+        print("".join(f"  {number:>2} {name:<32}" for number, name in names).rstrip())
     print()
     header = [
         "NODE",
@@ -89,11 +91,8 @@ def _print_scores(told: Explanation) -> None:
     if not feasible:
         return
     feasible.sort(key=lambda node: (-(node.total or 0), node.name != told.node, node.name))
-    print(
-        f"\nScores of {len(feasible)} feasible {'node' if len(feasible) == 1 else 'nodes'}   ",
-        end="",
-    )
-    print("(raw > normalized and weighted)")
+    noun = "node" if len(feasible) == 1 else "nodes"
+    print(f"\nScores of {len(feasible)} feasible {noun}   (raw > normalized and weighted)")
     if told.skipped_score_plugins:
         print(f"  skipped: {', '.join(told.skipped_score_plugins)}")
     print()

@@ -11,9 +11,9 @@ BAD_INPUT = 1
 _GAP = "  "
 
 
-def fail(sentence: str) -> int:
+def fail(sentence: str, program: str = "moorage") -> int:
     """Say what is wrong in one line; returns the exit code."""
-    print(f"moorage: error: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"{program}: error: {' '.join(sentence.split())}", file=sys.stderr)
     return BAD_INPUT
 
 

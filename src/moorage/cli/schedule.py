@@ -45,6 +45,14 @@ _SUMMARY: Mapping[Outcome, str] = {
     Outcome.ERROR: "failed with an error",
 }
 
+_NOWHERE: Mapping[Outcome, str] = {
+    Outcome.PENDING: "<pending>",
+    Outcome.GATED: "<gated>",
+    Outcome.NOT_RESPONSIBLE: "<not ours>",
+    Outcome.DELETING: "<deleting>",
+    Outcome.ERROR: "<error>",
+}
+
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
@@ -132,7 +140,7 @@ def _print_pods(schedule: Schedule, *, wide: bool) -> None:
         header += ["PRIORITY", "FEASIBLE", "SCORE"]
     rows = []
     for pod in schedule.pods:
-        row = [pod.namespace, pod.name, pod.node or f"<{_SUMMARY[pod.outcome]}>"]
+        row = [pod.namespace, pod.name, pod.node or _NOWHERE[pod.outcome]]
         if wide:
             score = "" if pod.score is None else str(pod.score)
             row += [str(pod.priority), str(pod.feasible_nodes or ""), score]

@@ -23,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.parse_known_args(argv)
     return fail(
         "live clusters are not supported by this version; "
-        "`moorage schedule -f FILE` places the pods of manifest files"
+        "`moorage schedule -f FILE` places the pods of manifest files",
+        parser.prog,
     )
 
 

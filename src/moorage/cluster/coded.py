@@ -48,7 +48,8 @@ class LabelColumn(CodedColumn[str | None]):
     @property
     def present(self) -> Bools:
         """The rows that have the label."""
-        return self.codes != 0
+        present: Bools = self.codes != 0
+        return present
 
     def matching(self, requirement: Requirement) -> Bools:
         """The rows that pass one requirement, without a string comparison per row."""
@@ -67,8 +68,8 @@ class LabelColumn(CodedColumn[str | None]):
             case "DoesNotExist":
                 table[0] = True
             case _:
-                for code, value in enumerate(vocabulary.values):
-                    table[code] = value is not None and requirement.accepts_number(value)
+                for code, text in enumerate(vocabulary.values):
+                    table[code] = text is not None and requirement.accepts_number(text)
         return table[self.codes]
 
     def take(self, rows: Rows) -> "LabelColumn":

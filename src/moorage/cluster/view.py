@@ -6,8 +6,10 @@ preemption alike. Arrays are read-only; a view is valid until the state changes.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moorage.cluster.coded import CodedColumn, LabelColumn
 from moorage.cluster.columns import Bools, Ints, Rows
@@ -23,6 +25,8 @@ from moorage.model.node import Node
 from moorage.model.node_selector import CompiledNodeSelector, NodeTerm
 from moorage.model.pod import HostPort, Pod, RequiredNodes
 from moorage.model.resources import CPU, MEMORY
+
+T = TypeVar("T", bound=np.generic)
 
 PodsByRow = Mapping[int, Sequence[Pod]]
 
@@ -225,7 +229,7 @@ class NodeView:
         """Some rows, each as it would be without its pods less important than `priority`."""
         return WithoutPodsBelow(self._state, rows, priority)
 
-    def _gather(self, column: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def _gather(self, column: NDArray[T]) -> NDArray[T]:
         return column if self._rows is None else column[self._rows]
 
 

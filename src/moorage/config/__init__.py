@@ -23,6 +23,7 @@ from moorage.config.args import (
 from moorage.config.default_plugins import default_plugins
 from moorage.config.defaulting import default_args
 from moorage.config.duration import Duration
+from moorage.config.encoding import encode_config
 from moorage.config.expansion import (
     EffectivePlugins,
     Implements,
@@ -98,6 +99,7 @@ __all__ = [
     "default_plugins",
     "effective_plugins",
     "effective_profiles",
+    "encode_config",
     "extenders_in_order",
     "load_config",
     "load_profile",

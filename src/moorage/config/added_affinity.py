@@ -30,20 +30,20 @@ class RequirementShape(_Shape, frozen=True):
 
     key: str = ""
     operator: str = ""
-    values: tuple[str, ...] | None = None
+    values: list[str] | None = None
 
 
 class NodeSelectorTermShape(_Shape, frozen=True):
     """Requirements that must all hold."""
 
-    match_expressions: tuple[RequirementShape, ...] = ()
-    match_fields: tuple[RequirementShape, ...] = ()
+    match_expressions: list[RequirementShape] = []
+    match_fields: list[RequirementShape] = []
 
 
 class NodeSelectorShape(_Shape, frozen=True):
     """Terms of which one must hold."""
 
-    node_selector_terms: tuple[NodeSelectorTermShape, ...] = ()
+    node_selector_terms: list[NodeSelectorTermShape] = []
 
 
 class PreferredSchedulingTermShape(_Shape, frozen=True):
@@ -57,16 +57,14 @@ class NodeAffinityShape(_Shape, frozen=True):
     """The fields of `pod.spec.affinity.nodeAffinity`."""
 
     required_during_scheduling_ignored_during_execution: NodeSelectorShape | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[
-        PreferredSchedulingTermShape, ...
-    ] = ()
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTermShape] = []
 
 
 class LabelSelectorShape(_Shape, frozen=True):
     """The fields of a label selector."""
 
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[RequirementShape, ...] = ()
+    match_expressions: list[RequirementShape] = []
 
 
 Requirements = Sequence[Mapping[str, Any]]

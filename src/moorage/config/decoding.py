@@ -62,7 +62,9 @@ class _Decoder:
             case inspect.StructType():
                 return self._struct(expected, value, path)
             case inspect.VarTupleType(item_type=item_type):
-                return self._tuple(item_type, value, path)
+                return tuple(self._list(item_type, value, path))
+            case inspect.ListType(item_type=item_type):
+                return self._list(item_type, value, path)
             case inspect.DictType(value_type=value_type):
                 return self._dict(value_type, value, path)
             case inspect.AnyType():
@@ -92,12 +94,12 @@ class _Decoder:
                 given[fields[key].name] = self.decode(fields[key].type, item, here)
         return expected.cls(**given)
 
-    def _tuple(self, item_type: inspect.Type, value: object, path: str) -> tuple[object, ...]:
+    def _list(self, item_type: inspect.Type, value: object, path: str) -> list[object]:
         if not isinstance(value, (list, tuple)):
             raise _mismatch(path, "a list", value)
-        return tuple(
+        return [
             self.decode(item_type, item, f"{path}[{index}]") for index, item in enumerate(value)
-        )
+        ]
 
     def _dict(self, value_type: inspect.Type, value: object, path: str) -> dict[str, object]:
         if not isinstance(value, Mapping):

@@ -23,7 +23,7 @@ try:  # libyaml is faster, and an optional part of PyYAML
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
-from moorage.config.field_errors import child, quoted
+from moorage.config.field_errors import child, one_line, quoted
 from moorage.errors import ConfigError
 
 DEEPEST = 200
@@ -33,13 +33,14 @@ _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
 _FALSE = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
 _INTEGER = re.compile(r"[-+]?(0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 class _Loader(SafeLoader):
     """Composes nodes; the meaning of plain scalars is that of Kubernetes' YAML library."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
 
 def _resolve(tag: str, pattern: str, first: str) -> None:
@@ -94,9 +95,12 @@ def _refuse_constant(name: str) -> object:
 
 def _from_pairs(value: object, path: str, depth: int, repeated: list[str]) -> object:
     _check_depth(depth)
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, _Pairs):
         result: dict[str, object] = {}
-        for key, item in value:
+        for raw_key, item in value:
+            key = _SURROGATE.sub("\ufffd", raw_key)
             here = child(path, key)
             if key in result:
                 repeated.append(f"duplicate field {quoted(here)}")
@@ -120,9 +124,9 @@ def _parse_yaml(text: str) -> tuple[object, list[str]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"yaml: {line}{_one_line(error.problem or error.context)}") from None
+        raise ConfigError(f"yaml: {line}{one_line(error.problem or error.context)}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"yaml: {_one_line(getattr(error, 'reason', error))}") from None
+        raise ConfigError(f"yaml: {one_line(getattr(error, 'reason', error))}") from None
     except RecursionError:
         raise ConfigError(f"yaml: exceeded max depth of {DEEPEST}") from None
     finally:
@@ -228,7 +232,3 @@ def _check_depth(depth: int) -> None:
 def _line(node: yaml.Node) -> int:
     mark: Any = node.start_mark
     return int(mark.line) + 1
-
-
-def _one_line(problem: object) -> str:
-    return " ".join(str(problem).split())

@@ -25,6 +25,7 @@ from moorage.config.types import (
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
     PluginArgs,
+    PluginConfig,
     PluginRef,
 )
 
@@ -32,6 +33,7 @@ _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
     ClientConnectionConfiguration: frozenset(ClientConnectionConfiguration.__struct_fields__),
     DynamicResourcesArgs: frozenset(("filter_timeout",)),
     Extender: frozenset(("url_prefix",)),
+    PluginConfig: frozenset(("args",)),
     ExtenderManagedResource: frozenset(("name",)),
     InterPodAffinityArgs: frozenset(("ignore_preferred_terms_of_existing_pods",)),
     KubeSchedulerConfiguration: frozenset(("enable_profiling", "enable_contention_profiling")),
@@ -40,7 +42,9 @@ _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
     TopologySpreadConstraint: frozenset(("topology_key", "when_unsatisfiable")),
     UtilizationShapePoint: frozenset(UtilizationShapePoint.__struct_fields__),
 }
-"""Fields that stand in the output even when they hold nothing; numbers always do."""
+"""Fields that stand in the output even when they hold nothing; numbers mostly do."""
+
+_ZERO_IS_EMPTY = (Extender,)
 
 
 def encode_config(config: KubeSchedulerConfiguration) -> dict[str, Any]:
@@ -56,6 +60,7 @@ def _struct(value: msgspec.Struct) -> dict[str, Any]:
     for field in msgspec.structs.fields(type(value)):
         item = getattr(value, field.name)
         is_empty = item is None or item is False or item in ("", (), b"")
+        is_empty |= item == 0 and type(value) in _ZERO_IS_EMPTY
         if not is_empty or field.name in written:
             result[field.encode_name] = _plain(item)
     return result

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from moorage.config.args import NodeResourcesFitArgs
-from moorage.config.field_errors import aggregate, quoted
+from moorage.config.field_errors import aggregate, one_line, quoted
 from moorage.config.merging import EVERYTHING
 from moorage.config.types import (
     ExtensionPoint,
@@ -88,7 +88,7 @@ def effective_plugins(profile: KubeSchedulerProfile, implements: Implements) -> 
     except ConfigError as error:
         raise ConfigError(
             "initializing profiles: creating profile for scheduler name "
-            f"{profile.scheduler_name}: {error}"
+            f"{one_line(profile.scheduler_name)}: {error}"
         ) from None
 
 

@@ -43,7 +43,9 @@ def with_extender_resources(config: KubeSchedulerConfiguration) -> KubeScheduler
 def _ignoring(profile: KubeSchedulerProfile, ignored: tuple[str, ...]) -> KubeSchedulerProfile:
     args = profile.args_for(_FIT)
     if not isinstance(args, NodeResourcesFitArgs):
-        raise ConfigError("can't find NodeResourcesFitArgs in plugin config")
+        raise ConfigError(
+            "couldn't build extenders: can't find NodeResourcesFitArgs in plugin config"
+        )
     changed = msgspec.structs.replace(args, ignored_resources=ignored)
     return msgspec.structs.replace(
         profile,

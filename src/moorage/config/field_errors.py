@@ -44,6 +44,11 @@ def aggregate(errors: Iterable[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
+def one_line(text: object) -> str:
+    """A text without line breaks, whatever names a user has put into it."""
+    return " ".join(str(text).split("\n"))
+
+
 def quoted(text: str) -> str:
     """A string in Go's double quotes."""
     return '"' + "".join(_escaped(character) for character in text) + '"'

@@ -15,7 +15,7 @@ from moorage.config.decoding import as_map, decode
 from moorage.config.defaulting import complete_args, with_defaults
 from moorage.config.document import parse_document
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
-from moorage.config.field_errors import quoted
+from moorage.config.field_errors import one_line, quoted
 from moorage.config.types import (
     API_VERSION,
     DEFAULT_SCHEDULER_NAME,
@@ -90,7 +90,7 @@ def _named(source: str, step: Callable[[], T]) -> T:
     try:
         return step()
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None
+        raise ConfigError(f"{source}: {one_line(error)}") from None
 
 
 def _check_kind(api_version: object, kind: object) -> None:

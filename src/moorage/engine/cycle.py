@@ -11,10 +11,11 @@ from moorage.cluster.view import NodeView
 from moorage.engine.clock import Clock
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.engine.nominated import NominatedPods
-from moorage.engine.selection import NodeSearch, best, nodes_to_find
+from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import filter_nodes, guarded, pre_filter
+from moorage.framework.filtering import filter_nodes, pre_filter
+from moorage.framework.guard import guard
 from moorage.framework.post_filtering import post_filter
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
@@ -38,7 +39,8 @@ class Cycle:
     def gate(self, profile: Profile, pod: Pod) -> Status | None:
         """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""
         for plugin in profile.pre_enqueue:
-            status = guarded(plugin.name, "PreEnqueue", lambda p=plugin: p.pre_enqueue(pod))
+            with guard(plugin, "PreEnqueue"):
+                status = plugin.pre_enqueue(pod)
             if status is not None:
                 return Status(status.code, status.reasons, plugin.name)
         return None
@@ -64,7 +66,7 @@ class Cycle:
             return Unschedulable(pod, NO_NODES), None
         attempt = self.filter(profile, pod)
         outcome = attempt.outcome
-        if outcome is None or not (outcome.considered & ~outcome.rejected).any():
+        if outcome is None or not outcome.any_feasible:
             _raise_errors(attempt)
             return self._explain_failure(attempt), attempt
         return self._select(attempt), attempt
@@ -74,7 +76,7 @@ class Cycle:
         assert outcome is not None, "a pod is placed only after its nodes were filtered"
         names = self.state.nodes
         nominated = names.row_of.get(pod.status.nominated_node_name)
-        if nominated is not None and nominated in outcome.feasible:
+        if nominated is not None and outcome.accepts(nominated):
             return Bind(pod, pod.status.nominated_node_name, 1)
         _raise_errors(attempt)
         most = nodes_to_find(
@@ -86,10 +88,10 @@ class Cycle:
         feasible = self._search.feasible(order, outcome.considered, outcome.rejected, most)
         if len(feasible) == 1:
             return Bind(pod, names.nodes[feasible[0]].name, 1)
-        rows = np.sort(feasible)
+        rows = ascending(feasible, len(self.state))
         attempt.scores = score_nodes(profile, pod, attempt.nodes, rows, self.answers)
         totals = attempt.scores.totals
-        row = best(feasible, rows, totals)
+        row = best(feasible, rows, totals, len(self.state))
         return Bind(pod, names.nodes[row].name, len(feasible), int(totals.max()))
 
     def _explain_failure(self, attempt: Attempt) -> Unschedulable:

@@ -6,7 +6,6 @@ rotation is upstream's. Equal totals go to the first node in the order of the se
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moorage.cluster.columns import Bools, Ints, Rows
 
@@ -28,9 +27,7 @@ class NodeSearch:
     def __init__(self) -> None:
         self._start = 0
 
-    def feasible(
-        self, order: NDArray[np.intp], considered: Bools, rejected: Bools, most: int
-    ) -> Rows:
+    def feasible(self, order: Rows, considered: Bools, rejected: Bools, most: int) -> Rows:
         """At most so many feasible rows, in the order of the search; moves the start on."""
         looked_at = order if considered.all() else order[considered[order]]
         if not len(looked_at):
@@ -38,18 +35,33 @@ class NodeSearch:
         shift = self._start % len(looked_at)
         if shift:
             looked_at = np.roll(looked_at, -shift)
-        places = np.flatnonzero(~rejected[looked_at])
-        processed = len(looked_at) if len(places) <= most else int(places[most])
+        feasible = looked_at[~rejected[looked_at]]
+        if len(feasible) <= most:
+            processed = len(looked_at)
+        else:
+            processed = int(np.flatnonzero(~rejected[looked_at])[most])
+            feasible = feasible[:most]
         self._start = (self._start + processed) % len(order)
-        return looked_at[places[:most]]
+        return feasible
 
 
-def best(feasible: Rows, rows: Rows, totals: Ints) -> int:
+def ascending(feasible: Rows, nodes: int) -> Rows:
+    """The same rows by row number, which is the order of the columns."""
+    if len(feasible) == nodes:
+        return np.arange(nodes)
+    chosen = np.zeros(nodes, np.bool_)
+    chosen[feasible] = True
+    return np.flatnonzero(chosen)
+
+
+def best(feasible: Rows, rows: Rows, totals: Ints, nodes: int) -> int:
     """The row with the largest total; of equals the first in `feasible` (the search order).
 
-    `totals` belongs to `rows`, the same rows in ascending order.
+    `totals` belongs to `rows`, the same rows by row number.
     """
     ties = rows[totals == totals.max()]
     if len(ties) == 1:
         return int(ties[0])
-    return int(feasible[np.isin(feasible, ties).argmax()])
+    rank = np.empty(nodes, np.intp)
+    rank[feasible] = np.arange(len(feasible))
+    return int(ties[rank[ties].argmin()])

@@ -1,6 +1,6 @@
 """Which nodes can take a pod: PreFilter, Filter, and the second look at nominated nodes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,14 +8,12 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
-from moorage.errors import MoorageError, PluginError
+from moorage.errors import PluginError
+from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
 from moorage.framework.status import SKIP, Code, Status, Verdicts, worst
 from moorage.model.pod import Pod
-
-NominatedPods = Callable[[str], Sequence[Pod]]
-"""Node name -> the pods nominated to that node."""
 
 
 class PreFiltered(msgspec.Struct, frozen=True):
@@ -42,7 +40,8 @@ def pre_filter(profile: Profile, pod: Pod, nodes: NodeView) -> PreFiltered:
     rejection: Status | None = None
     for plugin in profile.pre_filter:
         ran.add(plugin.name)
-        answer = guarded(plugin.name, "PreFilter", lambda p=plugin: p.pre_filter(pod, nodes))
+        with guard(plugin, "PreFilter"):
+            answer = plugin.pre_filter(pod, nodes)
         if answer is SKIP:
             skipped.add(plugin.name)
             continue
@@ -97,6 +96,15 @@ class FilterOutcome:
         """The rows that can take the pod."""
         return np.flatnonzero(self.considered & ~self.rejected)
 
+    @property
+    def any_feasible(self) -> bool:
+        """Can any row take the pod?"""
+        return bool((self.considered & ~self.rejected).any())
+
+    def accepts(self, row: int) -> bool:
+        """Can this row take the pod?"""
+        return bool(self.considered[row] and not self.rejected[row])
+
     def status(self, row: int) -> Status | None:
         """Why a row was refused: the first plugin's answer. None: it was not."""
         overruled = self.overruled.get(row)
@@ -132,13 +140,9 @@ def filter_nodes(
     for plugin in profile.filter:
         if plugin.name in before.skipped:
             continue
-        verdicts = guarded(
-            plugin.name,
-            "Filter",
-            lambda p=plugin: answers.verdicts(
-                p, pod, nodes, before.states.get(p.name), considered & ~outcome.rejected
-            ),
-        )
+        state = before.states.get(plugin.name)
+        with guard(plugin, "Filter"):
+            verdicts = answers.verdicts(plugin, pod, nodes, state, considered & ~outcome.rejected)
         outcome.verdicts.append((plugin.name, verdicts))
         outcome.rejected |= verdicts.rejected
     for row, pods in nominated.items():
@@ -185,9 +189,8 @@ class Hypothesis:
             if plugin.name in self._before.skipped:
                 continue
             state = self._states.get(plugin.name)
-            verdicts = guarded(
-                plugin.name, "Filter", lambda p=plugin, s=state: p.filter(self._pod, view, s)
-            )
+            with guard(plugin, "Filter"):
+                verdicts = plugin.filter(self._pod, view, state)
             status = first_rejection([(plugin.name, verdicts)], 0)
             if status is not None:
                 return status
@@ -205,14 +208,3 @@ class Hypothesis:
                     changed._states[plugin.name], self._pod, other, self._nodes, self._row, sign
                 )
         return changed
-
-
-def guarded(plugin: str, phase: str, call: Callable[[], Any]) -> Any:
-    """Run plugin code; whatever it raises is reported with the plugin's name and the phase."""
-    try:
-        return call()
-    except MoorageError:
-        raise
-    except Exception as error:
-        detail = f"{type(error).__name__}: {error}"
-        raise PluginError(plugin, phase, detail) from error

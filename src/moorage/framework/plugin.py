@@ -47,6 +47,8 @@ class Plugin:
     """The node data the answer depends on ..."""
     row_local: ClassVar[bool] = True
     """... and only in the row being answered for."""
+    by_node: ClassVar[bool] = False
+    """Written node by node (`NodeFilterPlugin`, `NodeScorePlugin`), so asked about few rows."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Called once per profile; `args` is the decoded plugin configuration, or None."""
@@ -109,6 +111,8 @@ class FilterPlugin(Plugin, ABC, Generic[S]):
 
 class NodeFilterPlugin(FilterPlugin[None], ABC):
     """The simple way: answer for one node; asked only about nodes that are still in the running."""
+
+    by_node = True
 
     @abstractmethod
     def filter_node(self, pod: Pod, node: NodeRow) -> Reason | None:
@@ -175,6 +179,8 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
 
 class NodeScorePlugin(ScorePlugin[None], ABC):
     """The simple way: score one node."""
+
+    by_node = True
 
     @abstractmethod
     def score_node(self, pod: Pod, node: NodeRow) -> int:

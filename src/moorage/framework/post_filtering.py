@@ -3,7 +3,7 @@
 import msgspec
 
 from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import guarded
+from moorage.framework.guard import guard
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.status import Code, Status
 
@@ -14,9 +14,8 @@ def post_filter(attempt: Attempt) -> PostFilterResult:
     reasons: list[str] = []
     rejector = ""
     for plugin in attempt.profile.post_filter:
-        result = guarded(
-            plugin.name, "PostFilter", lambda p=plugin: p.post_filter(attempt.pod, attempt)
-        )
+        with guard(plugin, "PostFilter"):
+            result = plugin.post_filter(attempt.pod, attempt)
         status = msgspec.structs.replace(result.status, plugin=plugin.name)
         if status.code is not Code.UNSCHEDULABLE:
             return msgspec.structs.replace(result, status=status)

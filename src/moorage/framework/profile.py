@@ -1,7 +1,7 @@
 """A profile: the plugins of one scheduler name, in order, with weights."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from moorage.config.expansion import EffectivePlugins, effective_plugins
 from moorage.config.types import ExtensionPoint, KubeSchedulerProfile
@@ -24,8 +24,6 @@ from moorage.framework.plugin import (
 )
 from moorage.framework.registry import Registry
 
-P = TypeVar("P", bound=Plugin)
-
 
 class Profile:
     """Instances of the plugins of one profile, listed per extension point."""
@@ -37,26 +35,26 @@ class Profile:
         instances: dict[str, Plugin],
         percentage_of_nodes_to_score: int | None,
     ) -> None:
-        def at(point: ExtensionPoint, _kind: type[P]) -> tuple[P, ...]:
-            return tuple(cast(P, instances[plugin]) for plugin in effective.at(point))
+        def at(point: ExtensionPoint) -> tuple[Any, ...]:
+            return tuple(instances[plugin] for plugin in effective.at(point))
 
         self.name = name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.weights = effective.weights
         self.plugins = instances
-        self.pre_enqueue = at(ExtensionPoint.PRE_ENQUEUE, PreEnqueuePlugin)
-        self.queue_sort = at(ExtensionPoint.QUEUE_SORT, QueueSortPlugin)[0]
-        # Each plugin's state has a type of its own; here they are passed through unseen.
-        self.pre_filter = at(ExtensionPoint.PRE_FILTER, PreFilterPlugin[Any])
-        self.filter = at(ExtensionPoint.FILTER, FilterPlugin[Any])
-        self.post_filter = at(ExtensionPoint.POST_FILTER, PostFilterPlugin)
-        self.pre_score = at(ExtensionPoint.PRE_SCORE, PreScorePlugin[Any])
-        self.score = at(ExtensionPoint.SCORE, ScorePlugin[Any])
-        self.reserve = at(ExtensionPoint.RESERVE, ReservePlugin)
-        self.permit = at(ExtensionPoint.PERMIT, PermitPlugin)
-        self.pre_bind = at(ExtensionPoint.PRE_BIND, PreBindPlugin)
-        self.bind = at(ExtensionPoint.BIND, BindPlugin)
-        self.post_bind = at(ExtensionPoint.POST_BIND, PostBindPlugin)
+        # What each point's plugins inherit from is checked when the profile is expanded.
+        self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = at(ExtensionPoint.PRE_ENQUEUE)
+        self.queue_sort: QueueSortPlugin = at(ExtensionPoint.QUEUE_SORT)[0]
+        self.pre_filter: tuple[PreFilterPlugin[Any], ...] = at(ExtensionPoint.PRE_FILTER)
+        self.filter: tuple[FilterPlugin[Any], ...] = at(ExtensionPoint.FILTER)
+        self.post_filter: tuple[PostFilterPlugin, ...] = at(ExtensionPoint.POST_FILTER)
+        self.pre_score: tuple[PreScorePlugin[Any], ...] = at(ExtensionPoint.PRE_SCORE)
+        self.score: tuple[ScorePlugin[Any], ...] = at(ExtensionPoint.SCORE)
+        self.reserve: tuple[ReservePlugin, ...] = at(ExtensionPoint.RESERVE)
+        self.permit: tuple[PermitPlugin, ...] = at(ExtensionPoint.PERMIT)
+        self.pre_bind: tuple[PreBindPlugin, ...] = at(ExtensionPoint.PRE_BIND)
+        self.bind: tuple[BindPlugin, ...] = at(ExtensionPoint.BIND)
+        self.post_bind: tuple[PostBindPlugin, ...] = at(ExtensionPoint.POST_BIND)
 
 
 def build_profile(

@@ -14,13 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.framework.plugin import (
-    FilterPlugin,
-    NodeFilterPlugin,
-    NodeScorePlugin,
-    Plugin,
-    ScorePlugin,
-)
+from moorage.framework.plugin import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.status import Verdicts
 from moorage.model.pod import Pod
 
@@ -63,7 +57,7 @@ class Answers:
         self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, state: Any, wanted: Bools
     ) -> Verdicts:
         """The plugin's verdict on every node; per-node plugins answer at least for `wanted`."""
-        if isinstance(plugin, NodeFilterPlugin):
+        if plugin.by_node:
             return self._verdicts_by_node(plugin, pod, nodes, wanted)
         kept = self._find(plugin, pod, "filter", len(nodes), partial=False)
         if kept is None:
@@ -85,7 +79,7 @@ class Answers:
         self, plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, state: Any, feasible: Rows | None
     ) -> Ints:
         """The plugin's raw scores of the feasible rows (None: of all rows)."""
-        if isinstance(plugin, NodeScorePlugin):
+        if plugin.by_node:
             return self._scores_by_node(plugin, pod, nodes, feasible)
         kept = self._find(plugin, pod, "score", len(nodes), partial=False)
         if kept is None:
@@ -105,7 +99,7 @@ class Answers:
         return kept.scores if feasible is None else kept.scores[feasible]
 
     def _verdicts_by_node(
-        self, plugin: NodeFilterPlugin, pod: Pod, nodes: NodeView, wanted: Bools
+        self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, wanted: Bools
     ) -> Verdicts:
         size = len(nodes)
         kept = self._find(plugin, pod, "filter", size, partial=True)
@@ -122,19 +116,19 @@ class Answers:
             kept.known[rows] = True
             kept.as_of = self._state.stamps.generation
         if len(rows):
-            verdicts.splice(rows, plugin.filter(pod, nodes.take(rows)))
+            verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), None))
             self.rows_asked += len(rows)
         return verdicts
 
     def _scores_by_node(
-        self, plugin: NodeScorePlugin, pod: Pod, nodes: NodeView, feasible: Rows | None
+        self, plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, feasible: Rows | None
     ) -> Ints:
         size = len(nodes)
         wanted = np.arange(size) if feasible is None else feasible
         kept = self._find(plugin, pod, "score", size, partial=True)
         if kept is None or kept.known is None:
             self.rows_asked += len(wanted)
-            return plugin.score(pod, nodes.take(wanted))
+            return plugin.score(pod, nodes.take(wanted), None)
         changed = self._changed(plugin, kept)
         kept.known = _resized(kept.known, size)
         kept.known[changed] = False
@@ -143,11 +137,12 @@ class Answers:
         )
         rows = wanted[~kept.known[wanted]]
         if len(rows):
-            scores[rows] = plugin.score(pod, nodes.take(rows))
+            scores[rows] = plugin.score(pod, nodes.take(rows), None)
             kept.known[rows] = True
             self.rows_asked += len(rows)
         kept.as_of = self._state.stamps.generation
-        return scores[wanted]
+        chosen: Ints = scores[wanted]
+        return chosen
 
     def _find(
         self, plugin: Plugin, pod: Pod, what: str, size: int, *, partial: bool

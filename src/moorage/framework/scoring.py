@@ -8,7 +8,7 @@ import numpy as np
 from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
-from moorage.framework.filtering import guarded
+from moorage.framework.guard import guard
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
@@ -41,7 +41,8 @@ def score_nodes(
     states: dict[str, Any] = {}
     skipped: set[str] = set()
     for pre_scorer in profile.pre_score:
-        answer = guarded(pre_scorer.name, "PreScore", lambda p=pre_scorer: p.pre_score(pod, chosen))
+        with guard(pre_scorer, "PreScore"):
+            answer = pre_scorer.pre_score(pod, chosen)
         if answer is SKIP:
             skipped.add(pre_scorer.name)
         else:
@@ -52,14 +53,9 @@ def score_nodes(
         if scorer.name in skipped:
             continue
         state = states.get(scorer.name)
-        raw = guarded(
-            scorer.name,
-            "Score",
-            lambda p=scorer, s=state: answers.scores(p, pod, nodes, s, rows),
-        )
-        normalized = guarded(
-            scorer.name, "Score", lambda p=scorer, s=state, r=raw: p.normalize(r, s)
-        )
+        with guard(scorer, "Score"):
+            raw = answers.scores(scorer, pod, nodes, state, rows)
+            normalized = scorer.normalize(raw, state)
         _check_range(scorer.name, normalized)
         weighted = normalized * profile.weights[scorer.name]
         totals += weighted
@@ -70,11 +66,13 @@ def score_nodes(
 def _check_range(plugin: str, scores: Ints) -> None:
     if not len(scores):
         return
-    for extreme in (int(scores.min()), int(scores.max())):
-        if not 0 <= extreme <= MAX_NODE_SCORE:
-            raise PluginError(
-                plugin,
-                "Score",
-                f'plugin "{plugin}" returns an invalid score {extreme}, it should in the range '
-                f"of [0, {MAX_NODE_SCORE}] after normalizing",
-            )
+    # As unsigned numbers negative scores are huge, so one reduction tests both ends.
+    if int(scores.view(np.uint64).max()) <= MAX_NODE_SCORE:
+        return
+    wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
+    raise PluginError(
+        plugin,
+        "Score",
+        f'plugin "{plugin}" returns an invalid score {wrong}, it should in the range '
+        f"of [0, {MAX_NODE_SCORE}] after normalizing",
+    )

@@ -60,7 +60,7 @@ class Reason(msgspec.Struct, frozen=True):
     code: Code = Code.UNSCHEDULABLE
 
 
-_WIDTHS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (  # type: ignore[type-arg]
+_WIDTHS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (
     (8, np.uint8),
     (16, np.uint16),
     (32, np.uint32),
@@ -78,7 +78,7 @@ class Verdicts:
 
     def __init__(self, size: int, reasons: Sequence[Reason] = ()) -> None:
         self.reasons = list(reasons)
-        self.bits: NDArray[np.unsignedinteger] = np.zeros(size, _width(len(self.reasons)))  # type: ignore[type-arg]
+        self.bits: NDArray[np.unsignedinteger] = np.zeros(size, _width(len(self.reasons)))
 
     def __len__(self) -> int:
         return len(self.bits)
@@ -92,7 +92,8 @@ class Verdicts:
     @property
     def rejected(self) -> Bools:
         """The rows refused for any reason."""
-        return self.bits != 0
+        rejected: Bools = self.bits != 0
+        return rejected
 
     def reasons_of(self, row: int) -> list[Reason]:
         """All reasons of one row, in the plugin's order."""
@@ -103,7 +104,8 @@ class Verdicts:
         """The rows refused for a reason with one of the codes."""
         wanted = set(codes)
         mask = sum(1 << i for i, reason in enumerate(self.reasons) if reason.code in wanted)
-        return (self.bits & self.bits.dtype.type(mask)) != 0
+        refused: Bools = (self.bits & self.bits.dtype.type(mask)) != 0
+        return refused
 
     def splice(self, rows: Rows, newer: "Verdicts") -> None:
         """Replace some rows by another answer of the same plugin."""
@@ -133,7 +135,7 @@ class Verdicts:
         return self.reasons.index(reason)
 
 
-def _width(reasons: int) -> type[np.unsignedinteger]:  # type: ignore[type-arg]
+def _width(reasons: int) -> type[np.unsignedinteger]:
     for bits, dtype in _WIDTHS:
         if reasons <= bits:
             return dtype

@@ -5,7 +5,7 @@ beside the sidecars declared before it. Requests for the whole pod replace those
 comes on top. A running pod whose resize is under way counts for the most it may be using.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -21,15 +21,18 @@ from moorage.model.resources import (
 )
 
 if TYPE_CHECKING:  # pod.py caches these values on the pod, so it is the one that imports us
-    from moorage.model.pod import Container, ContainerStatus, Pod
+    from moorage.model.pod import Container, ContainerStatus, Pod, PodSpec
 
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 _DEFAULTS_IN_MILLI = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY * 1000}
 
 
-class PodRequests(msgspec.Struct, frozen=True):
+class PodRequests(msgspec.Struct, frozen=True, eq=False):
     """A pod's demand, seen in the ways the plugins look at it.
+
+    Pods that ask for the same in their spec share one object (`requests_of`), so the object itself
+    serves as a key: comparing is by identity.
 
     `incoming`: of a pod that waits for a node (status is not looked at).
     `incoming_with_defaults`: the same without pod-level requests and with defaults for containers
@@ -51,13 +54,43 @@ class _Effective(Protocol):
     def __call__(self, container: "Container") -> Resources: ...
 
 
+_MOST_SHARED = 65536
+_shared: dict[Hashable, PodRequests] = {}
+
+
 def requests_of(pod: "Pod") -> PodRequests:
-    """Compute a pod's demand once; the pod caches the result."""
-    has_status = bool(
+    """A pod's demand; worked out once per distinct spec, as replicas are many and alike."""
+    if _has_status(pod):
+        return _compute(pod)
+    signature = _signature(pod.spec)
+    requests = _shared.get(signature)
+    if requests is None:
+        if len(_shared) >= _MOST_SHARED:
+            _shared.clear()
+        requests = _shared[signature] = _compute(pod)
+    return requests
+
+
+def _has_status(pod: "Pod") -> bool:
+    return bool(
         pod.status.container_statuses
         or pod.status.init_container_statuses
         or pod.status.resources is not None
     )
+
+
+def _signature(spec: "PodSpec") -> Hashable:
+    """Everything in a spec that its demand depends on."""
+    return (
+        tuple(tuple(c.resources.requests.items()) for c in spec.containers),
+        tuple((c.is_sidecar, tuple(c.resources.requests.items())) for c in spec.init_containers),
+        tuple(spec.overhead.items()),
+        None if spec.resources is None else tuple(spec.resources.requests.items()),
+    )
+
+
+def _compute(pod: "Pod") -> PodRequests:
+    has_status = _has_status(pod)
     read = _status_reader(pod) if has_status else _spec_requests
     from_spec = _pod_requests(pod, _spec_requests, use_status=False)
     from_status = _pod_requests(pod, read, use_status=True) if has_status else from_spec

@@ -33,8 +33,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
         self._resources = tuple(spec.name for spec in args.resources)
 
     def pod_key(self, pod: Pod) -> Hashable:
-        """What the pod asks for of the considered resources."""
-        return self._requests(pod)
+        """What the pod asks for; pods that ask for the same share the object."""
+        return pod.requests
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Requests | Skip:
         """Pods that ask for nothing are not balanced."""
@@ -67,10 +67,14 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
 def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     """(1 - standard deviation of the used fractions) x 100; absent resources take no part."""
     size = len(allocatable[0])
-    fractions: list[Floats] = []
     offered = [total != 0 for total in allocatable]
-    for used, total in zip(requested, allocatable, strict=True):
-        fractions.append(np.minimum(used / np.maximum(total, 1), 1.0))
+    fractions: list[Floats] = [
+        np.minimum(used / np.maximum(total, 1), 1.0)
+        for used, total in zip(requested, allocatable, strict=True)
+    ]
+    if len(fractions) == 2 and offered[0].all() and offered[1].all():
+        # The usual case, cpu and memory on every node, without the bookkeeping below.
+        return ((1 - np.abs((fractions[0] - fractions[1]) / 2)) * MAX_NODE_SCORE).astype(np.int64)
     count = np.sum(offered, axis=0)
     deviation: Floats = np.zeros(size, np.float64)
     two = count == 2

@@ -65,7 +65,7 @@ class VolumeBinding(_VolumePlugin, PreScorePlugin[None], ScorePlugin[None]):
 
     name = "VolumeBinding"
 
-    def pre_score(self, pod: Pod, nodes: NodeView) -> None | Skip:
+    def pre_score(self, pod: Pod, nodes: NodeView) -> Skip | None:
         """At the default feature gates this plugin never scores."""
         del pod, nodes
         return SKIP

@@ -86,7 +86,7 @@ def _json_documents(text: str) -> list[Any]:
 class _Loader(_FastestLoader):
     """A safe loader that reads plain words as Go does: no dates, no sexagesimal numbers."""
 
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's way to configure
+    yaml_implicit_resolvers: dict[Any, Any] = {}
 
 
 def _configure() -> None:

@@ -6,7 +6,6 @@ valid only until the state changes.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +13,8 @@ import msgspec
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import FilterOutcome, guarded
+from moorage.framework.filtering import FilterOutcome
+from moorage.framework.guard import guard
 from moorage.framework.plugin import Candidate
 from moorage.framework.profile import Profile
 from moorage.framework.scoring import score_nodes
@@ -184,8 +184,9 @@ def _every_verdict(attempt: Attempt) -> list[tuple[str, Verdicts | None]]:
         if plugin.name in before.skipped:
             answers.append((plugin.name, None))
             continue
-        call = partial(plugin.filter, pod, nodes, before.states.get(plugin.name))
-        answers.append((plugin.name, guarded(plugin.name, "Filter", call)))
+        with guard(plugin, "Filter"):
+            verdicts = plugin.filter(pod, nodes, before.states.get(plugin.name))
+        answers.append((plugin.name, verdicts))
     return answers
 
 

@@ -52,12 +52,8 @@ class NodeResourcesFit(
         self._scorer = strategy_scorer(args.scoring_strategy)
 
     def pod_key(self, pod: Pod) -> Hashable:
-        """What the pod asks for, with and without defaults."""
-        requests = pod.requests
-        return (
-            frozenset(requests.incoming.items()),
-            frozenset(requests.incoming_with_defaults.items()),
-        )
+        """What the pod asks for; pods that ask for the same share the object."""
+        return pod.requests
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
         """Every pod needs at least a place, so this plugin never skips."""

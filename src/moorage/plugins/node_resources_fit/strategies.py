@@ -47,7 +47,7 @@ def least_allocated(shares: Sequence[NodeShares]) -> Ints:
     """The emptier the better."""
 
     def free(share: NodeShares) -> Ints:
-        left = np.maximum(share.allocatable - share.requested, 0)
+        left: Ints = np.maximum(share.allocatable - share.requested, 0)
         return left * MAX_NODE_SCORE // np.maximum(share.allocatable, 1)
 
     return _weighted_mean(shares, free)

@@ -54,7 +54,7 @@ class PodTopologySpread(
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._system_defaults = args.defaulting_type == "System"
-        self._defaults = SYSTEM_DEFAULTS
+        self._defaults: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
         if not self._system_defaults:
             self._defaults = tuple(
                 msgspec.convert(msgspec.to_builtins(default), TopologySpreadConstraint)

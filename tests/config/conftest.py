@@ -1,0 +1,41 @@
+"""What the tests of the configuration share: where the plugins of kube-scheduler 1.36 run."""
+
+import pytest
+from moorage.config import ExtensionPoint, Implements
+
+# Recorded from kube-scheduler v1.36.4 with the gates of gang and topology-aware scheduling on.
+_POINTS = {
+    "DefaultBinder": "bind",
+    "DefaultPreemption": "preEnqueue postFilter",
+    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+    "GangScheduling": "preEnqueue permit",
+    "ImageLocality": "score",
+    "InterPodAffinity": "preFilter filter preScore score",
+    "NodeAffinity": "preFilter filter preScore score",
+    "NodeDeclaredFeatures": "preFilter filter",
+    "NodeName": "filter",
+    "NodePorts": "preFilter filter",
+    "NodeResourcesBalancedAllocation": "preScore score",
+    "NodeResourcesFit": "preFilter filter preScore score placementScore",
+    "NodeUnschedulable": "filter",
+    "NodeVolumeLimits": "preFilter filter",
+    "PodGroupPodsCount": "placementScore",
+    "PodTopologySpread": "preFilter filter preScore score",
+    "PrioritySort": "queueSort",
+    "SchedulingGates": "preEnqueue",
+    "TaintToleration": "filter preScore score",
+    "TopologyPlacementGenerator": "placementGenerate",
+    "VolumeBinding": "preFilter filter preScore score reserve preBind",
+    "VolumeRestrictions": "preFilter filter",
+    "VolumeZone": "preFilter filter",
+}
+
+
+@pytest.fixture(scope="session")
+def in_tree() -> Implements:
+    """The predicate of the plugins that ship with kube-scheduler."""
+
+    def implements(name: str, point: ExtensionPoint) -> bool:
+        return point.value in _POINTS.get(name, "").split()
+
+    return implements
