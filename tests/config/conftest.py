@@ -1,6 +1,7 @@
 """What the tests of the configuration share: where the plugins of kube-scheduler 1.36 run."""
 
 import pytest
+
 from moorage.config import ExtensionPoint, Implements
 
 # Recorded from kube-scheduler v1.36.4 with the gates of gang and topology-aware scheduling on.

@@ -307,7 +307,7 @@ DRA = "resource.k8s.io/v1"
             "Pod",
             "v1",
             {"metadata": {}},
-            "Pod default/: metadata.name: a name is required",
+            "here: Pod: metadata.name: a name is required",
             id="name",
         ),
         pytest.param(

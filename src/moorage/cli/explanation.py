@@ -36,11 +36,8 @@ def print_explanations(explanations: Sequence[Explanation], output: str) -> None
 
 def _print(told: Explanation) -> None:
     print(f"Pod {told.pod} (profile {told.scheduler_name}): {told.outcome}")
-    if told.gate is not None:
-        print(f"{told.gate.plugin} holds it back before it enters the queue.")
     if told.pre_filter is not None:
-        reason = _reason(told.pre_filter)
-        print(f"No node was looked at: {reason}.")
+        print(f"\nNo node was looked at: {_reason(told.pre_filter)}")
     if told.nodes:
         _print_filters(told)
         _print_scores(told)
@@ -91,6 +88,11 @@ def _print_scores(told: Explanation) -> None:
     if not feasible:
         return
     feasible.sort(key=lambda node: (-(node.total or 0), node.name != told.node, node.name))
+    if not told.weights:
+        print(
+            f"\nNo plugin scores: of {len(feasible)} feasible nodes the first is taken, {told.node}"
+        )
+        return
     noun = "node" if len(feasible) == 1 else "nodes"
     print(f"\nScores of {len(feasible)} feasible {noun}   (raw > normalized and weighted)")
     if told.skipped_score_plugins:

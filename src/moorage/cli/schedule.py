@@ -94,11 +94,10 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    configuration = read_configuration(args.config)
+    world = make_world(read_configuration(args.config), args.config)
     manifests = load_manifests(args.paths, sys.stdin)
     if manifests.skipped:
         warn(_skipped(manifests.skipped))
-    world = make_world(configuration, args.config)
     world.add_all(manifests.objects)
     if args.explain is None:
         schedule = place_all(world)
@@ -166,6 +165,8 @@ def _summary(schedule: Schedule) -> str:
 
 
 def _plain(schedule: Schedule) -> Json:
-    counts = Counter(pod.outcome.value for pod in schedule.pods)
-    plain: Json = msgspec.to_builtins(schedule)
-    return {**plain, "summary": {"pods": len(schedule.pods), **counts}}
+    counts = Counter(pod.outcome for pod in schedule.pods)
+    summary = {"pods": len(schedule.pods), "evicted": len(schedule.evictions)}
+    for outcome in Outcome:
+        summary[outcome.value[0].lower() + outcome.value[1:]] = counts[outcome]
+    return {**msgspec.to_builtins(schedule), "summary": summary}

@@ -1,7 +1,7 @@
 """Host ports in use. Every node's set differs, so the index is inverted: port -> rows.
 
 As upstream keeps it this is a set, not a count: when one of two pods with the same port leaves a
-node, the port is free there. (The API server lets no such pair run, but a decision must not differ.)
+node, the port is free there. No kubelet runs such a pair, but decisions must not differ.
 """
 
 from collections.abc import Iterable

@@ -11,35 +11,35 @@ from moorage.model.labels import Labels
 from moorage.model.meta import ApiObject
 from moorage.model.workloads import Namespace
 
-O = TypeVar("O", bound=ApiObject)
+Kind = TypeVar("Kind", bound=ApiObject)
 
 
-class Lister(Generic[O]):
+class Lister(Generic[Kind]):
     """Objects of one kind by namespace and name."""
 
     def __init__(self) -> None:
         self.generation = 0
-        self._by_namespace: dict[str, dict[str, O]] = {}
+        self._by_namespace: dict[str, dict[str, Kind]] = {}
 
-    def put(self, obj: O) -> None:
+    def put(self, obj: Kind) -> None:
         """An object was added or changed."""
         self._by_namespace.setdefault(obj.namespace, {})[obj.name] = obj
         self.generation += 1
 
-    def remove(self, obj: O) -> None:
+    def remove(self, obj: Kind) -> None:
         """An object was deleted; unknown ones are ignored, as a watch may repeat itself."""
         self._by_namespace.get(obj.namespace, {}).pop(obj.name, None)
         self.generation += 1
 
-    def get(self, name: str, namespace: str = "") -> O | None:
+    def get(self, name: str, namespace: str = "") -> Kind | None:
         """One object."""
         return self._by_namespace.get(namespace, {}).get(name)
 
-    def in_namespace(self, namespace: str) -> list[O]:
+    def in_namespace(self, namespace: str) -> list[Kind]:
         """All objects of a namespace, in the order they came."""
         return list(self._by_namespace.get(namespace, {}).values())
 
-    def __iter__(self) -> Iterator[O]:
+    def __iter__(self) -> Iterator[Kind]:
         for objects in self._by_namespace.values():
             yield from objects.values()
 
@@ -53,7 +53,7 @@ class Listers:
     def __init__(self) -> None:
         self._listers: dict[type[ApiObject], Lister[ApiObject]] = {}
 
-    def of(self, kind: type[O]) -> Lister[O]:
+    def of(self, kind: type[Kind]) -> Lister[Kind]:
         """The lister of a kind."""
         lister = self._listers.get(kind)
         if lister is None:

@@ -4,16 +4,33 @@ The columns here run over pods, not nodes. They exist so that a question about a
 ("how much would every node have if its less important pods were gone?") is one pass of NumPy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Ints, Rows
 from moorage.model.pod import Pod
 
 _FIRST_CAPACITY = 256
 _FREE = -1
+
+
+class LesserPods(msgspec.Struct, frozen=True):
+    """The pods on nodes that are less important than some priority, as columns over them.
+
+    Sorted by row, and within a row by importance: priority, then earlier start, then arrival.
+    """
+
+    pods: Sequence[Pod]
+    rows: Rows
+    priorities: Ints
+    starts: NDArray[np.float64]
+    requests: Mapping[str, Ints]
+
+    def __len__(self) -> int:
+        return len(self.pods)
 
 
 class PodTable:
@@ -26,6 +43,9 @@ class PodTable:
         self._row: NDArray[np.int64] = np.full(_FIRST_CAPACITY, _FREE, np.int64)
         self._priority: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
         self._set_code: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._start: NDArray[np.float64] = np.zeros(_FIRST_CAPACITY, np.float64)
+        self._arrival: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
+        self._arrivals = 0
         self._requests: dict[str, NDArray[np.int64]] = {}
         self._by_row: list[dict[str, Pod]] = []
 
@@ -49,6 +69,9 @@ class PodTable:
         self._row[slot] = row
         self._priority[slot] = pod.priority
         self._set_code[slot] = set_code
+        self._start[slot] = np.nan if pod.started is None else pod.started
+        self._arrivals += 1
+        self._arrival[slot] = self._arrivals
         for name, value in pod.requests.occupied.items():
             self._request_column(name)[slot] = value
         self._by_row[row][pod.uid] = pod
@@ -74,18 +97,20 @@ class PodTable:
         chosen = wanted[self._set_code[:used]] & (row != _FREE)
         return np.bincount(row[chosen], minlength=rows).astype(np.int64)
 
-    def rows_with_lower_priority(self, priority: int, rows: int) -> Ints:
-        """Per row, how many pods are less important than `priority`."""
-        return np.bincount(self._row[self._lower(priority)], minlength=rows).astype(np.int64)
-
-    def requested_by_lower_priority(self, resource: str, priority: int, rows: int) -> Ints:
-        """Per row, what the pods less important than `priority` take of a resource."""
-        total = np.zeros(rows, np.int64)
-        column = self._requests.get(resource)
-        if column is not None:
-            chosen = self._lower(priority)
-            np.add.at(total, self._row[chosen], column[chosen])
-        return total
+    def lesser_pods(self, priority: int, now: float) -> LesserPods:
+        """All pods less important than `priority`; one that has not started starts now."""
+        slots = self._lower(priority)
+        starts = np.where(np.isnan(self._start[slots]), now, self._start[slots])
+        order = np.lexsort((self._arrival[slots], starts, -self._priority[slots], self._row[slots]))
+        slots, starts = slots[order], starts[order]
+        pods = self._pods
+        return LesserPods(
+            pods=[pod for slot in slots if (pod := pods[slot]) is not None],
+            rows=self._row[slots].astype(np.intp),
+            priorities=self._priority[slots],
+            starts=starts,
+            requests={name: column[slots] for name, column in self._requests.items()},
+        )
 
     def _lower(self, priority: int) -> NDArray[np.intp]:
         used = len(self._pods)
@@ -99,6 +124,8 @@ class PodTable:
             self._row = np.concatenate([self._row, np.full(more, _FREE, np.int64)])
             self._priority = np.concatenate([self._priority, np.zeros(more, np.int64)])
             self._set_code = np.concatenate([self._set_code, np.zeros(more, np.int64)])
+            self._start = np.concatenate([self._start, np.zeros(more, np.float64)])
+            self._arrival = np.concatenate([self._arrival, np.zeros(more, np.int64)])
             for name, column in self._requests.items():
                 self._requests[name] = np.concatenate([column, np.zeros(more, np.int64)])
         return slot

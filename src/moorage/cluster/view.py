@@ -5,6 +5,7 @@ or went (`what_if`), so a plugin is written once and serves the cycle, nominated
 preemption alike. Arrays are read-only; a view is valid until the state changes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from moorage.cluster.images import ImageState
 from moorage.cluster.listers import Listers
 from moorage.cluster.node_table import Features, TaintSet
 from moorage.cluster.pod_counts import PodTest
+from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.state import ClusterState
 from moorage.model.labels import Labels
@@ -210,10 +212,6 @@ class NodeView:
         """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""
         return self._state.terms.matching(pod, self.listers.namespace_labels(pod.namespace))
 
-    def pods_below(self, priority: int) -> Ints:
-        """How many pods of each node are less important than `priority`?"""
-        return self._gather(self._state.pods.rows_with_lower_priority(priority, len(self._state)))
-
     # Other views
 
     def take(self, places: Rows) -> "NodeView":
@@ -225,20 +223,20 @@ class NodeView:
         rows = sorted(added.keys() | removed.keys())
         return WhatIfView(self._state, rows, added, removed)
 
-    def without_pods_below(self, priority: int, rows: Rows) -> "NodeView":
-        """Some rows, each as it would be without its pods less important than `priority`."""
-        return WithoutPodsBelow(self._state, rows, priority)
+    def lesser_pods(self, priority: int, now: float) -> LesserPods:
+        """The pods of the whole cluster that are less important than `priority`."""
+        return self._state.pods.lesser_pods(priority, now)
+
+    def without(self, lesser: LesserPods, rows: Rows) -> "WithoutLesserPods":
+        """Some rows, each as it would be without its less important pods."""
+        return WithoutLesserPods(self._state, rows, lesser)
 
     def _gather(self, column: NDArray[T]) -> NDArray[T]:
         return column if self._rows is None else column[self._rows]
 
 
-class _Hypothetical(NodeView):
+class _Hypothetical(NodeView, ABC):
     """Rows whose pods are not the ones in the state; subclasses say which pods they are."""
-
-    def __init__(self, state: ClusterState, rows: Rows) -> None:
-        super().__init__(state, rows)
-        self._changed: dict[str, Ints] = {}
 
     def take(self, places: Rows) -> NodeView:
         """Not offered: a hypothetical view is asked about as a whole."""
@@ -266,14 +264,9 @@ class _Hypothetical(NodeView):
         addresses = self._state.ports.addresses(row, port) - _addresses_of(gone, port)
         return addresses | _addresses_of(new, port)
 
+    @abstractmethod
     def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
         """(pods gone, pods new) on the node at a place."""
-        raise NotImplementedError
-
-    def _kept(self, name: str, compute: Callable[[], Ints]) -> Ints:
-        if name not in self._changed:
-            self._changed[name] = compute()
-        return self._changed[name]
 
 
 class WhatIfView(_Hypothetical):
@@ -324,39 +317,57 @@ class WhatIfView(_Hypothetical):
         )
 
 
-class WithoutPodsBelow(_Hypothetical):
-    """Rows without their less important pods, for all rows at once in columns."""
+class WithoutLesserPods(_Hypothetical):
+    """Rows without their less important pods, which can be given back one by one.
 
-    def __init__(self, state: ClusterState, rows: Rows, priority: int) -> None:
+    All rows are asked about together, in columns. This is the one view that changes: it belongs to
+    the preemption that made it.
+    """
+
+    def __init__(self, state: ClusterState, rows: Rows, lesser: LesserPods) -> None:
         super().__init__(state, rows)
-        self._priority = priority
+        self._lesser = lesser
+        place_of = np.full(len(state), -1, np.intp)
+        place_of[rows] = np.arange(len(rows))
+        self.places = place_of[lesser.rows]
+        """Per lesser pod, its node's place in this view; -1 if its node is not in it."""
+        self._missing = self.places >= 0
+
+    def give_back(self, chosen: Rows) -> None:
+        """Some of the lesser pods stay after all."""
+        self._missing[chosen] = False
+
+    def take_away(self, chosen: Rows) -> None:
+        """They go."""
+        self._missing[chosen] = True
 
     def requested(self, resource: str) -> Ints:
-        """What the more important pods take of a resource."""
-        return self._kept(
-            resource,
-            lambda: (
-                super(WithoutPodsBelow, self).requested(resource)
-                - self._gather(
-                    self._state.pods.requested_by_lower_priority(
-                        resource, self._priority, len(self._state)
-                    )
-                )
-            ),
-        )
+        """What the pods that are left take of a resource."""
+        return super().requested(resource) - self._sum(self._lesser.requests.get(resource))
 
     @property
     def pod_count(self) -> Ints:
-        """How many pods would stay."""
-        return super().pod_count - self.pods_below(self._priority)
+        """How many pods are left."""
+        gone: Ints = np.bincount(self.places[self._missing], minlength=len(self))
+        return super().pod_count - gone
 
     def pods_on(self, index: int) -> Sequence[Pod]:
-        """The pods that would stay."""
-        return tuple(p for p in super().pods_on(index) if p.priority >= self._priority)
+        """The pods that are left."""
+        gone = {pod.uid for pod in self._changes(index)[0]}
+        return tuple(pod for pod in super().pods_on(index) if pod.uid not in gone)
 
     def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
-        gone = [p for p in super().pods_on(place) if p.priority < self._priority]
-        return gone, ()
+        here = self.places == place
+        pods = self._lesser.pods
+        gone = [pods[int(i)] for i in np.flatnonzero(here)]
+        back = [pods[int(i)] for i in np.flatnonzero(here & ~self._missing)]
+        return gone, back
+
+    def _sum(self, amounts: Ints | None) -> Ints:
+        total: Ints = np.zeros(len(self), np.int64)
+        if amounts is not None:
+            np.add.at(total, self.places[self._missing], amounts[self._missing])
+        return total
 
 
 def _addresses_of(pods: Iterable[Pod], port: HostPort) -> set[str]:

@@ -19,10 +19,12 @@ _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
 
 
-class _Shape(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
-):
-    """What all shapes share; a shape is read, checked, and turned back into plain values."""
+class _Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What all shapes share.
+
+    A shape is read and turned back into plain values, with the fields that the API requires filled
+    in and empty optional ones left out.
+    """
 
 
 class RequirementShape(_Shape, frozen=True):
@@ -30,10 +32,10 @@ class RequirementShape(_Shape, frozen=True):
 
     key: str = ""
     operator: str = ""
-    values: list[str] | None = None
+    values: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class NodeSelectorTermShape(_Shape, frozen=True):
+class NodeSelectorTermShape(_Shape, frozen=True, omit_defaults=True):
     """Requirements that must all hold."""
 
     match_expressions: list[RequirementShape] = []
@@ -53,14 +55,14 @@ class PreferredSchedulingTermShape(_Shape, frozen=True):
     preference: NodeSelectorTermShape = NodeSelectorTermShape()
 
 
-class NodeAffinityShape(_Shape, frozen=True):
+class NodeAffinityShape(_Shape, frozen=True, omit_defaults=True):
     """The fields of `pod.spec.affinity.nodeAffinity`."""
 
     required_during_scheduling_ignored_during_execution: NodeSelectorShape | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTermShape] = []
 
 
-class LabelSelectorShape(_Shape, frozen=True):
+class LabelSelectorShape(_Shape, frozen=True, omit_defaults=True):
     """The fields of a label selector."""
 
     match_labels: dict[str, str] = {}

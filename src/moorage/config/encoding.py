@@ -12,6 +12,7 @@ import msgspec
 from moorage.config.args import (
     DynamicResourcesArgs,
     InterPodAffinityArgs,
+    ResourceSpec,
     TopologySpreadConstraint,
     UtilizationShapePoint,
 )
@@ -33,12 +34,13 @@ _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
     ClientConnectionConfiguration: frozenset(ClientConnectionConfiguration.__struct_fields__),
     DynamicResourcesArgs: frozenset(("filter_timeout",)),
     Extender: frozenset(("url_prefix",)),
-    PluginConfig: frozenset(("args",)),
+    PluginConfig: frozenset(("name", "args")),
     ExtenderManagedResource: frozenset(("name",)),
     InterPodAffinityArgs: frozenset(("ignore_preferred_terms_of_existing_pods",)),
     KubeSchedulerConfiguration: frozenset(("enable_profiling", "enable_contention_profiling")),
     LeaderElectionConfiguration: frozenset(LeaderElectionConfiguration.__struct_fields__),
     PluginRef: frozenset(("name",)),
+    ResourceSpec: frozenset(("name",)),
     TopologySpreadConstraint: frozenset(("topology_key", "when_unsatisfiable")),
     UtilizationShapePoint: frozenset(UtilizationShapePoint.__struct_fields__),
 }

@@ -193,10 +193,12 @@ def _weights(plugins: Plugins, point: ExtensionPoint, implements: Implements) ->
         if ref.name in weights or not implements(ref.name, point):
             continue
         weights[ref.name] = ref.weight or 1
-        total += weights[ref.name] * _MAX_SCORE
-        if total > _MAX_TOTAL_SCORE:
+        added = weights[ref.name] * _MAX_SCORE
+        # Upstream's own check overflows once negative weights have made the total negative.
+        if total < 0 or total + added > _MAX_TOTAL_SCORE:
             subject = "score" if point is ExtensionPoint.SCORE else "placement score"
             raise ConfigError(f"{subject} plugins: total score of Score plugins could overflow")
+        total += added
     return weights
 
 

@@ -20,6 +20,7 @@ from moorage.config.types import (
     API_VERSION,
     DEFAULT_SCHEDULER_NAME,
     KIND,
+    ConfigValue,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     PluginConfig,
@@ -33,6 +34,13 @@ _GROUP = API_VERSION.split("/")[0]
 _SCHEME = "pkg/scheduler/apis/config/scheme/scheme.go:29"
 """Upstream's name for its table of kinds, which is part of its message about an unknown kind."""
 _ARGS_KINDS = frozenset(kind.__name__ for kind in ARGS_OF_PLUGIN.values())
+
+
+class _TypeMeta(ConfigValue, frozen=True):
+    """What an object says to be."""
+
+    api_version: str = ""
+    kind: str = ""
 
 
 def load_config(
@@ -55,7 +63,7 @@ def read_config(
     def read() -> KubeSchedulerConfiguration:
         document, repeated = parse_document(text)
         fields = as_map(document)
-        _check_kind(fields.pop("apiVersion", None), fields.pop("kind", None))
+        _check_kind(*_type_meta(fields))
         return _decode_config(fields, repeated, gates)
 
     return _named(source, read)
@@ -93,15 +101,19 @@ def _named(source: str, step: Callable[[], T]) -> T:
         raise ConfigError(f"{source}: {one_line(error)}") from None
 
 
-def _check_kind(api_version: object, kind: object) -> None:
-    for name, value in (("apiVersion", api_version), ("kind", kind)):
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"{name}: expected a string")
+def _type_meta(fields: dict[str, object]) -> tuple[str, str]:
+    """Take version and kind out of an object's fields; empty where it has none."""
+    meta = {name: fields.pop(name, None) for name in ("apiVersion", "kind")}
+    decoded = decode(_TypeMeta, meta, [])
+    return decoded.api_version, decoded.kind
+
+
+def _check_kind(api_version: str, kind: str) -> None:
     if not kind:
         raise ConfigError("Object 'Kind' is missing")
     if not api_version:
         raise ConfigError("Object 'apiVersion' is missing")
-    _check_registered(str(api_version), str(kind))
+    _check_registered(api_version, kind)
     if kind != KIND:
         raise ConfigError(f"couldn't decode as {KIND}, got {api_version}, Kind={kind}: ")
 
@@ -162,10 +174,8 @@ def _decode_entry(entry: PluginConfig, unknown: list[str], gates: FeatureGates) 
         return entry
     try:
         given = as_map(entry.args)
-        api_version = given.pop("apiVersion", None) or API_VERSION
-        actual = given.pop("kind", None) or kind.__name__
-        if not isinstance(api_version, str) or not isinstance(actual, str):
-            raise ConfigError("apiVersion and kind: expected strings")
+        api_version, actual = _type_meta(given)
+        api_version, actual = api_version or API_VERSION, actual or kind.__name__
         _check_registered(api_version, actual)
         if actual == kind.__name__:
             args = decode(kind, given, unknown)

@@ -170,13 +170,13 @@ class Hypothesis:
         self._removed: tuple[Pod, ...] = ()
 
     def adding(self, pods: Sequence[Pod]) -> "Hypothesis":
-        """This hypothesis with pods added; a removed pod may be added back."""
+        """The same with pods added; a removed pod may be added back."""
         changed = self._changed(pods, 1)
         changed._added = (*self._added, *pods)
         return changed
 
     def removing(self, pods: Sequence[Pod]) -> "Hypothesis":
-        """This hypothesis without some of the node's pods."""
+        """The same without some of the node's pods."""
         changed = self._changed(pods, -1)
         changed._removed = (*self._removed, *pods)
         return changed

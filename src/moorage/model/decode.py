@@ -97,7 +97,9 @@ KINDS: Mapping[str, Kind] = _table()
 
 def describe(kind: str, namespace: str, name: str) -> str:
     """How messages call an object: `Pod default/web`."""
-    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}".rstrip()
+    if not name:
+        return kind
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
 def sentence(*parts: str) -> str:
@@ -214,7 +216,7 @@ def _subject(known: Kind, plain: Any) -> str:
         return known.name
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE) if known.namespaced else ""
-    return describe(known.name, namespace, name) if name else known.name
+    return describe(known.name, namespace, name)
 
 
 # ---- messages of msgspec in the words of a person who wrote a file ----

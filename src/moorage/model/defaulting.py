@@ -182,9 +182,10 @@ def _container(container: Container, *, host: bool) -> Container:
 
 
 def _requests_from_limits(resources: ResourceRequirements) -> ResourceRequirements:
-    if not resources.limits:
-        return resources
-    return replace(resources, requests={**resources.limits, **resources.requests})
+    requests = dict(resources.requests)
+    for name, limit in resources.limits.items():
+        requests.setdefault(name, limit)
+    return replace(resources, requests=requests)
 
 
 def _port(port: ContainerPort, *, host: bool) -> ContainerPort:

@@ -86,7 +86,7 @@ class Selector(msgspec.Struct, frozen=True):
         return not self.nothing and all(r.matches(labels) for r in self.requirements)
 
     def and_also(self, requirements: Iterable[Requirement]) -> "Selector":
-        """This selector narrowed by more requirements."""
+        """The same selector, narrowed by more requirements."""
         return Selector(_ordered((*self.requirements, *requirements)), self.nothing)
 
 

@@ -4,6 +4,7 @@ Derived values are cached on the object. That is safe because pods are frozen: a
 API is a new object.
 """
 
+from datetime import datetime
 from functools import cached_property
 
 import msgspec
@@ -201,6 +202,17 @@ class Pod(ApiObject, frozen=True, dict=True):
     def finished(self) -> bool:
         """Has it run to its end? Such pods occupy nothing and are ignored entirely."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @cached_property
+    def started(self) -> float | None:
+        """`status.startTime` as a Unix time; None if it has not started or cannot be read."""
+        text = self.status.start_time
+        if text is None:
+            return None
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            return None
 
     @cached_property
     def label_set(self) -> tuple[tuple[str, str], ...]:

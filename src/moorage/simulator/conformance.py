@@ -5,6 +5,7 @@ case, never the end of the run.
 """
 
 import multiprocessing
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -83,6 +84,8 @@ def run(
     for result in _results(find_files(paths), wanted, jobs):
         report.add(result)
         progress(report.cases)
+    if not report.cases and not wanted:
+        raise InputError("there are no cases in these files")
     missing = wanted - report.families.keys()
     if missing:
         raise InputError(f"no cases of the families {', '.join(sorted(missing))} were found")
@@ -98,12 +101,19 @@ def _results(files: list[Path], families: frozenset[str], jobs: int) -> Iterator
         return
     # Spawned, not forked: NumPy has threads, and a forked child inherits their locks.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_parent)
+    try:
         tasks = [
             pool.submit(_check_lines, batch, families) for batch in _batches(lines, _CASES_PER_TASK)
         ]
         for task in tasks:
             yield from task.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check_lines(

@@ -31,16 +31,15 @@ MAX_EXPANSION = 100
 _TAG = "tag:yaml.org,2002:"
 _TRUE = ("y", "yes", "true", "on")
 _FALSE = ("n", "no", "false", "off")
-# What could be nested too deeply, told cheaply; the few texts that match are looked at closely.
+# Without brackets only such lines could be nested too deeply.
 _LONG_PREFIX = re.compile(rf"(?:[-?][ \t]+){{{MAX_DEPTH}}}|^[ ]{{{MAX_DEPTH}}}", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
-_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def parse_documents(text: str, where: str, *, is_json: bool) -> list[Any]:
     """All documents of a file; raises `InputError` with line and column where it cannot be read.
 
-    Text that looks like JSON is tried as JSON first, which is a hundred times faster.
+    Text that looks like JSON is tried as JSON first, which is far faster.
     """
     text = text.removeprefix("\ufeff")
     try:
@@ -132,7 +131,7 @@ def _yaml_documents(text: str) -> Iterator[Any]:
 
 
 def _refuse_depth(text: str) -> None:
-    if _LONG_PREFIX.search(text) is None and _bracket_depth(text) < MAX_DEPTH:
+    if text.count("[") + text.count("{") < MAX_DEPTH and _LONG_PREFIX.search(text) is None:
         return
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -142,14 +141,6 @@ def _refuse_depth(text: str) -> None:
             depth -= 1
         if depth > MAX_DEPTH:
             raise RecursionError
-
-
-def _bracket_depth(text: str) -> int:
-    depth = deepest = 0
-    for bracket in _BRACKETS.findall(text):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _inspect(node: Node, sizes: dict[int, int]) -> int:

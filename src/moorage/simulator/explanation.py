@@ -92,7 +92,7 @@ def explain(
     details: dict[str, Any] = {}
     match decision:
         case Gated(status=status):
-            outcome = f"kept out of the queue: {status.message}"
+            outcome = f"kept out of the queue by {status.plugin}: {status.message}"
             details["gate"] = _rejection(status)
         case Bind():
             outcome = f"placed on {decision.node_name}"

@@ -41,7 +41,7 @@ class Eviction(msgspec.Struct, frozen=True):
     by: str
 
 
-class PodRecord(msgspec.Struct, frozen=True):
+class PodRecord(msgspec.Struct, frozen=True, rename="camel"):
     """Where a pod went, or why it went nowhere."""
 
     namespace: str

@@ -24,6 +24,7 @@ from moorage.framework.status import Code, Status
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
+from moorage.plugins.default_preemption import columns
 from moorage.plugins.default_preemption.budgets import compile_budgets
 from moorage.plugins.default_preemption.pick import pick
 from moorage.plugins.default_preemption.victims import select_victims
@@ -62,14 +63,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def _dry_run(self, attempt: Attempt, rows: Rows) -> tuple[list[Candidate], list[Status]]:
         """Select victims on every node that could be freed, in the order nodes are looked at."""
         budgets = compile_budgets(self.handle.listers.of(PodDisruptionBudget))
-        candidates: list[Candidate] = []
-        refusals: list[Status] = []
-        for row in rows:
-            result = select_victims(attempt, int(row), budgets)
-            if isinstance(result, Candidate):
-                candidates.append(result)
-            else:
-                refusals.append(result)
+        if columns.applies(attempt):
+            results = columns.select_victims_everywhere(attempt, rows, budgets)
+        else:
+            results = [select_victims(attempt, int(row), budgets) for row in rows]
+        candidates = [result for result in results if isinstance(result, Candidate)]
+        refusals = [result for result in results if isinstance(result, Status)]
         return candidates, refusals
 
 

@@ -41,8 +41,13 @@ def select_victims(attempt: Attempt, row: int, budgets: Sequence[Budget]) -> Can
             victims.append(other)
             violations += i < len(violating)
     if not victims:
-        return Status(Code.ERROR, (f'expected at least one victim pod on node "{here.name}"',))
+        return no_victim_needed(here.name)
     return Candidate(here.name, tuple(by_importance(victims, attempt.now)), violations)
+
+
+def no_victim_needed(node_name: str) -> Status:
+    """The answer for a node that was refused, yet fits with every pod given back."""
+    return Status(Code.ERROR, (f'expected at least one victim pod on node "{node_name}"',))
 
 
 def _rejection(trial: Hypothesis, nominated: Sequence[Pod]) -> Status | None:

@@ -1,0 +1,203 @@
+"""YAML as Kubernetes reads it: YAML 1.1 without sexagesimals and dates, on its way to JSON.
+
+Owns the meaning of scalars, that a key is given once, that an anchor may not contain itself, and
+the limits that keep a hostile document from exhausting the stack or the memory. Must not know any
+field.
+
+Upstream turns YAML into JSON first, which sorts the keys of a map and makes `2.0` an integer; both
+show in later messages, so they happen here as well. The parser's events are read, not its nodes:
+its C code builds those recursively and crashes on deep nesting.
+"""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import yaml
+
+from moorage.config.field_errors import one_line, quoted
+from moorage.errors import ConfigError
+
+try:  # libyaml is faster, and an optional part of PyYAML
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:
+    from yaml import SafeLoader  # type: ignore[assignment]
+
+DEEPEST = 200
+"""Levels of nesting; real files have about ten."""
+
+LARGEST = 1_000_000
+"""Values in a document with all aliases written out; real files have some hundreds."""
+
+_TAG = "tag:yaml.org,2002:"
+_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
+_FALSE = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGER = re.compile(r"[-+]?(0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_OPEN: Any = object()
+"""Stands for the value of an anchor until all of it has been read."""
+
+
+def parse_yaml(text: str) -> tuple[object, list[str]]:
+    """The values of the first document, and complaints about repeated keys."""
+    try:
+        reader = _Reader(SafeLoader(text))
+        value = reader.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise ConfigError(f"yaml: {line}{one_line(error.problem or error.context)}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"yaml: {one_line(getattr(error, 'reason', error))}") from None
+    if not reader.repeated:
+        return value, []
+    return value, ["yaml: unmarshal errors: " + "; ".join(reader.repeated)]
+
+
+class _Reader:
+    """Builds plain values from the events of a parser, and notes repeated keys."""
+
+    def __init__(self, parser: Any) -> None:
+        self.repeated: list[str] = []
+        self._next: Callable[[], Any] = parser.get_event
+        self._anchors: dict[str, tuple[object, int]] = {}
+        self._size = 0
+
+    def document(self) -> object:
+        """The first document of the stream; like upstream, what follows it is ignored."""
+        event = self._next()
+        while isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
+            event = self._next()
+        return None if isinstance(event, yaml.StreamEndEvent) else self._value(event, 0)
+
+    def _value(self, event: Any, depth: int) -> object:
+        if depth > DEEPEST:
+            raise ConfigError(f"yaml: exceeded max depth of {DEEPEST}")
+        if isinstance(event, yaml.AliasEvent):
+            return self._aliased(event)
+        before = self._size
+        self._grow(1)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (_OPEN, 0)
+        value: object
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(depth)
+        else:
+            value = self._mapping(depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, self._size - before)
+        return value
+
+    def _aliased(self, event: Any) -> object:
+        if event.anchor not in self._anchors:
+            raise ConfigError(f"yaml: unknown anchor '{event.anchor}' referenced")
+        value, size = self._anchors[event.anchor]
+        if value is _OPEN:
+            raise ConfigError(f"yaml: anchor '{event.anchor}' value contains itself")
+        self._grow(size)
+        return value
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > LARGEST:
+            raise ConfigError("yaml: document contains excessive aliasing")
+
+    def _sequence(self, depth: int) -> list[object]:
+        items = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._value(event, depth + 1))
+        return items
+
+    def _mapping(self, depth: int) -> dict[str, object]:
+        result: dict[str, object] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            line = event.start_mark.line + 1
+            if _is_merge(event):
+                merged = self._value(self._next(), depth + 1)
+                for key, value in _merged_pairs(merged, line):
+                    self._put(result, key, value, line)
+            else:
+                key = _key(self._value(event, depth + 1), line)
+                self._put(result, key, self._value(self._next(), depth + 1), line)
+        return dict(sorted(result.items()))
+
+    def _put(self, result: dict[str, object], key: str, value: object, line: int) -> None:
+        if key in result:
+            self.repeated.append(f"line {line}: key {quoted(key)} already set in map")
+        result[key] = value
+
+
+def _is_merge(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
+
+
+def _merged_pairs(merged: object, line: int) -> list[tuple[str, object]]:
+    sources: list[Any] = merged if isinstance(merged, list) else [merged]
+    if not all(isinstance(source, dict) for source in sources):
+        text = "map merge requires map or sequence of maps as the value"
+        raise ConfigError(f"yaml: line {line}: {text}")
+    return [pair for source in sources for pair in source.items()]
+
+
+def _key(value: object, line: int) -> str:
+    if value is None or isinstance(value, (list, dict)):
+        raise ConfigError(f"yaml: line {line}: invalid map key")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _scalar(event: Any) -> object:
+    text: str = event.value
+    if event.implicit[0]:
+        return _plain(text)
+    return _TAGGED.get(event.tag or "", str)(text)
+
+
+def _plain(text: str) -> object:
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    return _number(text) if text[0] in "+-.0123456789" else text
+
+
+def _number(text: str) -> object:
+    """A number, or the text itself where it is none."""
+    plain = text if text[0] == "." else text.replace("_", "")
+    if _INTEGER.fullmatch(plain):
+        is_octal = re.match(r"[-+]?0[0-7]", plain)
+        try:
+            return int(plain, 8 if is_octal else 0)
+        except ValueError:  # more digits than Python reads, so larger than any field
+            return math.inf
+    if _INFINITE.fullmatch(plain):
+        return float(plain.lower().replace(".", ""))
+    if not _FLOAT.fullmatch(plain):
+        return text
+    number = float(plain)
+    return int(number) if number.is_integer() else number
+
+
+def _binary(text: str) -> object:
+    try:
+        return base64.b64decode(text, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        raise ConfigError("yaml: !!binary value contains invalid base64 data") from None
+
+
+_TAGGED: Mapping[str, Callable[[str], object]] = {
+    _TAG + "binary": _binary,
+    _TAG + "bool": _plain,
+    _TAG + "float": _plain,
+    _TAG + "int": _plain,
+    _TAG + "null": _plain,
+}
+"""What explicit tags mean; any other makes a string."""
