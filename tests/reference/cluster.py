@@ -22,7 +22,7 @@ from moorage.model.workloads import (
     StatefulSet,
 )
 
-O = TypeVar("O", bound=ApiObject)
+T = TypeVar("T", bound=ApiObject)
 
 
 class Port(NamedTuple):
@@ -190,11 +190,11 @@ class NaiveCluster:
         """An object was deleted."""
         self.objects.pop((type(obj), obj.namespace, obj.name), None)
 
-    def all_of(self, kind: type[O]) -> list[O]:
+    def all_of(self, kind: type[T]) -> list[T]:
         """All objects of a kind."""
         return [obj for obj in self.objects.values() if isinstance(obj, kind)]
 
-    def get(self, kind: type[O], namespace: str, name: str) -> O | None:
+    def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         """One object."""
         found = self.objects.get((kind, namespace, name))
         return found if isinstance(found, kind) else None

@@ -69,7 +69,9 @@ def make_node(
         spec=NodeSpec(unschedulable=unschedulable, taints=tuple(taints)),
         status=NodeStatus(
             allocatable=offered,
-            images=tuple(ContainerImage(names=(n,), size_bytes=s) for n, s in (images or {}).items()),
+            images=tuple(
+                ContainerImage(names=(n,), size_bytes=s) for n, s in (images or {}).items()
+            ),
             declared_features=tuple(features),
         ),
     )
@@ -214,12 +216,10 @@ def node_term(
     *labels: tuple[str, str, Sequence[str]], names: tuple[str, Sequence[str]] | None = None
 ) -> NodeSelectorTerm:
     """A node selector term: label requirements, and perhaps (operator, values) for the name."""
-    fields = ()
+    fields: tuple[NodeSelectorRequirement, ...] = ()
     if names is not None:
         fields = (
-            NodeSelectorRequirement(
-                key="metadata.name", operator=names[0], values=tuple(names[1])
-            ),
+            NodeSelectorRequirement(key="metadata.name", operator=names[0], values=tuple(names[1])),
         )
     return NodeSelectorTerm(
         match_expressions=tuple(

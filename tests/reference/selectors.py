@@ -21,8 +21,7 @@ def tests_of(selector: LabelSelector | None) -> Tests:
     if selector is None:
         return None
     tests: list[Test] = [_equals(key, value) for key, value in selector.match_labels.items()]
-    for expression in selector.match_expressions:
-        tests.append(_expression(expression.key, expression.operator, expression.values))
+    tests += [_expression(e.key, e.operator, e.values) for e in selector.match_expressions]
     return tests
 
 

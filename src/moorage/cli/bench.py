@@ -43,6 +43,7 @@ def add_parser(commands: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     number = positive()
     parser.add_argument("--nodes", type=number, required=True, metavar="N", help="empty nodes")

@@ -15,6 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="moorage-scheduler",
+        allow_abbrev=False,
         description="Schedules the pods of a live cluster, as kube-scheduler does. This version of "
         "Moorage does not do that yet: `moorage schedule` places the pods of manifest files.",
     )

@@ -6,6 +6,7 @@ the model of API objects nor NumPy is known.
 """
 
 from moorage.config.args import (
+    ARGS_OF_PLUGIN,
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
@@ -61,6 +62,7 @@ from moorage.config.types import (
 
 __all__ = [
     "API_VERSION",
+    "ARGS_OF_PLUGIN",
     "DEFAULT_FEATURE_GATES",
     "DEFAULT_SCHEDULER_NAME",
     "KIND",

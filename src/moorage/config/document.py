@@ -5,6 +5,7 @@ Owns telling the two apart, and JSON's syntax with its rule that a key is given 
 """
 
 import json
+import math
 import re
 
 from moorage.config.field_errors import child, quoted
@@ -32,14 +33,16 @@ def parse_document(data: str | bytes) -> tuple[object, list[str]]:
 
 def _parse_json(text: str) -> tuple[object, list[str]]:
     try:
-        pairs = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse_constant)
+        pairs = json.loads(
+            text, object_pairs_hook=_Pairs, parse_int=_integer, parse_constant=_refuse_constant
+        )
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"json parse error: line {error.lineno} column {error.colno}: {error.msg}"
         ) from None
     except RecursionError:
         raise ConfigError(f"json parse error: exceeded max depth of {DEEPEST}") from None
-    except ValueError as error:  # a number with more digits than Python reads
+    except ValueError as error:
         raise ConfigError(f"json parse error: {error}") from None
     repeated: list[str] = []
     value = _from_pairs(pairs, "", 0, repeated)
@@ -48,6 +51,13 @@ def _parse_json(text: str) -> tuple[object, list[str]]:
 
 class _Pairs(list[tuple[str, object]]):
     """A JSON object whose keys may repeat."""
+
+
+def _integer(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:  # more digits than Python reads, so larger than any field
+        return math.inf
 
 
 def _refuse_constant(name: str) -> object:

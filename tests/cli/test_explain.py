@@ -1,0 +1,115 @@
+"""`moorage schedule --explain`: the node x plugin table of one pod."""
+
+import json
+
+from cli.running import NODE, POD, Run, Write
+
+TWO_NODES = NODE + "---\n" + NODE.replace("quay-1", "quay-2").replace('"4"', '"2"') + "---\n"
+TAINTED = (
+    NODE.replace("quay-1", "reef").replace('"4"', '"0"')
+    + "spec: {taints: [{key: rocks, effect: NoSchedule}]}\n---\n"
+)
+
+
+def test_every_plugin_is_asked_about_every_node(run: Run, write: Write) -> None:
+    done = run("schedule", "-f", write("c.yaml", TWO_NODES + TAINTED + POD), "--explain", "ship")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == "Pod fleet/ship (profile default-scheduler): placed on quay-1"
+    reef = next(line for line in lines if line.startswith("reef"))
+    # Upstream would stop at the taint; the table goes on.
+    assert reef.endswith(
+        "TaintToleration: node(s) had untolerated taint(s); NodeResourcesFit: Insufficient cpu"
+    )
+    assert any(line.startswith("* quay-1") for line in lines)
+    assert lines[-1] == "* chosen: quay-1"
+
+
+def test_the_json_form_has_raw_and_weighted_scores(run: Run, write: Write) -> None:
+    path = write("c.yaml", TWO_NODES + TAINTED + POD)
+    done = run("schedule", "-f", path, "--explain", "fleet/ship", "-o", "json")
+    told = json.loads(done.out)
+    assert told["pod"] == "fleet/ship"
+    (attempt,) = told["attempts"]
+    assert attempt["node"] == "quay-1"
+    nodes = {node["name"]: node for node in attempt["nodes"]}
+    assert [name for name, node in nodes.items() if node["feasible"]] == ["quay-1", "quay-2"]
+    refusals = [v for v in nodes["reef"]["filters"] if v["verdict"] == "rejected"]
+    assert [(v["plugin"], v["code"], v["reasons"]) for v in refusals] == [
+        (
+            "TaintToleration",
+            "UnschedulableAndUnresolvable",
+            ["node(s) had untolerated taint(s)"],
+        ),
+        ("NodeResourcesFit", "UnschedulableAndUnresolvable", ["Insufficient cpu"]),
+    ]
+    skipped = {v["plugin"] for v in nodes["reef"]["filters"] if v["verdict"] == "skipped"}
+    assert skipped == set(attempt["skippedFilterPlugins"])
+    for name in ("quay-1", "quay-2"):
+        scores = nodes[name]["scores"]
+        assert sum(score["weighted"] for score in scores) == nodes[name]["total"]
+        assert {"plugin": "TaintToleration", "raw": 0, "weighted": 300} in scores
+
+
+def test_long_names_do_not_break_the_table(run: Run, write: Write) -> None:
+    long = "quay-" + "x" * 55
+    done = run(
+        "schedule",
+        "-f",
+        write("c.yaml", NODE.replace("quay-1", long) + "---\n" + POD),
+        "--explain",
+        "ship",
+    )
+    header = next(line for line in done.out.splitlines() if line.startswith("NODE"))
+    row = next(line for line in done.out.splitlines() if line.startswith(long))
+    assert header.index("FEASIBLE") == row.index("yes")
+
+
+def test_an_unknown_pod_is_one_sentence(run: Run, write: Write) -> None:
+    path = write("c.yaml", f"{NODE}---\n{POD}")
+    done = run("schedule", "-f", path, "--explain", "kraken")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.count("\n") == 1
+    assert "pod kraken is not among the 1 pods without a node" in done.err
+
+
+def test_an_ambiguous_name_lists_the_choices(run: Run, write: Write) -> None:
+    path = write("c.yaml", f"{NODE}---\n{POD}---\n{POD.replace('fleet', 'navy')}")
+    done = run("schedule", "-f", path, "--explain", "ship")
+    assert done.code == 1
+    assert "fleet/ship, navy/ship" in done.err
+
+
+def test_a_pod_on_a_node_has_nothing_to_explain(run: Run, write: Write) -> None:
+    path = write("c.yaml", f"{NODE}---\n{POD.replace('spec: {', 'spec: {nodeName: quay-1, ')}")
+    done = run("schedule", "-f", path, "--explain", "ship")
+    assert done.code == 1
+    assert "is on node quay-1 already" in done.err
+
+
+def test_a_pod_of_another_scheduler_is_said_to_be_one(run: Run, write: Write) -> None:
+    path = write("c.yaml", f"{NODE}---\n{POD.replace('spec: {', 'spec: {schedulerName: tug, ')}")
+    done = run("schedule", "-f", path, "--explain", "ship")
+    assert done.code == 0
+    assert "not responsible: schedulerName is tug, not default-scheduler" in done.out
+
+
+def test_a_refusal_before_any_node_is_told(run: Run, write: Write) -> None:
+    # Two terms of metadata.name that no single node satisfies.
+    conflict = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: ship}
+spec:
+  containers: [{name: hold}]
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+        - matchFields:
+          - {key: metadata.name, operator: In, values: [a]}
+          - {key: metadata.name, operator: In, values: [b]}
+"""
+    done = run("schedule", "-f", write("c.yaml", f"{NODE}---\n{conflict}"), "--explain", "ship")
+    assert done.code == 0
+    assert "No node was looked at: NodeAffinity: pod affinity terms conflict" in done.out

@@ -1,0 +1,72 @@
+"""The commands as programs: versions, help, pipes and interrupts."""
+
+import signal
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+from cli.running import NODE, POD, Run, Write
+from moorage.cli import scheduler
+from moorage.version import __version__
+
+SAMPLE = str(files("moorage") / "samples" / "harbour.yaml")
+
+
+def test_the_version_names_both_versions(run: Run) -> None:
+    assert run("--version").out == f"moorage {__version__} (kube-scheduler v1.36.4)\n"
+
+
+@pytest.mark.parametrize("argv", [(), ("schedule",), ("conformance",), ("bench", "engine")])
+def test_help_has_examples(run: Run, argv: tuple[str, ...]) -> None:
+    done = run(*argv, "--help")
+    assert done.code == 0
+    assert "examples:" in done.out
+
+
+def test_no_command_and_unknown_commands_are_wrong_usage(run: Run) -> None:
+    assert run().code == 2
+    assert run("sail").code == 2
+
+
+def test_the_package_runs_as_a_module(write: Write) -> None:
+    path = write("c.yaml", f"{NODE}---\n{POD}")
+    command = [sys.executable, "-m", "moorage", "schedule", "-f", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 placed" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = [sys.executable, "-m", "moorage", "schedule", "-f", SAMPLE, "-o", "json"]
+    # A pipe without a reader: the first flush fails.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+def test_an_interrupt_ends_quietly(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("moorage.cli.schedule.load_manifests", interrupted)
+    done = run("schedule", "-f", SAMPLE)
+    assert done == (128 + signal.SIGINT, "", "")
+
+
+def test_the_scheduler_binary_knows_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        scheduler.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == "Kubernetes v1.36.4\n"
+
+
+def test_the_scheduler_binary_says_what_it_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert scheduler.main(["--kubeconfig", "x", "--v=4"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "live clusters are not supported by this version" in err
