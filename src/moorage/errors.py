@@ -3,7 +3,10 @@
     MoorageError
     ├── InputError          a file or object a person wrote is wrong; shown as one sentence, exit 1
     │   ├── DecodeError     an API object cannot be read (names the object and the field)
-    │   └── ConfigError     a KubeSchedulerConfiguration cannot be used (names the field path)
+    │   ├── ConfigError     a KubeSchedulerConfiguration cannot be used (names the field path)
+    │   └── KubeconfigError access to a cluster is described wrongly (names the file and the entry)
+    ├── ApiError            the API server refused a request (status, reason, message)
+    │   └── UnreachableError  no answer: nobody listens, the connection broke, time ran out
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
 
@@ -25,6 +28,62 @@ class DecodeError(InputError):
 
 class ConfigError(InputError):
     """A scheduler configuration cannot be used."""
+
+
+class KubeconfigError(InputError):
+    """The way to a cluster, or the credentials for it, cannot be used."""
+
+
+class ApiError(MoorageError):
+    """The API server answered a request with an error.
+
+    `status` is the HTTP status and `reason` the API's word for it (`NotFound`, `Conflict`, ...);
+    `causes` are the reasons of the single causes that the answer lists.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        causes: tuple[str, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        self.retry_after = retry_after
+
+    @property
+    def is_not_found(self) -> bool:
+        """There is no such object (or no such resource)."""
+        return self.status == 404
+
+    @property
+    def is_conflict(self) -> bool:
+        """Somebody else changed the object first, or the pod is bound already."""
+        return self.status == 409
+
+    @property
+    def is_expired(self) -> bool:
+        """The resource version asked for is no longer known: list again."""
+        return self.status == 410 or self.reason in ("Expired", "Gone")
+
+    @property
+    def is_version_too_large(self) -> bool:
+        """The server has not seen the resource version asked for: it lags, or began anew."""
+        return "ResourceVersionTooLarge" in self.causes
+
+
+class UnreachableError(ApiError):
+    """No answer came; `maybe_applied` says whether the server may have done it nevertheless."""
+
+    def __init__(self, message: str, *, maybe_applied: bool) -> None:
+        super().__init__(0, "Unreachable", message)
+        self.maybe_applied = maybe_applied
 
 
 class StateError(MoorageError):

@@ -44,11 +44,6 @@ NEAR = """\
             ["Pod fleet/ship", "spec.priority", "high"],
             id="wrong type",
         ),
-        pytest.param(
-            POD.replace("name: ship", "name: ship, creationTimestamp: yesterday"),
-            ["Pod fleet/ship", "creationTimestamp", "yesterday"],
-            id="not a time",
-        ),
     ],
 )
 def test_a_bad_manifest_is_one_sentence(
@@ -92,6 +87,14 @@ def test_a_bad_configuration_is_one_sentence(
     assert done.err.startswith("moorage: error: ")
     assert "scheduler.yaml" in done.err
     for part in named:
+        assert part in done.err
+
+
+def test_a_creation_time_that_is_none_names_the_pod(run: Run, write: Write) -> None:
+    text = POD.replace("name: ship", "name: ship, creationTimestamp: yesterday")
+    done = run("schedule", "-f", write("cluster.yaml", text))
+    assert (done.code, done.out) == (1, "")
+    for part in ("Pod fleet/ship", "metadata.creationTimestamp", "yesterday"):
         assert part in done.err
 
 

@@ -1,14 +1,16 @@
 """Whatever is wrong with a file, one line says where and what, and nothing else is raised."""
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.config import API_VERSION, KIND, load_config, load_profile
+from moorage.config import API_VERSION, KIND, load_config, load_profile, yaml_values
 from moorage.errors import ConfigError
 
 HEADER = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
@@ -45,7 +47,7 @@ def message(text: str | bytes) -> str:
         pytest.param(
             "\tfoo", "yaml: line 1: found character that cannot start any token", id="a tab"
         ),
-        pytest.param("a: [1", "yaml: line 1: did not find expected ',' or ']'", id="an open list"),
+        pytest.param("a: [1", "yaml: line 2: did not find expected ',' or ']'", id="an open list"),
         pytest.param(
             "a: \x01", "yaml: control characters are not allowed", id="a control character"
         ),
@@ -204,6 +206,15 @@ def test_a_value_of_the_wrong_type_is_named_with_what_was_expected(
     assert message(HEADER + text) == expected
 
 
+def test_yaml_is_read_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HEADER + "parallelism: 0x1F\nprofiles: [{schedulerName: 'a', plugins: &p {}}]\n"
+    expected = load_config(text, "cfg.yaml")
+    monkeypatch.setattr(yaml_values, "SafeLoader", yaml.SafeLoader)
+    assert load_config(text, "cfg.yaml") == expected
+    assert message("a: b: c") == "yaml: line 1: mapping values are not allowed here"
+    assert message("[" * 5000) == "yaml: exceeded max depth of 200"
+
+
 def test_at_most_a_hundred_unknown_fields_are_listed() -> None:
     text = HEADER + "".join(f"x{number}: 1\n" for number in range(500))
     assert message(text).count("unknown field") == 100
@@ -215,26 +226,70 @@ def test_a_profile_that_is_none_is_refused_like_a_file(profile: Any) -> None:
         load_profile(profile, "golden")
 
 
-ODD_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=4,
-)
-FIELDS = st.sampled_from(
-    ["parallelism", "leaderElection", "clientConnection", "profiles", "extenders", "plugins"]
-    + ["pluginConfig", "args", "name", "enabled", "score", "schedulerName", "addedAffinity"]
-)
+FULL: dict[str, Any] = {
+    "parallelism": 3,
+    "leaderElection": {"leaderElect": True, "leaseDuration": "15s", "resourceName": "a"},
+    "clientConnection": {"qps": 3.5, "burst": 4},
+    "profiles": [
+        {
+            "schedulerName": "x",
+            "plugins": {"score": {"enabled": [{"name": "ImageLocality", "weight": 3}]}},
+            "pluginConfig": [
+                {
+                    "name": "NodeAffinity",
+                    "args": {
+                        "addedAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {
+                                "nodeSelectorTerms": [
+                                    {
+                                        "matchFields": [
+                                            {"key": "a", "operator": "In", "values": ["b"]}
+                                        ]
+                                    }
+                                ]
+                            }
+                        }
+                    },
+                },
+                {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 3, "kind": None}},
+            ],
+        }
+    ],
+    "extenders": [{"urlPrefix": "a", "weight": 3, "tlsConfig": {"certData": "aGVsbG8="}}],
+}
 
 
-@given(st.recursive(ODD_VALUES, lambda inner: st.dictionaries(FIELDS, inner | st.lists(inner))))
-def test_any_values_are_loaded_or_refused_in_one_line(value: object) -> None:
-    fields = value if isinstance(value, Mapping) else {"profiles": value}
-    text = json.dumps({"apiVersion": API_VERSION, "kind": KIND, **fields})
+def paths(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from paths(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from paths(item, (*path, index))
+
+
+@given(
+    st.sampled_from([path for path in paths(FULL) if path]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from([[], {}, [None], [[]], [{}], {"kind": 1}, {"name": []}]),
+)
+def test_any_value_anywhere_is_loaded_or_refused_in_one_line(path: Any, value: object) -> None:
+    document = copy.deepcopy({"apiVersion": API_VERSION, "kind": KIND, **FULL})
+    place: Any = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    shown = None
     try:
-        load_config(text, "cfg.json")
+        load_config(json.dumps(document), "cfg.json")
     except ConfigError as error:
-        assert str(error).startswith("cfg.json: ")
-        assert "\n" not in str(error)
+        shown = str(error)
+    assert shown is None or (shown.startswith("cfg.json: ") and "\n" not in shown)
 
 
 @given(st.text() | st.binary())

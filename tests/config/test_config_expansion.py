@@ -52,7 +52,7 @@ def profile(
 
 
 def expand(*multi_point: str | tuple[str, int], **sets: PluginSet) -> EffectivePlugins:
-    return effective_plugins(profile(*multi_point, **sets), implements)
+    return effective_plugins(profile(*multi_point, name="test", **sets), implements)
 
 
 def refusal(given: KubeSchedulerProfile) -> str:

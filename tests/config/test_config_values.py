@@ -1,5 +1,8 @@
 """Defaults, durations, and the rules that no file can break but a value made by hand can."""
 
+import json
+import re
+
 import pytest
 
 from moorage.config import (
@@ -47,8 +50,6 @@ def test_the_default_configuration_has_upstreams_values() -> None:
 
 
 def test_a_configuration_that_is_written_reads_the_same() -> None:
-    import json
-
     text = json.dumps(encode_config(default_config()))
     assert load_config(text, "cfg.json") == default_config()
 
@@ -186,9 +187,8 @@ def test_durations_are_read_and_shown_as_go_does(text: str, nanoseconds: int, sh
     ],
 )
 def test_durations_that_go_refuses_are_refused(text: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=".") as error:
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         parse_duration(text)
-    assert str(error.value) == expected
 
 
 def test_strings_are_quoted_as_go_does() -> None:

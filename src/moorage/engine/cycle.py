@@ -10,7 +10,7 @@ from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.clock import Clock
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
-from moorage.engine.nominated import NominatedPods
+from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.attempt import Attempt
@@ -63,7 +63,7 @@ class Cycle:
         if status is not None:
             return Gated(pod, status), None
         if not len(self.state):
-            return Unschedulable(pod, NO_NODES), None
+            return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
         attempt = self.filter(profile, pod)
         outcome = attempt.outcome
         if outcome is None or not outcome.any_feasible:
@@ -98,13 +98,19 @@ class Cycle:
         diagnosis = attempt.diagnosis
         pod = attempt.pod
         if not attempt.profile.post_filter:
-            return Unschedulable(pod, diagnosis.message(), diagnosis.unschedulable_plugins)
+            return Unschedulable(
+                pod,
+                diagnosis.message(),
+                diagnosis.unschedulable_plugins,
+                diagnosis.pending_plugins,
+            )
         result = attempt.post_filter = post_filter(attempt)
         proposal = "" if result.status.code is Code.SUCCESS else result.status.message
         return Unschedulable(
             pod,
             diagnosis.message(proposal),
             diagnosis.unschedulable_plugins,
+            diagnosis.pending_plugins,
             result.nominated_node,
             result.victims,
         )

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from moorage.framework.status import Status
+from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 
 
@@ -21,9 +21,11 @@ class Unschedulable(msgspec.Struct, frozen=True):
     pod: Pod
     message: str
     unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
     nominated_node: str | None = None
     """A node that preemption will free for it; "" takes an earlier nomination back."""
     victims: tuple[Pod, ...] = ()
+    code: Code = Code.UNSCHEDULABLE
 
 
 class Gated(msgspec.Struct, frozen=True):

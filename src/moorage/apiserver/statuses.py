@@ -1,0 +1,192 @@
+"""API failures as `Status` objects, worded as kube-apiserver words them.
+
+Everything that refuses a request raises `ApiStatusError`; the HTTP layer turns it into a response
+and nothing else does. Clients compare reasons and messages, so both follow upstream.
+Upstream: kubernetes@v1.36.4 staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from moorage.errors import MoorageError
+
+Json = dict[str, Any]
+
+
+class Cause(NamedTuple):
+    """One field that is wrong: where, what kind of wrong, and the sentence."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+class ApiStatusError(MoorageError):
+    """A request that is answered with a `Status` of failure."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: Json | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = dict(details or {})
+        self.retry_after = retry_after
+        if retry_after is not None:
+            self.details["retryAfterSeconds"] = retry_after
+
+    def status(self) -> Json:
+        """The `Status` object of the answer."""
+        body: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            body["details"] = self.details
+        body["code"] = self.code
+        return body
+
+
+def success(code: int, details: Json | None = None) -> Json:
+    """The `Status` of a request that has no object to answer with."""
+    body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details:
+        body["details"] = details
+    body["code"] = code
+    return body
+
+
+def qualified(plural: str, group: str) -> str:
+    """How messages call a resource: `pods`, `leases.coordination.k8s.io`."""
+    return f"{plural}.{group}" if group else plural
+
+
+def _about(plural: str, group: str, name: str) -> Json:
+    details: Json = {"name": name}
+    if group:
+        details["group"] = group
+    details["kind"] = plural
+    return details
+
+
+def not_found(plural: str, group: str, name: str) -> ApiStatusError:
+    """No object of that name."""
+    message = f'{qualified(plural, group)} "{name}" not found'
+    return ApiStatusError(404, "NotFound", message, _about(plural, group, name))
+
+
+def no_such_path() -> ApiStatusError:
+    """No such resource, group or version."""
+    return ApiStatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(plural: str, group: str, name: str) -> ApiStatusError:
+    """A create for a name that is taken."""
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    return ApiStatusError(409, "AlreadyExists", message, _about(plural, group, name))
+
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> ApiStatusError:
+    """A write that assumed something no longer true."""
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return ApiStatusError(409, "Conflict", message, _about(plural, group, name))
+
+
+def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiStatusError:
+    """An object whose fields are wrong; `causes` name them."""
+    listed = list(causes)
+    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed]
+    joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    details = _about(kind, group, name)
+    details["causes"] = [
+        {"reason": cause.reason, "message": cause.message, "field": cause.field}
+        for cause in listed
+    ]
+    return ApiStatusError(422, "Invalid", f'{kind} "{name}" is invalid: {joined}', details)
+
+
+def bad_request(message: str) -> ApiStatusError:
+    """A request that cannot be understood."""
+    return ApiStatusError(400, "BadRequest", message)
+
+
+def forbidden(
+    plural: str, group: str, name: str, why: str, causes: list[Json] | None = None
+) -> ApiStatusError:
+    """A request that admission refuses."""
+    details = _about(plural, group, name)
+    if causes:
+        details["causes"] = causes
+    message = f'{qualified(plural, group)} "{name}" is forbidden: {why}'
+    return ApiStatusError(403, "Forbidden", message, details)
+
+
+def unauthorized() -> ApiStatusError:
+    """Credentials are missing or unknown."""
+    return ApiStatusError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed() -> ApiStatusError:
+    """The resource exists but not with this verb."""
+    return ApiStatusError(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+    )
+
+
+def not_acceptable(offered: str) -> ApiStatusError:
+    """The client accepts none of the forms this server writes."""
+    message = f"only the following media types are accepted: {offered}"
+    return ApiStatusError(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: str) -> ApiStatusError:
+    """A body in a form that cannot be read."""
+    message = (
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {accepted}"
+    )
+    return ApiStatusError(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str) -> ApiStatusError:
+    """A resource version or continue token that history no longer covers."""
+    return ApiStatusError(410, "Expired", message)
+
+
+def too_old(asked: int, oldest: int) -> ApiStatusError:
+    """A watch from a version that history no longer covers."""
+    return expired(f"too old resource version: {asked} ({oldest})")
+
+
+def too_large(asked: int, current: int) -> ApiStatusError:
+    """A version this server has not reached, as after a restart from older data."""
+    details: Json = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    }
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return ApiStatusError(504, "Timeout", message, details, retry_after=1)
+
+
+def too_many_requests(message: str, retry_after: int, causes: list[Json] | None = None) -> (
+    ApiStatusError
+):
+    """Come back later."""
+    details: Json = {"causes": causes} if causes else {}
+    return ApiStatusError(429, "TooManyRequests", message, details, retry_after)

@@ -1,0 +1,84 @@
+"""The binding cycle's plugins: wait for Permit, PreBind, Bind, PostBind.
+
+The only async module at or below the engine: it is run by whoever talks to the API, and gets an API
+port but no view of the cluster, which may have changed by then.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from moorage.errors import MoorageError
+from moorage.framework.guard import guard
+from moorage.framework.permit import WaitingPod
+from moorage.framework.plugin import ApiPort
+from moorage.framework.profile import Profile
+from moorage.framework.status import SKIP, Code, Status
+from moorage.model.pod import Pod
+
+
+async def wait_on_permit(waiting: WaitingPod) -> Status | None:
+    """Wait until the pod is allowed or rejected."""
+    loop = asyncio.get_running_loop()
+    settled: asyncio.Future[Status | None] = loop.create_future()
+
+    def settle(outcome: Status | None) -> None:
+        if not settled.done():
+            settled.set_result(outcome)
+
+    waiting.when_settled(settle)
+    return await settled
+
+
+async def bind_pod(
+    profile: Profile,
+    pod: Pod,
+    node_name: str,
+    api: ApiPort,
+    waiting: WaitingPod | None,
+    permitted: Callable[[], None],
+) -> Status | None:
+    """Take a placed pod through the binding cycle; None when it is bound.
+
+    `permitted` is called once nothing can make the pod unschedulable any more: failures from there
+    on are errors to retry, whatever code they carry.
+    """
+    if waiting is not None:
+        status = await wait_on_permit(waiting)
+        if status is not None:
+            return status
+    permitted()
+    for pre_binder in profile.pre_bind:
+        with guard(pre_binder, "PreBind"):
+            status = await pre_binder.pre_bind(pod, node_name, api)
+        if status is not None:
+            return _failed(status, "PreBind", pre_binder.name)
+    status = await _bind(profile, pod, node_name, api)
+    if status is not None:
+        return status
+    for post_binder in profile.post_bind:
+        with guard(post_binder, "PostBind"):
+            await post_binder.post_bind(pod, node_name)
+    return None
+
+
+async def _bind(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+    for binder in profile.bind:
+        try:
+            with guard(binder, "Bind"):
+                answer = await binder.bind(pod, node_name, api)
+        except MoorageError as error:
+            answer = Status(Code.ERROR, (str(error),))
+        if answer is SKIP:
+            continue
+        if answer is None:
+            return None
+        return _failed(answer, "Bind", binder.name)
+    return Status(Code.ERROR, ("no Bind plugin was willing to bind the pod",))
+
+
+def _failed(status: Status, phase: str, plugin: str) -> Status:
+    if status.code.rejected:
+        return msgspec.structs.replace(status, plugin=plugin)
+    return Status(Code.ERROR, (f'running {phase} plugin "{plugin}": {status.message}',), plugin)

@@ -1,0 +1,45 @@
+"""Time for code that waits: what the clock says, and how to let time pass.
+
+Everything in `kube` that waits takes a `Timer`, so that tests need not wait. Network time-outs are
+not its business: those belong to the HTTP library.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """Tells the time and waits."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds have passed."""
+        ...
+
+
+class WallTimer:
+    """The time of day, and waiting that really takes as long as it says."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds have passed."""
+        await asyncio.sleep(seconds)
+
+
+def parse_time(text: str) -> float:
+    """An RFC 3339 time of the API as seconds since the epoch; ValueError if it is none."""
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def micro_time(seconds: float) -> str:
+    """Seconds since the epoch as the API's MicroTime, such as `2026-11-15T10:00:00.123456Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,253 @@
+"""A small blocking client of the Kubernetes API, for tests that must not share code with Moorage."""
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+Json = dict[str, Any]
+Found = TypeVar("Found")
+
+_REQUEST_SECONDS = 30.0
+_MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Kind(NamedTuple):
+    """Where objects of one kind live."""
+
+    prefix: str
+    plural: str
+    namespaced: bool
+
+
+KINDS = {
+    "Namespace": Kind("/api/v1", "namespaces", False),
+    "Node": Kind("/api/v1", "nodes", False),
+    "Pod": Kind("/api/v1", "pods", True),
+    "Service": Kind("/api/v1", "services", True),
+    "PersistentVolume": Kind("/api/v1", "persistentvolumes", False),
+    "PersistentVolumeClaim": Kind("/api/v1", "persistentvolumeclaims", True),
+    "Event": Kind("/apis/events.k8s.io/v1", "events", True),
+    "Lease": Kind("/apis/coordination.k8s.io/v1", "leases", True),
+    "PriorityClass": Kind("/apis/scheduling.k8s.io/v1", "priorityclasses", False),
+    "PodDisruptionBudget": Kind("/apis/policy/v1", "poddisruptionbudgets", True),
+    "StorageClass": Kind("/apis/storage.k8s.io/v1", "storageclasses", False),
+    "CSINode": Kind("/apis/storage.k8s.io/v1", "csinodes", False),
+    "CSIDriver": Kind("/apis/storage.k8s.io/v1", "csidrivers", False),
+    "ResourceClaim": Kind("/apis/resource.k8s.io/v1", "resourceclaims", True),
+    "ResourceSlice": Kind("/apis/resource.k8s.io/v1", "resourceslices", False),
+    "DeviceClass": Kind("/apis/resource.k8s.io/v1", "deviceclasses", False),
+}
+
+
+class ApiFailure(Exception):
+    """The server answered with something else than success."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class Access(NamedTuple):
+    """How to reach a server as one user."""
+
+    server: str
+    token: str | None = None
+    ca_file: str | None = None
+
+
+class Api:
+    """One user's connection to one API server; calls block and are not made from two threads."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._connection: http.client.HTTPConnection | None = None
+
+    def create(self, body: Json) -> Json:
+        """Create an object where its own kind, namespace and name say."""
+        path = self._path(body["kind"], body["metadata"].get("namespace"))
+        return self.call("POST", path, body)
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Json:
+        """One object."""
+        return self.call("GET", self._path(kind, namespace, name))
+
+    def find(self, kind: str, name: str, namespace: str | None = None) -> Json | None:
+        """One object, or None where there is none of that name."""
+        try:
+            return self.get(kind, name, namespace)
+        except ApiFailure as failure:
+            if failure.code == 404:
+                return None
+            raise
+
+    def list(self, kind: str, namespace: str | None = None, **query: str) -> list[Json]:
+        """The objects of a kind, of one namespace or of all."""
+        items: list[Json] = self.call("GET", self._path(kind, namespace), query=query)["items"]
+        return items
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        change: Json,
+        namespace: str | None = None,
+        subresource: str = "",
+        strategic: bool = False,
+    ) -> Json:
+        """Change an object by a merge patch (or a strategic one)."""
+        path = self._path(kind, namespace, name, subresource)
+        return self.call("PATCH", path, change, content_type=_STRATEGIC if strategic else _MERGE)
+
+    def delete(
+        self, kind: str, name: str, namespace: str | None = None, grace: int | None = None
+    ) -> None:
+        """Delete an object; it is no mistake if it is gone already."""
+        body = {} if grace is None else {"gracePeriodSeconds": grace}
+        try:
+            self.call("DELETE", self._path(kind, namespace, name), body)
+        except ApiFailure as failure:
+            if failure.code != 404:
+                raise
+
+    def bind(self, pod: str, namespace: str, node: str) -> None:
+        """Put a pod on a node, as a scheduler does."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod, "namespace": namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        self.call("POST", self._path("Pod", namespace, pod, "binding"), body)
+
+    def ready(self) -> bool:
+        """Whether the server says that it serves."""
+        try:
+            self.call("GET", "/readyz")
+        except (ApiFailure, OSError, http.client.HTTPException):
+            return False
+        return True
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        query: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        """One request; its JSON answer (or {"text": …} where the answer is not JSON)."""
+        target = path + ("?" + urlencode(query) if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        if self._access.token:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        payload = None if body is None else json.dumps(body)
+        connection = self._connection or self.connect()
+        self._connection = None
+        connection.request(method, target, payload, headers)
+        response = connection.getresponse()
+        text = response.read().decode()
+        self._connection = connection
+        answer = _decoded(text)
+        if response.status >= 300:
+            raise ApiFailure(response.status, str(answer.get("message", text)))
+        return answer
+
+    def connect(self) -> http.client.HTTPConnection:
+        """A new connection to the server."""
+        address = urlsplit(self._access.server)
+        assert address.hostname is not None
+        if address.scheme == "http":
+            return http.client.HTTPConnection(
+                address.hostname, address.port, timeout=_REQUEST_SECONDS
+            )
+        context = ssl.create_default_context(cafile=self._access.ca_file)
+        return http.client.HTTPSConnection(
+            address.hostname, address.port, timeout=_REQUEST_SECONDS, context=context
+        )
+
+    def watch(self, kind: str, namespace: str | None = None) -> "Watch":
+        """Start to record what happens to a kind from now on; use as a context manager."""
+        path = self._path(kind, namespace)
+        version = self.call("GET", path, query={"limit": "1"})["metadata"]["resourceVersion"]
+        return Watch(Api(self._access), self._access, path, version)
+
+    @staticmethod
+    def _path(kind: str, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        where = KINDS[kind]
+        parts = [where.prefix]
+        if where.namespaced and namespace is not None:
+            parts.append(f"namespaces/{namespace}")
+        parts.append(where.plural)
+        return "/".join([*parts, *(part for part in (name, subresource) if part)])
+
+
+class Watch:
+    """A recording of watch events, made by a thread of its own."""
+
+    def __init__(self, api: Api, access: Access, path: str, version: str) -> None:
+        self.events: list[Json] = []
+        self._connection = api.connect()
+        query = urlencode({"watch": "1", "resourceVersion": version, "timeoutSeconds": "600"})
+        headers = {"Accept": "application/json"}
+        if access.token:
+            headers["Authorization"] = f"Bearer {access.token}"
+        self._connection.request("GET", f"{path}?{query}", headers=headers)
+        self._socket = self._connection.sock
+        self._response = self._connection.getresponse()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> "Watch":
+        assert self._socket is not None
+        self._socket.settimeout(600)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._socket is not None
+        try:
+            self._socket.shutdown(2)
+        except OSError:
+            pass
+        self._thread.join(10)
+        self._response.close()
+        self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            for line in self._response:
+                self.events.append(json.loads(line))
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
+            return
+
+
+def wait_for(
+    what: str, found: Callable[[], Found | None], wait: float = 30.0, pause: float = 0.05
+) -> Found:
+    """Poll until there is an answer; complain with `what` was awaited after a while."""
+    limit = time.monotonic() + wait
+    while True:
+        answer = found()
+        if answer:
+            return answer
+        if time.monotonic() > limit:
+            raise AssertionError(f"waited {wait:g} s in vain for {what}")
+        time.sleep(pause)
+
+
+def names(objects: Iterable[Json]) -> list[str]:
+    """The names of objects, sorted."""
+    return sorted(item["metadata"]["name"] for item in objects)
+
+
+def _decoded(text: str) -> Json:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return {"text": text}
+    return answer if isinstance(answer, dict) else {"value": answer}

@@ -1,0 +1,205 @@
+"""A real control plane on loopback: etcd and kube-apiserver, with two users.
+
+Nothing else of Kubernetes runs: no controllers and no kubelets, so nodes are plain objects and
+whatever a controller or kubelet would do is done by the test.
+"""
+
+import json
+import secrets
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import yaml
+
+from e2e.binaries import Binaries
+from e2e.client import KINDS, Access, Api
+from e2e.processes import Process, wait_until_ready
+
+# Every kind a scenario may leave behind; namespaces stay, since no controller would empty them.
+_LEFT_BEHIND = (
+    *("Pod", "Node", "PriorityClass", "PodDisruptionBudget", "Service"),
+    *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
+    *("ResourceClaim", "ResourceSlice", "DeviceClass"),
+)
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["create", "patch", "delete"],
+            "resources": [{"group": "", "resources": ["pods", "pods/binding", "pods/status"]}],
+        },
+        {"level": "None"},
+    ],
+}
+
+
+class Server(Protocol):
+    """An API server that scenarios can run against."""
+
+    @property
+    def admin(self) -> Access:
+        """The user who may do everything."""
+
+    @property
+    def scheduler_kubeconfig(self) -> Path:
+        """The kubeconfig of the user system:kube-scheduler."""
+
+    @property
+    def folder(self) -> Path:
+        """Where logs and files go."""
+
+    def bindings(self, namespace: str) -> Counter[str] | None:
+        """How often each pod was bound with success; None where the server keeps no such record."""
+
+
+class ControlPlane(NamedTuple):
+    """A running etcd and kube-apiserver."""
+
+    admin: Access
+    scheduler_kubeconfig: Path
+    admin_kubeconfig: Path
+    folder: Path
+    audit_log: Path
+
+    def bindings(self, namespace: str) -> Counter[str]:
+        """How often each pod of the namespace was bound with success."""
+        bound: Counter[str] = Counter()
+        for line in self.audit_log.read_text().splitlines():
+            entry = json.loads(line)
+            what = entry.get("objectRef", {})
+            if (
+                what.get("subresource") == "binding"
+                and what.get("namespace") == namespace
+                and entry.get("responseStatus", {}).get("code") == 201
+            ):
+                bound[what["name"]] += 1
+        return bound
+
+
+@contextmanager
+def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
+    """Start etcd and kube-apiserver with all their files in the folder; end them at the end."""
+    with ExitStack() as running:
+        etcd_url = _start_etcd(binaries, folder, running)
+        port = free_port()
+        tokens = _write_tokens(folder)
+        _write_service_account_key(folder)
+        (folder / "audit.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
+        flags = {
+            "etcd-servers": etcd_url,
+            "secure-port": port,
+            "bind-address": "127.0.0.1",
+            "advertise-address": "127.0.0.1",
+            "endpoint-reconciler-type": "none",
+            "cert-dir": folder / "certificates",
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": folder / "service-account.key",
+            "service-account-signing-key-file": folder / "service-account.key",
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "token-auth-file": folder / "tokens.csv",
+            "authorization-mode": "RBAC",
+            "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
+            "audit-policy-file": folder / "audit.yaml",
+            "audit-log-path": folder / "audit.log",
+        }
+        apiserver = Process(
+            "kube-apiserver",
+            [str(binaries.kube_apiserver), *(f"--{key}={value}" for key, value in flags.items())],
+            folder / "kube-apiserver.log",
+        )
+        running.callback(apiserver.stop)
+        server = f"https://127.0.0.1:{port}"
+        ca_file = folder / "certificates" / "apiserver.crt"
+        wait_until_ready(apiserver, lambda: ca_file.exists(), 60)
+        admin = Access(server, tokens["admin"], str(ca_file))
+        wait_until_ready(apiserver, Api(admin).ready, 120)
+        scheduler = Access(server, tokens["system:kube-scheduler"], str(ca_file))
+        yield ControlPlane(
+            admin,
+            write_kubeconfig(folder / "scheduler.kubeconfig", scheduler),
+            write_kubeconfig(folder / "admin.kubeconfig", admin),
+            folder,
+            folder / "audit.log",
+        )
+
+
+def _start_etcd(binaries: Binaries, folder: Path, running: ExitStack) -> str:
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    flags = {
+        "data-dir": folder / "etcd",
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"default={peer}",
+        # The data dies with the tests: waiting for the disk would only slow them down.
+        "unsafe-no-fsync": "true",
+    }
+    etcd = Process(
+        "etcd",
+        [str(binaries.etcd), *(f"--{key}={value}" for key, value in flags.items())],
+        folder / "etcd.log",
+    )
+    running.callback(etcd.stop)
+    return client
+
+
+def _write_tokens(folder: Path) -> dict[str, str]:
+    groups = {"admin": "system:masters", "system:kube-scheduler": ""}
+    tokens = {user: secrets.token_hex(16) for user in groups}
+    lines = [f'{tokens[user]},{user},{user},"{group}"' for user, group in groups.items()]
+    (folder / "tokens.csv").write_text("\n".join(lines) + "\n")
+    return tokens
+
+
+def _write_service_account_key(folder: Path) -> None:
+    command = ["openssl", "genrsa", "-out", str(folder / "service-account.key"), "2048"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def write_kubeconfig(path: Path, access: Access) -> Path:
+    """Write a kubeconfig of one context for this access."""
+    cluster = {"server": access.server}
+    if access.ca_file:
+        cluster["certificate-authority"] = access.ca_file
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "e2e", "cluster": cluster}],
+        "users": [{"name": "e2e", "user": {"token": access.token} if access.token else {}}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+        "current-context": "e2e",
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def empty(api: Api) -> None:
+    """Delete whatever a scenario may have made."""
+    for kind in _LEFT_BEHIND:
+        for item in api.list(kind):
+            meta = item["metadata"]
+            if kind == "PriorityClass" and meta["name"].startswith("system-"):
+                continue
+            namespace = meta.get("namespace") if KINDS[kind].namespaced else None
+            if kind == "Service" and namespace == "default":
+                continue
+            if meta.get("finalizers"):
+                api.patch(kind, meta["name"], {"metadata": {"finalizers": None}}, namespace)
+            api.delete(kind, meta["name"], namespace, grace=0)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

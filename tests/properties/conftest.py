@@ -1,0 +1,15 @@
+"""How hard Hypothesis tries: the same examples every time by default, many more in `deep`."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_COMMON = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+settings.register_profile("default", _COMMON, derandomize=True)
+settings.register_profile("deep", _COMMON, derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
