@@ -94,6 +94,13 @@ class PluginError(MoorageError):
     """A plugin failed; wraps the original exception as `__cause__`."""
 
     def __init__(self, plugin: str, phase: str, detail: str) -> None:
-        super().__init__(f'running {phase} plugin "{plugin}": {detail}')
+        match phase:  # upstream words these two differently from the others
+            case "Filter":
+                text = f'running "{plugin}" filter plugin: {detail}'
+            case "Score":
+                text = f'running Score plugins: plugin "{plugin}" failed with: {detail}'
+            case _:
+                text = f'running {phase} plugin "{plugin}": {detail}'
+        super().__init__(text)
         self.plugin = plugin
         self.phase = phase

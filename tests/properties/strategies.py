@@ -107,22 +107,24 @@ def node_labels(draw: DrawFn, name: str) -> dict[str, str]:
     return labels
 
 
-@st.composite
-def allocatables(draw: DrawFn) -> dict[str, Quantity]:
-    offered: dict[str, Quantity] = {
-        "cpu": draw(st.sampled_from(["2", "1500m", 4])),
-        "memory": draw(st.sampled_from(["2Gi", "3000M"])),
-        "pods": draw(st.sampled_from([2, 4, "10"])),
-    }
-    for name, amounts in {
-        "ephemeral-storage": ["1Gi", "10Gi"],
-        "example.com/gpu": [1, "3", 0],
-        "hugepages-2Mi": ["4Mi"],
-    }.items():
-        amount = draw(st.sampled_from([None, *amounts]))
-        if amount is not None:
-            offered[name] = amount
-    return offered
+def amounts(choices: Mapping[str, list[Quantity | None]]) -> SearchStrategy[dict[str, Quantity]]:
+    """A resource list; a choice of None leaves the resource out."""
+    return st.fixed_dictionaries(
+        {name: st.sampled_from(values) for name, values in choices.items()}
+    ).map(lambda chosen: {name: value for name, value in chosen.items() if value is not None})
+
+
+def allocatables() -> SearchStrategy[dict[str, Quantity]]:
+    return amounts(
+        {
+            "cpu": ["2", "1500m", 4],
+            "memory": ["2Gi", "3000M"],
+            "pods": [2, 4, "10"],
+            "ephemeral-storage": [None, "1Gi", "10Gi"],
+            "example.com/gpu": [None, 1, "3", 0],
+            "hugepages-2Mi": [None, "4Mi"],
+        }
+    )
 
 
 def image_lists(sizes: bool = False) -> SearchStrategy[tuple[ContainerImage, ...]]:
@@ -274,26 +276,17 @@ def spread_constraints(draw: DrawFn) -> TopologySpreadConstraint:
     )
 
 
-@st.composite
-def requests(draw: DrawFn) -> dict[str, Quantity]:
-    wanted: dict[str, Quantity] = {}
-    for name, amounts in {
-        "cpu": ["500m", "1", "1800m", "5", 0],
-        "memory": ["300Mi", "1Gi", "8Gi"],
-    }.items():
-        amount = draw(st.sampled_from([None, *amounts]))
-        if amount is not None:
-            wanted[name] = amount
-    for name, amounts in {
-        "ephemeral-storage": ["600Mi", "2Gi"],
-        "example.com/gpu": [1, 2, 0],
-        "hugepages-2Mi": ["2Mi", "4Mi"],
-        "kubernetes.io/odd": [1],
-    }.items():
-        amount = draw(rarely(st.sampled_from([None, *amounts]), None))
-        if amount is not None:
-            wanted[name] = amount
-    return wanted
+def requests() -> SearchStrategy[dict[str, Quantity]]:
+    return amounts(
+        {
+            "cpu": [None, "500m", "1", "1800m", "5", 0],
+            "memory": [None, "300Mi", "1Gi", "8Gi"],
+            "ephemeral-storage": [None, None, None, "600Mi", "2Gi"],
+            "example.com/gpu": [None, None, None, 1, 2, 0],
+            "hugepages-2Mi": [None, None, None, "2Mi", "4Mi"],
+            "kubernetes.io/odd": [None, None, None, None, None, 1],
+        }
+    )
 
 
 @st.composite

@@ -93,7 +93,7 @@ def test_an_honest_plugin_passes() -> None:
         (LooksAcross, "when asked about"),
         (Scribbles, "changed the cluster"),
     ],
-    ids=lambda value: value.name if isinstance(value, type) else "",
+    ids=["reads", "key", "row_local", "writing"],
 )
 def test_a_broken_law_is_found_and_named(plugin: type[Plugin], complaint: str) -> None:
     with pytest.raises(LawBrokenError, match=complaint) as broken:

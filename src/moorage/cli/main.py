@@ -1,6 +1,7 @@
 """The `moorage` command: its subcommands, exit codes and the last guard against tracebacks."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     args = build_parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -97,6 +97,11 @@ class NodeView:
         """The other API objects."""
         return self._state.listers
 
+    @property
+    def search_order(self) -> Rows:
+        """The rows of the whole cluster in the order nodes are looked at."""
+        return self._state.order.rows(self._state.nodes.row_of)
+
     def row_of(self, name: str) -> int | None:
         """The row number of a node in the cluster state, if the node exists."""
         return self._state.nodes.row_of.get(name)

@@ -19,6 +19,7 @@ _NANOSECONDS_OF = {
     "h": 3600 * 1_000_000_000,
 }
 _SECOND = _NANOSECONDS_OF["s"]
+_MAX_INT64 = 2**63 - 1
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 _LONGEST_NUMBER = 40
 """More digits than this exceed 64 bits in every unit (leading zeros aside, which nobody writes)."""
@@ -64,26 +65,46 @@ def parse_duration(text: str) -> Duration:
     if rest == "0":
         return Duration(0)
     if not rest:
-        raise ValueError(f'time: invalid duration "{text}"')
+        raise ValueError(f"time: invalid duration {_quoted(text)}")
     total = 0
     while rest:
         part = _PART.match(rest)
         assert part is not None  # every piece of the pattern may be empty
         whole, fraction, unit = part.groups()
-        if (not whole and not fraction) or max(len(whole), len(fraction or "")) > _LONGEST_NUMBER:
-            raise ValueError(f'time: invalid duration "{text}"')
+        if (not whole and not fraction) or len(whole) > _LONGEST_NUMBER:
+            raise ValueError(f"time: invalid duration {_quoted(text)}")
         if not unit:
-            raise ValueError(f'time: missing unit in duration "{text}"')
+            raise ValueError(f"time: missing unit in duration {_quoted(text)}")
         if unit not in _NANOSECONDS_OF:
-            raise ValueError(f'time: unknown unit "{unit}" in duration "{text}"')
+            raise ValueError(f"time: unknown unit {_quoted(unit)} in duration {_quoted(text)}")
         scale = _NANOSECONDS_OF[unit]
         total += int(whole or 0) * scale
-        if fraction:
-            total += int(fraction) * scale // 10 ** len(fraction)
+        total += _fraction(fraction or "", scale)
         rest = rest[part.end() :]
-    if total * sign > 2**63 - 1 or total * sign < -(2**63):
-        raise ValueError(f'time: invalid duration "{text}"')
+    if not -_MAX_INT64 - 1 <= total * sign <= _MAX_INT64:
+        raise ValueError(f"time: invalid duration {_quoted(text)}")
     return Duration(sign * total)
+
+
+def _fraction(digits: str, unit: int) -> int:
+    """The nanoseconds of the digits after a point, with Go's rounding."""
+    value, scale = 0, 1
+    for digit in digits:
+        if value > _MAX_INT64 // 10:
+            break
+        value, scale = value * 10 + int(digit), scale * 10
+    return int(float(value) * (float(unit) / float(scale)))
+
+
+def _quoted(text: str) -> str:
+    """A string in quotes as Go's time package writes it, which escapes all but plain ASCII."""
+    shown = ""
+    for byte in text.encode("utf-8", "replace"):
+        if byte in b'"\\':
+            shown += "\\" + chr(byte)
+        else:
+            shown += chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}"
+    return f'"{shown}"'
 
 
 def _decimal(amount: int, unit: int) -> str:

@@ -136,7 +136,7 @@ class PostFilterResult(msgspec.Struct, frozen=True):
     nominated_node: str | None = None
     """The node to wait for; "" takes an earlier nomination back, None leaves it alone."""
     victims: tuple[Pod, ...] = ()
-    candidates: tuple["Candidate", ...] = ()
+    candidates: Sequence["Candidate"] = ()
 
 
 class Candidate(msgspec.Struct, frozen=True):

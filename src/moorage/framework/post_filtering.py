@@ -19,7 +19,7 @@ def post_filter(attempt: Attempt) -> PostFilterResult:
         status = msgspec.structs.replace(result.status, plugin=plugin.name)
         if status.code is not Code.UNSCHEDULABLE:
             return msgspec.structs.replace(result, status=status)
-        if result.nominated_node is not None or result.candidates:
+        if result.nominated_node is not None:
             last = result
         reasons += status.reasons
         rejector = rejector or plugin.name

@@ -60,6 +60,7 @@ def _comparable_post_filter(expected: Json, ours: Any) -> tuple[Json, Any]:
     expected = {**_EMPTY_WHEN_ABSENT, **expected}
     if not isinstance(ours, dict):
         return expected, ours
+    ours = {**_EMPTY_WHEN_ABSENT, **ours}
     return expected, {key: value for key, value in ours.items() if key in expected}
 
 

@@ -15,6 +15,7 @@ import msgspec
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.errors import InputError, PluginError
 from moorage.framework.attempt import Attempt
+from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
 from moorage.model.labels import compile_selector
 from moorage.model.pod import Pod
@@ -168,8 +169,9 @@ def in_queue_order(world: World) -> list[Pod]:
 
     A pod without a creation time counts as created just now, after all that have one.
     """
-    profile = next(iter(world.profiles.values()))
-    return sorted(world.pending, key=lambda pod: profile.queue_sort.sort_key(pod, _created(pod)))
+    queue_sort = next(iter(world.profiles.values())).queue_sort  # all profiles have the same
+    with guard(queue_sort, "QueueSort"):
+        return sorted(world.pending, key=lambda pod: queue_sort.sort_key(pod, _created(pod)))
 
 
 def _created(pod: Pod) -> float:

@@ -40,8 +40,6 @@ from moorage.testing.random_objects import random_event, random_node, random_pod
 
 Answer = dict[str, Any]
 """Node name -> what the plugin says of it."""
-Ask = Callable[[NodeView, Pod], "Answer | None"]
-"""Put a question to a plugin; None: it skips this pod."""
 
 _NODES = 12
 _GUESTS = 15

@@ -50,15 +50,15 @@ class PodHeap:
         """Add a pod, or take note that its place in the order may have changed. Was it new?"""
         key, sort_key = info.key, self._sort_key(info)
         old = self._entries.get(key)
-        if old is None:
-            self._push(key, [sort_key, next(self._serials), info])
-            return True
-        if old[0] == sort_key:
+        if old is not None and old[0] == sort_key:
             old[2] = info
-        else:
-            old[2] = None
-            self._push(key, [sort_key, old[1], info])
-            self._drop_blanks()
+            return False
+        entry = self._entries[key] = [sort_key, next(self._serials), info]
+        heappush(self._heap, entry)
+        if old is None:
+            return True
+        old[2] = None
+        self._drop_blanks()
         return False
 
     def remove(self, key: str) -> QueuedPodInfo | None:
@@ -85,10 +85,6 @@ class PodHeap:
             heappop(self._heap)
             del self._entries[info.key]
         return info
-
-    def _push(self, key: str, entry: _Entry) -> None:
-        self._entries[key] = entry
-        heappush(self._heap, entry)
 
     def _drop_blanks(self) -> None:
         if len(self._heap) > 2 * len(self._entries) + _FEWEST_BLANKS:

@@ -22,6 +22,7 @@ from moorage.framework.plugin import Candidate, FilterPlugin
 from moorage.framework.status import Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.plugins.default_preemption.budgets import Budget, split_by_violation
+from moorage.plugins.default_preemption.pick import PRIORITY_SHIFT
 from moorage.plugins.default_preemption.victims import NO_VICTIMS, no_victim_needed
 
 _POD_ASPECTS = frozenset((Aspect.REQUESTED, Aspect.PODS, Aspect.PORTS, Aspect.VOLUMES))
@@ -34,33 +35,81 @@ def applies(attempt: Attempt) -> bool:
     )
 
 
-def select_victims_everywhere(
-    attempt: Attempt, rows: Rows, budgets: Sequence[Budget]
-) -> list[Candidate | Status]:
-    """Per row, the victims there or why preemption does not help."""
-    if not len(rows):
-        return []
+def select_victims_everywhere(attempt: Attempt, rows: Rows, budgets: Sequence[Budget]) -> "DryRun":
+    """Try all rows together."""
     lesser = attempt.nodes.lesser_pods(attempt.pod.priority, attempt.now)
     view = attempt.nodes.without(lesser, rows)
-    refusals: list[Status | None] = _refusals(attempt, view)
+    refusals = _refusals(attempt, view)
     pods_here = np.bincount(view.places[view.places >= 0], minlength=len(rows))
-    for empty in np.flatnonzero(pods_here == 0):
-        refusals[empty] = NO_VICTIMS
-    refused = np.fromiter((refusal is not None for refusal in refusals), np.bool_, len(rows))
-    order, violating = _order(lesser, view.places, refused, budgets)
-    victims = _reprieve(attempt, view, order)
-    results: list[Candidate | Status] = []
-    for place, (row, chosen) in enumerate(zip(rows, _by_place(victims, view, rows), strict=True)):
-        refusal = refusals[place]
-        name = attempt.nodes.node(int(row)).name
-        if refusal is not None:
-            results.append(refusal)
-        elif not len(chosen):
-            results.append(no_victim_needed(name))
-        else:
-            pods = tuple(lesser.pods[i] for i in chosen)
-            results.append(Candidate(name, pods, int(np.count_nonzero(violating[chosen]))))
-    return results
+    refusals.update((int(place), NO_VICTIMS) for place in np.flatnonzero(pods_here == 0))
+    refused = np.zeros(len(rows), np.bool_)
+    refused[list(refusals)] = True
+    steps, violating = _order(lesser, view.places, refused, budgets)
+    victims = _reprieve(attempt, view, steps)
+    names = [attempt.nodes.node(int(row)).name for row in rows]
+    return DryRun(lesser, view.places, victims, violating, refusals, names)
+
+
+class DryRun(Sequence[Candidate]):
+    """The candidates found, kept as columns: only those that somebody looks at become objects."""
+
+    def __init__(
+        self,
+        lesser: LesserPods,
+        places: Rows,
+        victims: Bools,
+        violating: Bools,
+        refusals: dict[int, Status],
+        names: Sequence[str],
+    ) -> None:
+        self._lesser = lesser
+        self._names = names
+        self._chosen = np.flatnonzero(victims)
+        at = places[self._chosen]
+        order = np.argsort(at, kind="stable")
+        # Victims by place, and within a place still by importance.
+        self._chosen, at = self._chosen[order], at[order]
+        self._places, self._starts = np.unique(at, return_index=True)
+        self._ends = np.append(self._starts[1:], len(at))
+        self._violating = violating
+        found = set(self._places.tolist())
+        self.refusals = [
+            refusals.get(place) or no_victim_needed(name)
+            for place, name in enumerate(names)
+            if place not in found
+        ]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One candidate."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        chosen = self._chosen[self._starts[index] : self._ends[index]]
+        return Candidate(
+            self._names[self._places[index]],
+            tuple(self._lesser.pods[int(i)] for i in chosen),
+            int(np.count_nonzero(self._violating[chosen])),
+        )
+
+    def best(self) -> Candidate:
+        """The same choice as `pick.pick`, over columns."""
+        chosen, starts = self._chosen, self._starts
+        priorities = self._lesser.priorities[chosen]
+        counts = self._ends - starts
+        highest = priorities[starts]
+        at_top = priorities == np.repeat(highest, counts)
+        runs = np.where(at_top, self._lesser.starts[chosen], np.inf)
+        keys = (
+            -np.minimum.reduceat(runs, starts),
+            counts,
+            np.add.reduceat(priorities + PRIORITY_SHIFT, starts),
+            highest,
+            np.add.reduceat(self._violating[chosen].astype(np.int64), starts),
+        )
+        best: Candidate = self[int(np.lexsort(keys)[0])]
+        return best
 
 
 def _active(attempt: Attempt) -> list[FilterPlugin[Any]]:
@@ -84,16 +133,18 @@ def _judge(
     return verdicts
 
 
-def _refusals(attempt: Attempt, view: NodeView) -> list[Status | None]:
-    """Which nodes would refuse the pod even without their less important pods?"""
+def _refusals(attempt: Attempt, view: NodeView) -> dict[int, Status]:
+    """The places that would refuse the pod even without their less important pods."""
     plugins = [p for p in attempt.profile.filter if p.name not in attempt.before.skipped]
     verdicts = _judge(attempt, plugins, view)
     refused = np.zeros(len(view), np.bool_)
     for _, answer in verdicts:
         refused |= answer.rejected
-    refusals: list[Status | None] = [None] * len(view)
+    refusals = {}
     for place in np.flatnonzero(refused):
-        refusals[place] = first_rejection(verdicts, int(place))
+        status = first_rejection(verdicts, int(place))
+        if status is not None:
+            refusals[int(place)] = status
     return refusals
 
 
@@ -145,11 +196,3 @@ def _reprieve(attempt: Attempt, view: WithoutLesserPods, steps: Sequence[Rows]) 
         view.take_away(lost)
         victims[lost] = True
     return victims
-
-
-def _by_place(victims: Bools, view: WithoutLesserPods, rows: Rows) -> list[Rows]:
-    """Per place, the victims there; they are still sorted by importance."""
-    chosen = np.flatnonzero(victims)
-    places = view.places[chosen]
-    order = np.argsort(places, kind="stable")
-    return np.split(chosen[order], np.searchsorted(places[order], np.arange(1, len(rows))))

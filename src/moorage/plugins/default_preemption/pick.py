@@ -6,7 +6,7 @@ from moorage.framework.plugin import Candidate
 from moorage.plugins.default_preemption.importance import start_of
 
 # Priorities may be negative; shifted above zero, fewer pods always weigh less than more.
-_PRIORITY_SHIFT = 2**31
+PRIORITY_SHIFT = 2**31
 
 
 def pick(candidates: Sequence[Candidate], now: float) -> Candidate:
@@ -19,7 +19,7 @@ def pick(candidates: Sequence[Candidate], now: float) -> Candidate:
         return (
             candidate.pdb_violations,
             victims[0].priority,
-            sum(pod.priority + _PRIORITY_SHIFT for pod in victims),
+            sum(pod.priority + PRIORITY_SHIFT for pod in victims),
             len(victims),
             -longest_run,
         )

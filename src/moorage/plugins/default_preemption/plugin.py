@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from moorage.cluster.columns import Rows
 from moorage.framework.attempt import Attempt
 from moorage.framework.cluster_events import (
@@ -47,29 +45,33 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         objection = _ineligible(pod, attempt)
         if objection is not None:
             return _failure(objection, nominated_node=None)
-        rows = np.flatnonzero(attempt.diagnosis.resolvable_rows())
-        candidates, refusals = self._dry_run(attempt, rows)
-        if not candidates:
+        curable = attempt.diagnosis.resolvable_rows()
+        order = attempt.nodes.search_order
+        candidates, refusals, chosen = self._dry_run(attempt, order[curable[order]])
+        if chosen is None:
+            errors = [status.message for status in refusals if status.code is Code.ERROR]
+            if errors:
+                message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+                return PostFilterResult(Status(Code.ERROR, (f"preemption: {message}",)))
             return _failure(_sentence(refusals, len(attempt.nodes)), nominated_node="")
-        chosen = pick(candidates, attempt.now)
-        return PostFilterResult(
-            Status(Code.SUCCESS), chosen.node_name, chosen.victims, tuple(candidates)
-        )
+        return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
         return [on(EventResource.POD, ActionType.DELETE, _never)]
 
-    def _dry_run(self, attempt: Attempt, rows: Rows) -> tuple[list[Candidate], list[Status]]:
-        """Select victims on every node that could be freed, in the order nodes are looked at."""
+    def _dry_run(
+        self, attempt: Attempt, rows: Rows
+    ) -> tuple[Sequence[Candidate], Sequence[Status], Candidate | None]:
+        """Candidates, why the other nodes are none, and the candidate to take."""
         budgets = compile_budgets(self.handle.listers.of(PodDisruptionBudget))
         if columns.applies(attempt):
-            results = columns.select_victims_everywhere(attempt, rows, budgets)
-        else:
-            results = [select_victims(attempt, int(row), budgets) for row in rows]
+            run = columns.select_victims_everywhere(attempt, rows, budgets)
+            return run, run.refusals, run.best() if len(run) else None
+        results = [select_victims(attempt, int(row), budgets) for row in rows]
         candidates = [result for result in results if isinstance(result, Candidate)]
         refusals = [result for result in results if isinstance(result, Status)]
-        return candidates, refusals
+        return candidates, refusals, pick(candidates, attempt.now) if candidates else None
 
 
 def _ineligible(pod: Pod, attempt: Attempt) -> str | None:

@@ -1,0 +1,142 @@
+"""What happened to one resource lately: a bounded run of changes that watches read from.
+
+Watches keep a position, not a queue: a slow one costs nothing, holds nothing back, and learns that
+it has fallen behind when it next reads. Knows nothing of HTTP or selectors.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from moorage.apiserver.statuses import too_old
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One object in one version; the bytes are what every reader gets.
+
+    Objects are kept encoded: reads need no work, nobody can change what is stored, and a cluster
+    takes a tenth of the memory. The other members are what selectors and deletion ask for.
+    """
+
+    key: str
+    version: int
+    data: bytes
+    labels: Mapping[str, str]
+    fields: tuple[str, ...]
+    uid: str
+    owners: tuple[str, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, `""` for a cluster-scoped object."""
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.key.rpartition("/")[2]
+
+    def object(self) -> dict[str, Any]:
+        """A fresh copy, free to be changed."""
+        obj: dict[str, Any] = _decode(self.data)
+        return obj
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One change; `stored` is the new state, of a deletion the last one with a new version."""
+
+    type: str
+    stored: Stored
+    previous: Stored | None
+
+
+class History:
+    """Changes in order of version, and whoever waits for the next one.
+
+    Invariant: every change with a version above `compacted` is present.
+    """
+
+    def __init__(self, max_changes: int, max_bytes: int, compacted: int = 0) -> None:
+        self.compacted = compacted
+        self._max_changes = max_changes
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._changes: list[Change] = []
+        self._versions: list[int] = []
+        self._first = 0  # the position of _changes[0]; positions are never reused
+        self._waiting: set[asyncio.Event] = set()
+
+    def append(self, change: Change) -> None:
+        """Take a change and wake everybody who waits."""
+        self._changes.append(change)
+        self._versions.append(change.stored.version)
+        self._bytes += len(change.stored.data)
+        if len(self._changes) > self._max_changes or self._bytes > self._max_bytes:
+            self._shrink()
+        for waiting in self._waiting:
+            waiting.set()
+
+    def _shrink(self) -> None:
+        # A quarter at once, so that the cost of moving the rest is spread over many changes.
+        drop = max(1, len(self._changes) // 4)
+        self.compacted = max(self.compacted, self._versions[drop - 1])
+        self._bytes -= sum(len(change.stored.data) for change in self._changes[:drop])
+        del self._changes[:drop]
+        del self._versions[:drop]
+        self._first += drop
+
+    def compact(self, version: int) -> None:
+        """Forget everything up to `version`."""
+        drop = bisect_right(self._versions, version)
+        self._bytes -= sum(len(change.stored.data) for change in self._changes[:drop])
+        del self._changes[:drop]
+        del self._versions[:drop]
+        self._first += drop
+        self.compacted = max(self.compacted, version)
+
+    def position_after(self, version: int) -> int:
+        """Where to read on for a client that has seen everything up to `version`."""
+        if version < self.compacted:
+            raise too_old(version, self.compacted)
+        return self._first + bisect_right(self._versions, version)
+
+    @property
+    def end(self) -> int:
+        """The position of the next change."""
+        return self._first + len(self._changes)
+
+    def read(self, position: int, limit: int) -> list[Change]:
+        """Up to `limit` changes from `position`; raises once history no longer reaches there."""
+        start = position - self._first
+        if start < 0:
+            raise too_old(self.compacted - 1, self.compacted)
+        return self._changes[start : start + limit]
+
+    def newest_first(self, above: int) -> Iterator[Change]:
+        """Changes with a version above `above`, latest first: for undoing them."""
+        if above < self.compacted:
+            raise too_old(above, self.compacted)
+        return reversed(self._changes[bisect_right(self._versions, above) :])
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """An event that is set at every change while the context lasts."""
+        wake = asyncio.Event()
+        self._waiting.add(wake)
+        try:
+            yield wake
+        finally:
+            self._waiting.discard(wake)
+
+    def wake_all(self) -> None:
+        """Wake everybody who waits, as when the server stops."""
+        for waiting in self._waiting:
+            waiting.set()

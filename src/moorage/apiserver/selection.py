@@ -1,0 +1,144 @@
+"""Label and field selectors as query strings write them, and the test they make.
+
+Used by lists, watches and collection deletes. Upstream: apimachinery pkg/labels/selector.go and
+pkg/fields/selector.go.
+"""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.apiserver.fields import ALIASES, SELECTABLE
+from moorage.apiserver.history import Stored
+from moorage.apiserver.resources import Resource
+from moorage.apiserver.statuses import bad_request
+from moorage.model.labels import Requirement, Selector, SelectorError, make_requirement
+
+_LABEL = re.compile(
+    r"""\s*(?:
+        (?P<absent>!\s*)(?P<absent_key>[^\s,=!()<>]+)
+      | (?P<key>[^\s,=!()<>]+)\s*
+        (?: (?P<set>\b(?:not)?in)\s*\((?P<values>[^()]*)\)
+          | (?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)
+        )?
+    )\s*(?:,|$)""",
+    re.VERBOSE,
+)
+_FIELD = re.compile(r"(?P<key>[^=!,\\]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^,\\=])*)(?:,|$)")
+_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": "In"}
+
+_NAME, _NAMESPACE = -1, -2
+
+
+class FieldTest(NamedTuple):
+    """One field compared with one value; `index` points into `Stored.fields`."""
+
+    index: int
+    equal: bool
+    value: str
+
+    def passes(self, stored: Stored) -> bool:
+        """Does the object pass?"""
+        if self.index >= 0:
+            actual = stored.fields[self.index]
+        else:
+            actual = stored.name if self.index == _NAME else stored.namespace
+        return (actual == self.value) is self.equal
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which objects a client wants to see."""
+
+    labels: Selector | None = None
+    fields: tuple[FieldTest, ...] = ()
+
+    @property
+    def everything(self) -> bool:
+        """No restriction at all."""
+        return self.labels is None and not self.fields
+
+    def matches(self, stored: Stored) -> bool:
+        """Is this object wanted?"""
+        if self.labels is not None and not self.labels.matches(stored.labels):
+            return False
+        return all(test.passes(stored) for test in self.fields)
+
+
+EVERYTHING = Selection()
+
+
+def parse_selection(resource: Resource, labels: str, fields: str) -> Selection:
+    """The selection of a request; raises a 400 on what cannot be parsed."""
+    if not labels and not fields:
+        return EVERYTHING
+    return Selection(
+        labels=parse_labels(labels) if labels.strip() else None,
+        fields=_parse_fields(resource, labels, fields) if fields else (),
+    )
+
+
+def with_name(selection: Selection, name: str) -> Selection:
+    """The same selection for one object only."""
+    return Selection(selection.labels, (*selection.fields, FieldTest(_NAME, True, name)))
+
+
+@lru_cache(maxsize=256)
+def parse_labels(text: str) -> Selector:
+    """A label selector such as `app in (a, b),!legacy,tier!=web`."""
+    requirements: list[Requirement] = []
+    position = 0
+    while position < len(text):
+        match = _LABEL.match(text, position)
+        if match is None:
+            raise bad_request(f"unable to parse requirement: {text[position:]!r} is not understood")
+        requirements.append(_requirement(match))
+        position = match.end()
+    return Selector(tuple(requirements))
+
+
+def _requirement(match: re.Match[str]) -> Requirement:
+    try:
+        if match["absent"]:
+            return make_requirement(match["absent_key"], "DoesNotExist")
+        if match["set"]:
+            values = [value.strip() for value in match["values"].split(",")]
+            operator = "In" if match["set"] == "in" else "NotIn"
+            return make_requirement(match["key"], operator, values)
+        if match["operator"]:
+            operator = _OPERATORS[match["operator"]]
+            numeric = operator in ("Gt", "Lt")
+            return make_requirement(match["key"], operator, [match["value"]], numeric=numeric)
+        return make_requirement(match["key"], "Exists")
+    except SelectorError as error:
+        raise bad_request(f"unable to parse requirement: {error}") from None
+
+
+def _parse_fields(resource: Resource, labels: str, text: str) -> tuple[FieldTest, ...]:
+    tests: list[FieldTest] = []
+    known = SELECTABLE.get(resource.storage, ())
+    position = 0
+    while position < len(text):
+        match = _FIELD.match(text, position)
+        if match is None:
+            raise bad_request(f"invalid selector: {text!r}; can't understand {text[position:]!r}")
+        position = match.end()
+        name = match["key"].strip()
+        value = re.sub(r"\\(.)", r"\1", match["value"])
+        name = ALIASES.get(name, name)
+        if name == "metadata.name":
+            index = _NAME
+        elif name == "metadata.namespace":
+            index = _NAMESPACE
+        elif name in known:
+            index = known.index(name)
+        else:
+            where = f"{resource.api_version}, Resource={resource.plural}"
+            where = where if resource.group else f"/{where}"
+            raise bad_request(
+                f'Unable to find "{where}" that match label selector "{labels}", '
+                f'field selector "{text}": field label not supported: {name}'
+            )
+        tests.append(FieldTest(index, match["operator"] != "!=", value))
+    return tuple(tests)

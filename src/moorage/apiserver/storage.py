@@ -1,0 +1,233 @@
+"""The objects of the cluster: collections of encoded objects under one version counter.
+
+Only this module assigns resource versions and only here does a change become visible: to readers,
+to watches, to the journal. Writes are synchronous, so a caller that reads, decides and writes
+without awaiting in between needs no lock. Knows nothing of HTTP, defaults or validation.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from moorage.apiserver.fields import field_values
+from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Change, History, Stored
+from moorage.apiserver.resources import STORED_AS, StorageKey
+from moorage.apiserver.statuses import Json, too_large
+
+DEFAULT_HISTORY_CHANGES = 100_000
+DEFAULT_HISTORY_BYTES = 64 * 2**20
+
+_encode = msgspec.json.Encoder().encode
+
+
+def object_key(namespace: str, name: str) -> str:
+    """The key of an object inside its collection."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def encode(value: Any) -> bytes:
+    """JSON as this server writes it everywhere."""
+    return _encode(value)
+
+
+def make_stored(storage: StorageKey, key: str, version: int, obj: Json) -> Stored:
+    """Encode an object and take out what selectors and deletion ask for."""
+    metadata = obj["metadata"]
+    owners = metadata.get("ownerReferences")
+    return Stored(
+        key,
+        version,
+        _encode(obj),
+        metadata.get("labels") or {},
+        field_values(storage, obj),
+        metadata.get("uid", ""),
+        tuple([owner.get("uid", "") for owner in owners]) if owners else (),
+    )
+
+
+class Sink(Protocol):
+    """Where changes go to survive the process."""
+
+    def record(self, storage: StorageKey, change: Change) -> None:
+        """Take one change; called before anybody can see it."""
+
+    async def durable(self) -> None:
+        """Return when everything recorded so far is safe."""
+
+
+class Collection:
+    """All objects of one resource, by key, and their recent changes."""
+
+    def __init__(self, storage: StorageKey, history: History) -> None:
+        self.storage = storage
+        self.history = history
+        self.items: dict[str, Stored] = {}
+        self._order: list[str] = []
+
+    def get(self, namespace: str, name: str) -> Stored | None:
+        """The object of that name."""
+        return self.items.get(object_key(namespace, name))
+
+    def all(self) -> list[Stored]:
+        """Every object, by namespace and name."""
+        return [self.items[key] for key in self._order]
+
+    def within(self, namespace: str) -> list[Stored]:
+        """The objects of one namespace, by name."""
+        # "0" is the character after "/": the range holds exactly the keys with this prefix.
+        start = bisect_left(self._order, f"{namespace}/")
+        end = bisect_left(self._order, f"{namespace}0")
+        return [self.items[key] for key in self._order[start:end]]
+
+    def at_version(self, version: int) -> list[Stored]:
+        """Every object as it was at an earlier version, found by undoing the changes since."""
+        items = dict(self.items)
+        for change in self.history.newest_first(version):
+            if change.previous is None:
+                items.pop(change.stored.key, None)
+            else:
+                items[change.stored.key] = change.previous
+        return [items[key] for key in sorted(items)]
+
+    def put(self, stored: Stored) -> None:
+        """Place an object without telling anybody: for `Store` alone."""
+        if stored.key not in self.items:
+            insort(self._order, stored.key)
+        self.items[stored.key] = stored
+
+    def drop(self, key: str) -> None:
+        """Remove an object without telling anybody: for `Store` alone."""
+        del self.items[key]
+        del self._order[bisect_left(self._order, key)]
+
+    def load(self, items: dict[str, Stored]) -> None:
+        """Take over objects read from disk: for `Store` alone."""
+        self.items = items
+        self._order = sorted(items)
+
+
+class Store:
+    """Every collection, the version counter, and who owns whom."""
+
+    def __init__(
+        self,
+        sink: Sink | None = None,
+        *,
+        history_changes: int = DEFAULT_HISTORY_CHANGES,
+        history_bytes: int = DEFAULT_HISTORY_BYTES,
+    ) -> None:
+        self.version = 1
+        self._sink = sink
+        self.collections = {
+            storage: Collection(storage, History(history_changes, history_bytes))
+            for storage in STORED_AS
+        }
+        self.pods = self.collections["pods"]
+        self.nodes = self.collections["nodes"]
+        self.namespaces = self.collections["namespaces"]
+        self._dependents: dict[str, set[tuple[StorageKey, str]]] = {}
+
+    def collection(self, storage: StorageKey) -> Collection:
+        """The collection of a storage key."""
+        return self.collections[storage]
+
+    def check_reached(self, version: int) -> None:
+        """Refuse a version from the future: its holder has seen another history."""
+        if version > self.version:
+            raise too_large(version, self.version)
+
+    # ---- writing ----
+
+    def create(self, collection: Collection, key: str, obj: Json) -> Stored:
+        """Add an object; the caller has made sure that the key is free."""
+        stored = self._next(collection, key, obj)
+        self._publish(collection, Change(ADDED, stored, None))
+        return stored
+
+    def update(self, collection: Collection, previous: Stored, obj: Json) -> Stored:
+        """Replace an object; one that is no different keeps its version and nobody is told."""
+        obj["metadata"]["resourceVersion"] = str(previous.version)
+        data = _encode(obj)
+        # Equal objects with their members in another order still encode to equal lengths.
+        if len(data) == len(previous.data) and (
+            data == previous.data or obj == previous.object()
+        ):
+            return previous
+        stored = self._next(collection, previous.key, obj)
+        self._publish(collection, Change(MODIFIED, stored, previous))
+        return stored
+
+    def delete(self, collection: Collection, previous: Stored) -> Stored:
+        """Remove an object; the answer is its last state under the version of its removal."""
+        stored = self._next(collection, previous.key, previous.object())
+        self._publish(collection, Change(DELETED, stored, previous))
+        return stored
+
+    def _next(self, collection: Collection, key: str, obj: Json) -> Stored:
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        return make_stored(collection.storage, key, self.version, obj)
+
+    def _publish(self, collection: Collection, change: Change) -> None:
+        if self._sink is not None:
+            self._sink.record(collection.storage, change)
+        stored, previous = change.stored, change.previous
+        if previous is not None and previous.owners:
+            self._disown(collection.storage, previous)
+        if change.type == DELETED:
+            collection.drop(stored.key)
+        else:
+            collection.put(stored)
+            if stored.owners:
+                self._own(collection.storage, stored)
+        collection.history.append(change)
+
+    # ---- owners ----
+
+    def _own(self, storage: StorageKey, stored: Stored) -> None:
+        for uid in stored.owners:
+            self._dependents.setdefault(uid, set()).add((storage, stored.key))
+
+    def _disown(self, storage: StorageKey, stored: Stored) -> None:
+        for uid in stored.owners:
+            members = self._dependents.get(uid)
+            if members is not None:
+                members.discard((storage, stored.key))
+                if not members:
+                    del self._dependents[uid]
+
+    def dependents(self, uid: str) -> list[tuple[Collection, Stored]]:
+        """The objects that name `uid` as an owner, in a fixed order."""
+        found = sorted(self._dependents.get(uid, ()))
+        return [(self.collections[s], self.collections[s].items[key]) for s, key in found]
+
+    # ---- survival ----
+
+    async def durable(self) -> None:
+        """Return when every write so far is safe; at once without a journal."""
+        if self._sink is not None:
+            await self._sink.durable()
+
+    def attach(self, sink: Sink) -> None:
+        """Record changes from now on."""
+        self._sink = sink
+
+    def restore(self, version: int, objects: Iterable[tuple[StorageKey, Stored]]) -> None:
+        """Take over a state read from disk; earlier versions can no longer be watched."""
+        items: dict[StorageKey, dict[str, Stored]] = {}
+        for storage, stored in objects:
+            if storage in self.collections:
+                items.setdefault(storage, {})[stored.key] = stored
+                self._own(storage, stored)
+        for storage, collection in self.collections.items():
+            collection.load(items.get(storage, {}))
+            collection.history.compact(version)
+        self.version = max(self.version, version)
+
+    def everything(self) -> Iterator[tuple[StorageKey, Stored]]:
+        """Every object there is, for a snapshot."""
+        for storage, collection in self.collections.items():
+            for stored in collection.all():
+                yield storage, stored

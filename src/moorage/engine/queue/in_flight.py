@@ -1,0 +1,88 @@
+"""Pods that are being tried, and what happened in the cluster meanwhile.
+
+Owns one list of events in order of arrival, and for each popped pod the place in the list where
+its attempt began: when the pod comes back, everything after that place may have concerned it.
+Must not judge events; that is `engine.requeueing`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moorage.engine.events import label
+from moorage.engine.queue.observer import POD_POPPED, QueueObserver
+from moorage.framework.cluster_events import ClusterEvent
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+
+
+@dataclass(slots=True, frozen=True)
+class SeenEvent:
+    """An event with the object before and after."""
+
+    event: ClusterEvent
+    old: ApiObject | None
+    new: ApiObject | None
+
+
+@dataclass(slots=True, frozen=True)
+class _Started:
+    pod: Pod
+    position: int
+    """How many events had ever been recorded when the attempt began."""
+
+
+class InFlight:
+    """Popped pods by uid, and the events since the oldest of them was popped."""
+
+    def __init__(self, observer: QueueObserver) -> None:
+        self._observer = observer
+        # In order of popping, so that the first one's position is the smallest.
+        self._pods: dict[str, _Started] = {}
+        self._events: list[SeenEvent] = []
+        self._forgotten = 0
+        """How many events were recorded before those in the list."""
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    @property
+    def pods(self) -> Sequence[Pod]:
+        """The pods as they were when popped."""
+        return [started.pod for started in self._pods.values()]
+
+    @property
+    def events(self) -> Sequence[SeenEvent]:
+        """The events that are kept."""
+        return tuple(self._events)
+
+    def start(self, pod: Pod) -> None:
+        """A pod is being tried from now on; it must not be in flight yet."""
+        self._pods[pod.uid] = _Started(pod, self._forgotten + len(self._events))
+        self._observer.in_flight_events(POD_POPPED, 1)
+
+    def record(self, event: ClusterEvent, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Keep an event for the pods in flight, if there are any."""
+        if self._pods:
+            self._events.append(SeenEvent(event, old, new))
+            self._observer.in_flight_events(label(event), 1)
+
+    def since_start(self, uid: str) -> Sequence[SeenEvent] | None:
+        """What happened since a pod was popped; None if it is not in flight."""
+        started = self._pods.get(uid)
+        return None if started is None else self._events[started.position - self._forgotten :]
+
+    def done(self, uid: str) -> None:
+        """The attempt is over, and events that only this pod could ask for are forgotten."""
+        if self._pods.pop(uid, None) is None:
+            return
+        oldest = next(iter(self._pods.values()), None)
+        total = self._forgotten + len(self._events)
+        keep_from = total if oldest is None else oldest.position
+        for seen in self._events[: keep_from - self._forgotten]:
+            self._observer.in_flight_events(label(seen.event), -1)
+        del self._events[: keep_from - self._forgotten]
+        self._forgotten = keep_from
+        self._observer.in_flight_events(POD_POPPED, -1)

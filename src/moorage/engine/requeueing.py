@@ -1,0 +1,244 @@
+"""Which event wakes which pod.
+
+Owns the table of events that the profiles' plugins registered, and the judgement whether an event
+is worth another attempt for a pod. Must not move pods; the queue does, by the strategy it is told.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+
+from moorage.engine.clock import Clock
+from moorage.engine.events import is_wildcard, label
+from moorage.engine.queue.observer import QueueObserver
+from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.errors import MoorageError
+from moorage.framework.cluster_events import (
+    ActionType,
+    ClusterEvent,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.framework.guard import guard
+from moorage.framework.plugin import (
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+)
+from moorage.framework.profile import Profile
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+
+EXTENDER = "Extender"
+"""Stands for all extenders among the plugins that reject pods."""
+
+_MAY_REJECT = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
+
+_ANY_EVENT = tuple(
+    on(resource, ActionType.ALL)
+    for resource in (
+        EventResource.POD,
+        EventResource.NODE,
+        EventResource.PERSISTENT_VOLUME,
+        EventResource.PERSISTENT_VOLUME_CLAIM,
+        EventResource.CSI_NODE,
+        EventResource.CSI_DRIVER,
+        EventResource.CSI_STORAGE_CAPACITY,
+        EventResource.STORAGE_CLASS,
+        EventResource.RESOURCE_CLAIM,
+        EventResource.DEVICE_CLASS,
+    )
+)
+"""What stands in for a plugin that does not say; upstream leaves out attachments and slices."""
+
+PreCheck = Callable[[Pod], bool]
+"""Which pods an event may concern at all."""
+
+
+class Strategy(Enum):
+    """What to do with a pod after an event."""
+
+    SKIP = "skip"
+    AFTER_BACKOFF = "after back-off"
+    IMMEDIATELY = "immediately"
+
+
+class _Registered:
+    """One registration of one plugin."""
+
+    __slots__ = ("event", "hint", "name", "plugin")
+
+    def __init__(self, name: str, plugin: Plugin | None, registration: EventRegistration) -> None:
+        self.name = name
+        self.plugin = plugin
+        self.event = registration.event
+        self.hint = registration.hint
+
+
+class Interest:
+    """Who wants to hear of an event; worked out once per event, as watch events are many."""
+
+    __slots__ = ("by_profile", "label", "rejectors", "wildcard", "_plugins")
+
+    def __init__(
+        self, event: ClusterEvent, registered: Mapping[str, Sequence[_Registered]]
+    ) -> None:
+        self.label = label(event)
+        self.wildcard = is_wildcard(event)
+        self.by_profile = {
+            profile: tuple(one for one in theirs if one.event.matches(event))
+            for profile, theirs in registered.items()
+        }
+        self.rejectors = tuple(
+            dict.fromkeys(
+                (profile, one.name) for profile, theirs in self.by_profile.items() for one in theirs
+            )
+        )
+        """(profile, plugin) whose rejected pods the event may wake."""
+        self._plugins = frozenset(plugin for _, plugin in self.rejectors)
+
+    def __bool__(self) -> bool:
+        return self.wildcard or bool(self.rejectors)
+
+    def reaches_gate(self, plugin: str) -> bool:
+        """May the event change the mind of the plugin that gates a pod?
+
+        Registrations of all profiles count, as upstream keeps them by the plugin's name alone.
+        """
+        return self.wildcard or plugin in self._plugins
+
+
+class WakeRules:
+    """The events that plugins registered, per profile, and their hints."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        clock: Clock,
+        *,
+        observer: QueueObserver,
+        log: logging.Logger,
+        extenders: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._observer = observer
+        self._log = log
+        self._registered = {
+            name: _registered_by(profile, extenders) for name, profile in profiles.items()
+        }
+        self._interests: dict[ClusterEvent, Interest] = {}
+
+    def interest(self, event: ClusterEvent) -> Interest:
+        """Who wants to hear of an event; false if nobody does."""
+        interest = self._interests.get(event)
+        if interest is None:
+            interest = self._interests[event] = Interest(event, self._registered)
+        return interest
+
+    def strategy(
+        self,
+        info: QueuedPodInfo,
+        interest: Interest,
+        old: ApiObject | None,
+        new: ApiObject | None,
+    ) -> Strategy:
+        """Is an event worth another attempt for the pod?"""
+        if info.failed_with_error:
+            return Strategy.AFTER_BACKOFF
+        if interest.wildcard:
+            # With an object such an event is meant for that pod only.
+            meant = new is None or (isinstance(new, Pod) and new.uid == info.pod.uid)
+            return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
+        registered = interest.by_profile.get(info.pod.spec.scheduler_name)
+        if registered is None:
+            self._log.error(
+                "no profile %r is known, so pod %s is tried again",
+                info.pod.spec.scheduler_name,
+                info.key,
+            )
+            return Strategy.AFTER_BACKOFF
+        unschedulable, pending = info.unschedulable_plugins, info.pending_plugins
+        strategy = Strategy.SKIP
+        for one in registered:
+            if one.name not in unschedulable and one.name not in pending:
+                continue
+            if self._hint(one, info.pod, interest.label, old, new) is QueueingHint.SKIP:
+                continue
+            if one.name in pending:
+                return Strategy.IMMEDIATELY
+            strategy = Strategy.AFTER_BACKOFF
+            if not pending:
+                break
+        return strategy
+
+    def _hint(
+        self,
+        one: _Registered,
+        pod: Pod,
+        event: str,
+        old: ApiObject | None,
+        new: ApiObject | None,
+    ) -> QueueingHint:
+        if one.hint is None or one.plugin is None:
+            self._observer.hint_given(one.name, event, QueueingHint.QUEUE.value, 0.0)
+            return QueueingHint.QUEUE
+        start = self._clock.now()
+        try:
+            with guard(one.plugin, "QueueingHint"):
+                hint = one.hint(pod, old, new)
+            result = hint.value
+        except MoorageError:
+            # A pod tried once too often is cheaper than one that is stuck.
+            self._log.exception(
+                "the hint of %s for %s failed, so pod %s is tried again", one.name, event, pod.key
+            )
+            hint, result = QueueingHint.QUEUE, "Error"
+        self._observer.hint_given(one.name, event, result, self._clock.now() - start)
+        return hint
+
+
+def priority_at_most(pod: Pod) -> PreCheck:
+    """Pods that must not take the place of `pod`, and so gain when it gives its place up."""
+    most = pod.priority
+    return lambda other: other.priority <= most
+
+
+def all_but(pod: Pod) -> PreCheck:
+    """Every pod except one."""
+    uid = pod.uid
+    return lambda other: other.uid != uid
+
+
+def _registered_by(profile: Profile, extenders: bool) -> Sequence[_Registered]:
+    registered = []
+    if extenders:
+        registered += [_Registered(EXTENDER, None, one) for one in _completed(_ANY_EVENT)]
+    for name, plugin in profile.plugins.items():
+        if not isinstance(plugin, _MAY_REJECT):
+            continue
+        with guard(plugin, "EventsToRegister"):
+            events = plugin.events_to_register()
+        wanted = _ANY_EVENT if events is None else events
+        registered += [_Registered(name, plugin, one) for one in _completed(wanted)]
+    return registered
+
+
+def _completed(registrations: Iterable[EventRegistration]) -> list[EventRegistration]:
+    """Whoever waits for new nodes also hears of changed taints, wanted or not.
+
+    Upstream adds this because a new node is often tainted until it is ready, and its check before
+    the hints may then keep NodeAdd from a plugin. The check is gone; the registration stayed.
+    """
+    registrations = list(registrations)
+    actions = ActionType(0)
+    for one in registrations:
+        if one.event.resource is EventResource.NODE:
+            actions |= one.event.action
+    if actions & ActionType.ADD and not actions & ActionType.UPDATE_NODE_TAINT:
+        registrations.append(on(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
+    return registrations

@@ -1,0 +1,251 @@
+"""One cluster twice: in columns and in dictionaries, changed by the same events."""
+
+import os
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from hypothesis import settings
+
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.config import DEFAULT_FEATURE_GATES, load_profile
+from moorage.engine.clock import VirtualClock
+from moorage.engine.cycle import Cycle
+from moorage.framework.attempt import Attempt
+from moorage.framework.plugin import Handle, Plugin
+from moorage.framework.profile import Profile, build_profile
+from moorage.framework.scoring import score_nodes
+from moorage.framework.status import Status, Verdicts, worst
+from moorage.model.meta import ApiObject, Json
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.plugins.defaults import in_tree_registry
+from reference.answers import Refusal
+from reference.cluster import NaiveCluster
+from reference.scheduler import NaiveConfig
+
+NOW = 1_800_000_000.0
+DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+
+
+def effort(examples: int, steps: int = 20) -> settings:
+    """How many examples; a deep run tries thirty times as many."""
+    return settings(max_examples=examples * (30 if DEEP else 1), stateful_step_count=steps)
+
+
+class Twin:
+    """The product's state and the naive one, kept in step."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.naive = NaiveCluster()
+        self.cycle = Cycle(self.state, VirtualClock(NOW))
+
+    def put_node(self, node: Node) -> None:
+        self.state.add_node(node)
+        self.naive.put_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.state.remove_node(name)
+        self.naive.remove_node(name)
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        self.state.assume(pod, node_name)
+        self.naive.place(pod, node_name, assumed=True)
+
+    def forget(self, uid: str) -> None:
+        self.state.forget(self.naive.placed[uid][0])
+        self.naive.displace(uid)
+
+    def add_pod(self, pod: Pod) -> None:
+        """The API shows a pod on its node, assumed before or not."""
+        self.state.add_pod(pod)
+        if pod.uid in self.naive.placed:
+            self.naive.displace(pod.uid)
+        self.naive.place(pod, pod.spec.node_name)
+
+    def update_pod(self, pod: Pod) -> None:
+        self.state.update_pod(pod)
+        self.naive.displace(pod.uid)
+        self.naive.place(pod, pod.spec.node_name)
+
+    def remove_pod(self, uid: str) -> None:
+        self.state.remove_pod(self.naive.placed[uid][0])
+        self.naive.displace(uid)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        self.cycle.nominated.add(pod, node_name)
+        # The last to be nominated is the last in line, also if it was nominated before.
+        self.naive.nominated.pop(pod.uid, None)
+        self.naive.nominated[pod.uid] = (pod, node_name)
+
+    def put(self, obj: ApiObject) -> None:
+        self.state.listers.of(type(obj)).put(obj)
+        self.naive.put(obj)
+
+    def drop(self, obj: ApiObject) -> None:
+        self.state.listers.of(type(obj)).remove(obj)
+        self.naive.drop(obj)
+
+
+def rebuilt(naive: NaiveCluster) -> ClusterState:
+    """A new state from the objects alone; rows, codes and history are other ones."""
+    state = ClusterState()
+    for name in sorted(naive.nodes):
+        state.add_node(naive.nodes[name])
+    for pod, node_name in naive.placed.values():
+        state.assume(pod, node_name)
+    for obj in naive.objects.values():
+        state.listers.of(type(obj)).put(obj)
+    return state
+
+
+# Profiles
+
+
+def profile_document(config: NaiveConfig) -> Json:
+    """A profile's configuration as a file would have it."""
+    strategy: Json = {
+        "type": config.strategy,
+        "resources": [{"name": name, "weight": weight} for name, weight in config.fit_resources],
+    }
+    if config.shape:
+        strategy["requestedToCapacityRatio"] = {
+            "shape": [{"utilization": x, "score": y} for x, y in config.shape]
+        }
+    args: dict[str, Json] = {
+        "NodeResourcesFit": {
+            "scoringStrategy": strategy,
+            "ignoredResources": list(config.ignored_resources),
+            "ignoredResourceGroups": list(config.ignored_groups),
+        },
+        "NodeResourcesBalancedAllocation": {
+            "resources": [{"name": name, "weight": 1} for name in config.balanced]
+        },
+        "InterPodAffinity": {
+            "hardPodAffinityWeight": config.hard_weight,
+            "ignorePreferredTermsOfExistingPods": config.ignore_others,
+        },
+    }
+    if config.added_affinity is not None:
+        args["NodeAffinity"] = {"addedAffinity": msgspec.to_builtins(config.added_affinity)}
+    if config.spread_defaults is not None:
+        args["PodTopologySpread"] = {
+            "defaultingType": "List",
+            "defaultConstraints": [
+                {
+                    "maxSkew": constraint.max_skew,
+                    "topologyKey": constraint.topology_key,
+                    "whenUnsatisfiable": constraint.when_unsatisfiable,
+                }
+                for constraint in config.spread_defaults
+            ],
+        }
+    return {"pluginConfig": [{"name": name, "args": value} for name, value in args.items()]}
+
+
+def make_profile(
+    state: ClusterState, document: Json | None = None, extra: tuple[type[Plugin], ...] = ()
+) -> Profile:
+    """A profile over a state, with further plugins in the registry."""
+    registry = in_tree_registry()
+    for plugin in extra:
+        registry.register(plugin)
+    config = load_profile(document or {}, "test")
+    return build_profile(config, registry, Handle(state.listers, DEFAULT_FEATURE_GATES))
+
+
+def only(*plugins: str) -> Json:
+    """A profile with a queue, a binder and these plugins, in this order."""
+    names = ["PrioritySort", "DefaultBinder", *plugins]
+    return {
+        "plugins": {
+            "multiPoint": {"enabled": [{"name": n} for n in names], "disabled": [{"name": "*"}]}
+        }
+    }
+
+
+# What the product said, by node name
+
+
+@dataclass
+class Asked:
+    """The answers about one pod in plain values."""
+
+    rejection: Refusal | None
+    node_names: set[str] | None
+    skipped: set[str]
+    by_plugin: dict[str, dict[str, Refusal | None]] = field(default_factory=dict)
+    first: dict[str, tuple[str, Refusal] | None] = field(default_factory=dict)
+    raw: dict[str, dict[str, int]] = field(default_factory=dict)
+    weighted: dict[str, dict[str, int]] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    message: str = ""
+
+
+def ask(cycle: Cycle, profile: Profile, pod: Pod) -> Asked:
+    """Everything about a pod: PreFilter, Filter, and scores of the feasible nodes."""
+    attempt = cycle.filter(profile, pod)
+    before = attempt.before
+    asked = Asked(
+        plain(before.rejection),
+        None if before.node_names is None else set(before.node_names),
+        set(before.skipped),
+    )
+    outcome = attempt.outcome
+    if outcome is None:
+        asked.message = attempt.diagnosis.message()
+        return asked
+    names = attempt.nodes.names()
+    for plugin, verdicts in outcome.verdicts:
+        asked.by_plugin[plugin] = dict(zip(names, refusals(verdicts), strict=True))
+    for row in np.flatnonzero(outcome.considered):
+        status = outcome.status(int(row))
+        refusal = plain(status)
+        asked.first[names[row]] = (
+            None if status is None or refusal is None else (status.plugin, refusal)
+        )
+    if outcome.any_feasible:
+        _add_scores(asked, attempt, cycle)
+    else:
+        asked.message = attempt.diagnosis.message()
+    return asked
+
+
+def _add_scores(asked: Asked, attempt: Attempt, cycle: Cycle) -> None:
+    assert attempt.outcome is not None
+    rows = attempt.outcome.feasible
+    names = [attempt.nodes.node(int(row)).name for row in rows]
+    scores = score_nodes(attempt.profile, attempt.pod, attempt.nodes, rows, cycle.answers)
+    for part in scores.parts:
+        asked.raw[part.plugin] = dict(zip(names, part.raw.tolist(), strict=True))
+        asked.weighted[part.plugin] = dict(zip(names, part.weighted.tolist(), strict=True))
+    asked.totals = dict(zip(names, scores.totals.tolist(), strict=True))
+
+
+def refusals(verdicts: Verdicts) -> list[Refusal | None]:
+    """Every row's answer."""
+    answers: list[Refusal | None] = []
+    for row in range(len(verdicts)):
+        reasons = verdicts.reasons_of(row)
+        texts = tuple(reason.text for reason in reasons)
+        answers.append(Refusal(worst(reasons).value, texts) if reasons else None)
+    return answers
+
+
+def plain(status: Status | None) -> Refusal | None:
+    """A status as a plain value."""
+    return None if status is None else Refusal(status.code.value, status.reasons)
+
+
+def fresh_cycle(state: ClusterState, like: Cycle) -> Cycle:
+    """A cycle that keeps no answers and knows of the same nominations."""
+    cycle = Cycle(state, VirtualClock(NOW), reuse=False)
+    cycle.nominated = like.nominated
+    return cycle
+
+
+def whole(state: ClusterState) -> NodeView:
+    """The view of everything."""
+    return NodeView(state)
