@@ -8,6 +8,7 @@
     ├── ApiError            the API server refused a request (status, reason, message)
     │   └── UnreachableError  no answer: nobody listens, the connection broke, time ran out
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
+    │   └── CorruptStateError  ... so badly that only a restart helps
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
 
 A pod that fits nowhere is *not* an error: that is a value (`framework.diagnosis`).
@@ -88,6 +89,10 @@ class UnreachableError(ApiError):
 
 class StateError(MoorageError):
     """An event contradicts the cluster state."""
+
+
+class CorruptStateError(StateError):
+    """The cluster state cannot be trusted any more; the process must end and start afresh."""
 
 
 class PluginError(MoorageError):

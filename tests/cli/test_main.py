@@ -1,5 +1,6 @@
 """The commands as programs: versions, help, pipes and interrupts."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from cli.running import NODE, POD, Run, Write
 from moorage.cli import scheduler
 from moorage.version import __version__
 
+# The tests also run from a tree that is not installed.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(files("moorage") / "..")}
 SAMPLE = str(files("moorage") / "samples" / "harbour.yaml")
 
 
@@ -33,7 +36,7 @@ def test_no_command_and_unknown_commands_are_wrong_usage(run: Run) -> None:
 def test_the_package_runs_as_a_module(write: Write) -> None:
     path = write("c.yaml", f"{NODE}---\n{POD}")
     command = [sys.executable, "-m", "moorage", "schedule", "-f", path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert (done.returncode, done.stderr) == (0, "")
     assert "1 placed" in done.stdout
 
@@ -41,7 +44,9 @@ def test_the_package_runs_as_a_module(write: Write) -> None:
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = [sys.executable, "-m", "moorage", "schedule", "-f", SAMPLE, "-o", "json"]
     # A pipe without a reader: the first flush fails.
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    ) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.stderr is not None

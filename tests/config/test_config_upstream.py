@@ -1,6 +1,9 @@
 """Configurations whose outcome was recorded from the real kube-scheduler v1.36.4.
 
-`upstream.json` holds the cases with upstream's answers; `upstream_recorder.go` recorded them.
+`upstream.json` holds the cases (`gates` and `text`) with the answers of upstream's own code, run
+in turn: setting the gates, decoding, validating, building a scheduler. `stage` and `error` say
+where it stopped. Otherwise, where `keep` asked for it, `config` has the top-level fields that
+differ from the defaults, as upstream writes them, and `plugins` what runs at each extension point.
 """
 
 import json

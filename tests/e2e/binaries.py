@@ -30,7 +30,7 @@ _MAINS = {
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """The binaries can be neither found nor built here; the text says why and what would help."""
 
 
@@ -44,7 +44,7 @@ class Binaries(NamedTuple):
 
 
 def find_or_build() -> Binaries:
-    """The binaries, built first where that is needed; Unavailable where it is impossible."""
+    """The binaries, built first where that is needed; UnavailableError where it is impossible."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         return _in_folder(Path(assets))
@@ -61,7 +61,7 @@ def find_or_build() -> Binaries:
 def _in_folder(folder: Path) -> Binaries:
     missing = [name for name in _MAINS if not os.access(folder / name, os.X_OK)]
     if missing:
-        raise Unavailable(f"{folder} has no {', '.join(missing)}")
+        raise UnavailableError(f"{folder} has no {', '.join(missing)}")
     return Binaries(*(folder / name for name in _MAINS))
 
 
@@ -96,7 +96,7 @@ def _check_go() -> None:
     wanted = re.search(r"^go (\d+)\.(\d+)", (_MODULE / "go.mod").read_text(), re.MULTILINE)
     assert wanted is not None
     if shutil.which("go") is None:
-        raise Unavailable(
+        raise UnavailableError(
             f"needs Go {wanted[1]}.{wanted[2]} or newer to build kube-apiserver, or ready binaries "
             "in the folder that KUBEBUILDER_ASSETS names"
         )
@@ -104,7 +104,7 @@ def _check_go() -> None:
     found = re.search(r"go(\d+)\.(\d+)", version.stdout)
     if found is None or (int(found[1]), int(found[2])) < (int(wanted[1]), int(wanted[2])):
         said = (version.stdout + version.stderr).strip()
-        raise Unavailable(f"needs Go {wanted[1]}.{wanted[2]} or newer, but go says: {said}")
+        raise UnavailableError(f"needs Go {wanted[1]}.{wanted[2]} or newer, but go says: {said}")
 
 
 def _build(folder: Path) -> None:
@@ -112,15 +112,15 @@ def _build(folder: Path) -> None:
     _say(f"building the control plane into {folder} (once, some ten minutes on two cores)")
     download = subprocess.run(["go", "mod", "download"], cwd=_MODULE, capture_output=True)
     if download.returncode:
-        raise Unavailable(f"Go modules cannot be fetched: {download.stderr.decode().strip()}")
+        raise UnavailableError(f"Go modules cannot be fetched: {download.stderr.decode().strip()}")
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     for name, package in _MAINS.items():
         _say(f"  {name}")
+        flags = ["-p", "2", "-trimpath", "-mod=readonly", "-ldflags", " ".join(_link_flags())]
         subprocess.run(
-            ["nice", "go", "build", "-p", "2", "-trimpath", "-mod=readonly"]
-            + ["-ldflags", " ".join(_link_flags()), "-o", str(partial / name), package],
+            ["nice", "go", "build", *flags, "-o", str(partial / name), package],
             cwd=_MODULE,
             env=os.environ | {"CGO_ENABLED": "0"},
             check=True,
@@ -146,7 +146,7 @@ def main() -> int:
     """Build if needed and say where the binaries are; a skip is not a failure."""
     try:
         found = find_or_build()
-    except Unavailable as reason:
+    except UnavailableError as reason:
         _say(f"the end-to-end tests are skipped: {reason}")
     else:
         _say(f"control plane {KUBERNETES_VERSION} in {found.etcd.parent}")

@@ -1,9 +1,8 @@
-"""A small blocking client of the Kubernetes API, for tests that must not share code with Moorage."""
+"""A small blocking client of the Kubernetes API; it shares no code with Moorage on purpose."""
 
 import http.client
 import json
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
@@ -45,7 +44,7 @@ KINDS = {
 }
 
 
-class ApiFailure(Exception):
+class ApiError(Exception):
     """The server answered with something else than success."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -81,7 +80,7 @@ class Api:
         """One object, or None where there is none of that name."""
         try:
             return self.get(kind, name, namespace)
-        except ApiFailure as failure:
+        except ApiError as failure:
             if failure.code == 404:
                 return None
             raise
@@ -111,7 +110,7 @@ class Api:
         body = {} if grace is None else {"gracePeriodSeconds": grace}
         try:
             self.call("DELETE", self._path(kind, namespace, name), body)
-        except ApiFailure as failure:
+        except ApiError as failure:
             if failure.code != 404:
                 raise
 
@@ -129,7 +128,7 @@ class Api:
         """Whether the server says that it serves."""
         try:
             self.call("GET", "/readyz")
-        except (ApiFailure, OSError, http.client.HTTPException):
+        except (ApiError, OSError, http.client.HTTPException):
             return False
         return True
 
@@ -147,7 +146,7 @@ class Api:
         if self._access.token:
             headers["Authorization"] = f"Bearer {self._access.token}"
         payload = None if body is None else json.dumps(body)
-        connection = self._connection or self.connect()
+        connection = self._connection or self._connect()
         self._connection = None
         connection.request(method, target, payload, headers)
         response = connection.getresponse()
@@ -155,11 +154,10 @@ class Api:
         self._connection = connection
         answer = _decoded(text)
         if response.status >= 300:
-            raise ApiFailure(response.status, str(answer.get("message", text)))
+            raise ApiError(response.status, str(answer.get("message", text)))
         return answer
 
-    def connect(self) -> http.client.HTTPConnection:
-        """A new connection to the server."""
+    def _connect(self) -> http.client.HTTPConnection:
         address = urlsplit(self._access.server)
         assert address.hostname is not None
         if address.scheme == "http":
@@ -171,12 +169,6 @@ class Api:
             address.hostname, address.port, timeout=_REQUEST_SECONDS, context=context
         )
 
-    def watch(self, kind: str, namespace: str | None = None) -> "Watch":
-        """Start to record what happens to a kind from now on; use as a context manager."""
-        path = self._path(kind, namespace)
-        version = self.call("GET", path, query={"limit": "1"})["metadata"]["resourceVersion"]
-        return Watch(Api(self._access), self._access, path, version)
-
     @staticmethod
     def _path(kind: str, namespace: str | None, name: str = "", subresource: str = "") -> str:
         where = KINDS[kind]
@@ -185,45 +177,6 @@ class Api:
             parts.append(f"namespaces/{namespace}")
         parts.append(where.plural)
         return "/".join([*parts, *(part for part in (name, subresource) if part)])
-
-
-class Watch:
-    """A recording of watch events, made by a thread of its own."""
-
-    def __init__(self, api: Api, access: Access, path: str, version: str) -> None:
-        self.events: list[Json] = []
-        self._connection = api.connect()
-        query = urlencode({"watch": "1", "resourceVersion": version, "timeoutSeconds": "600"})
-        headers = {"Accept": "application/json"}
-        if access.token:
-            headers["Authorization"] = f"Bearer {access.token}"
-        self._connection.request("GET", f"{path}?{query}", headers=headers)
-        self._socket = self._connection.sock
-        self._response = self._connection.getresponse()
-        self._thread = threading.Thread(target=self._read, daemon=True)
-
-    def __enter__(self) -> "Watch":
-        assert self._socket is not None
-        self._socket.settimeout(600)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        assert self._socket is not None
-        try:
-            self._socket.shutdown(2)
-        except OSError:
-            pass
-        self._thread.join(10)
-        self._response.close()
-        self._connection.close()
-
-    def _read(self) -> None:
-        try:
-            for line in self._response:
-                self.events.append(json.loads(line))
-        except (OSError, ValueError, AttributeError, http.client.HTTPException):
-            return
 
 
 def wait_for(

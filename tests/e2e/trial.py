@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from e2e import objects
-from e2e.client import Api, ApiFailure, Json, wait_for
+from e2e.client import KINDS, Api, ApiError, Found, Json, wait_for
 from e2e.cluster import Server, empty
 from e2e.observations import event_line, of_pod
 from e2e.processes import Process
@@ -66,7 +66,8 @@ class Trial:
 
     def add(self, body: Json) -> Json:
         """Create any object; a namespaced one in the trial's namespace."""
-        body["metadata"].setdefault("namespace", self.namespace)
+        if KINDS[body["kind"]].namespaced:
+            body["metadata"].setdefault("namespace", self.namespace)
         return self.api.create(body)
 
     def add_pod(self, name: str, **fields: Any) -> Json:
@@ -158,7 +159,7 @@ class Trial:
         return sorted(about, key=lambda event: str(event.get("eventTime")))
 
     def observe(self, *names: str, where: bool = True) -> Json:
-        """What can be seen of the pods: condition, nomination, events, and (if `where`) node."""
+        """What can be seen of the pods; without `where` the node's name is left out everywhere."""
         return {name: self._observed(name, where) for name in names}
 
     def event_lines(self, name: str) -> list[str]:
@@ -195,15 +196,18 @@ class Trial:
                 lambda: any(event["reason"] == "Scheduled" for event in self.events(name)),
                 15.0,
             )
-        return of_pod(self.pod(name), self.event_lines(name), where, self.plain)
+        lines = self.event_lines(name)
+        if not where:
+            lines = [line.removesuffix(f" to {node}") for line in lines]
+        return of_pod(self.pod(name), lines, where, self.plain)
 
     @staticmethod
     def _was_scheduled(item: Json) -> bool:
         # A pod made with a node name has no such condition: no kubelet is there to write it.
         return _condition(item) is not None
 
-    def _waited(self, what: str, found: Any, wait: float) -> Any:
-        def checked() -> Any:
+    def _waited(self, what: str, found: Callable[[], Found | None], wait: float) -> Found:
+        def checked() -> Found | None:
             if self._process is not None:
                 self._process.check()
             return found()
@@ -220,7 +224,7 @@ def trial(server: Server, scheduler: Scheduler, name: str) -> Iterator[Trial]:
         stage.api.create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {}}}
         )
-    except ApiFailure as failure:
+    except ApiError as failure:
         if failure.code != 409:
             raise
     try:

@@ -106,6 +106,10 @@ class NaiveCluster:
         if info.node is None or _zone(info.node) != _zone(node):
             self._leave_zone(node.name)
             self._enter_zone(node)
+        if info.node is None:
+            # Upstream's ghosts keep their set; here a node that comes back starts from its pods.
+            # The two differ only where pods share a port, which no kubelet lets happen.
+            info.ports = {port for pod in info.pods.values() for port in ports_of(pod)}
         info.node = node
         for image in node.status.images:
             for name in image.names:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 from moorage.model.node_selector import NodeAffinity
 from moorage.model.pod import Pod, TopologySpreadConstraint
-from reference import inter_pod_affinity as company
-from reference import node_plugins as nodes
-from reference import resources, topology_spread
+from reference import inter_pod_affinity, node_plugins, resources, topology_spread
 from reference.answers import SKIP, UNRESOLVABLE, Refusal, Skip
 from reference.cluster import NaiveCluster, NaiveNode, ports_of
 from reference.image_locality import score_images
@@ -60,7 +58,7 @@ class Prepared:
     """What the PreFilter round found out."""
 
     spread: topology_spread.HardState | Skip = SKIP
-    company: company.RequiredState | Skip = SKIP
+    company: inter_pod_affinity.RequiredState | Skip = SKIP
     skipped: set[str] = field(default_factory=set)
     node_names: set[str] | None = None
     rejection: Refusal | None = None
@@ -78,7 +76,7 @@ class Prepared:
 
 @dataclass
 class Scored:
-    """One scorer's answer over the feasible nodes."""
+    """One scorer's answer over the feasible node_plugins."""
 
     raw: dict[str, int]
     normalized: dict[str, int]
@@ -90,15 +88,17 @@ class NaiveScheduler:
     def __init__(self, cluster: NaiveCluster, config: NaiveConfig | None = None) -> None:
         self.cluster = cluster
         self.config = config or NaiveConfig()
+        self.start = 0
+        """Where the next search over the nodes starts."""
 
     # Filtering
 
     def prepare(self, pod: Pod) -> Prepared:
         """The PreFilter round."""
         prepared = Prepared()
-        if not nodes.affinity_applies(pod, self.config.added_affinity):
+        if not node_plugins.affinity_applies(pod, self.config.added_affinity):
             prepared.skipped.add("NodeAffinity")
-        prepared.node_names = nodes.named_nodes(pod)
+        prepared.node_names = node_plugins.named_nodes(pod)
         if prepared.node_names is not None and not prepared.node_names:
             prepared.rejection = Refusal(UNRESOLVABLE, ("pod affinity terms conflict",))
             return prepared
@@ -110,10 +110,10 @@ class NaiveScheduler:
         )
         if prepared.spread is SKIP:
             prepared.skipped.add("PodTopologySpread")
-        prepared.company = company.count_required(pod, self.cluster)
+        prepared.company = inter_pod_affinity.count_required(pod, self.cluster)
         if prepared.company is SKIP:
             prepared.skipped.add("InterPodAffinity")
-        if not nodes.needed_features(pod):
+        if not node_plugins.needed_features(pod):
             prepared.skipped.add("NodeDeclaredFeatures")
         return prepared
 
@@ -124,26 +124,26 @@ class NaiveScheduler:
         config, node = self.config, info.present()
         match plugin:
             case "NodeUnschedulable":
-                return nodes.refuse_unschedulable(pod, node)
+                return node_plugins.refuse_unschedulable(pod, node)
             case "NodeName":
-                return nodes.refuse_other_name(pod, node)
+                return node_plugins.refuse_other_name(pod, node)
             case "TaintToleration":
-                return nodes.refuse_tainted(pod, node)
+                return node_plugins.refuse_tainted(pod, node)
             case "NodeAffinity":
-                return nodes.refuse_affinity(pod, node, config.added_affinity)
+                return node_plugins.refuse_affinity(pod, node, config.added_affinity)
             case "NodePorts":
-                return nodes.refuse_ports(pod, info)
+                return node_plugins.refuse_ports(pod, info)
             case "NodeResourcesFit":
                 ignored, groups = config.ignored_resources, config.ignored_groups
                 return resources.refuse_unfit(pod, info, ignored, groups)
             case "NodeDeclaredFeatures":
-                return nodes.refuse_features(pod, node)
+                return node_plugins.refuse_features(pod, node)
             case "PodTopologySpread":
                 assert not isinstance(prepared.spread, Skip), "skipped plugins are not asked"
                 return topology_spread.refuse_skewed(prepared.spread, pod, node)
             case _:
                 assert not isinstance(prepared.company, Skip), "skipped plugins are not asked"
-                return company.refuse_company(prepared.company, pod, node)
+                return inter_pod_affinity.refuse_company(prepared.company, pod, node)
 
     def first_refusal(
         self, pod: Pod, info: NaiveNode, prepared: Prepared
@@ -183,7 +183,7 @@ class NaiveScheduler:
     # Scoring
 
     def scores(self, pod: Pod, feasible: Sequence[str]) -> dict[str, Scored | Skip]:
-        """Every scorer's answer about the feasible nodes."""
+        """Every scorer's answer about the feasible node_plugins."""
         config, cluster = self.config, self.cluster
         defaults, infos = config.spread_defaults, cluster.infos
 
@@ -195,13 +195,13 @@ class NaiveScheduler:
             return resources.score_balance(pod, infos[name], config.balanced)
 
         def affinity(name: str) -> int | Skip:
-            return nodes.score_affinity(pod, infos[name].present(), config.added_affinity)
+            return node_plugins.score_affinity(pod, infos[name].present(), config.added_affinity)
 
         def taints(name: str) -> int:
-            return nodes.score_taints(pod, infos[name].present())
+            return node_plugins.score_taints(pod, infos[name].present())
 
         spread = topology_spread.score_spread(pod, cluster, feasible, defaults)
-        friends = company.score_company(
+        friends = inter_pod_affinity.score_company(
             pod,
             cluster,
             feasible,
@@ -209,8 +209,8 @@ class NaiveScheduler:
             ignore_others=config.ignore_others,
         )
         return {
-            "TaintToleration": _each(feasible, taints, nodes.normalize_taints),
-            "NodeAffinity": _each(feasible, affinity, nodes.normalize_affinity),
+            "TaintToleration": _each(feasible, taints, node_plugins.normalize_taints),
+            "NodeAffinity": _each(feasible, affinity, node_plugins.normalize_affinity),
             "NodeResourcesFit": _each(feasible, fit),
             "PodTopologySpread": SKIP if isinstance(spread, Skip) else Scored(*spread),
             "InterPodAffinity": SKIP if isinstance(friends, Skip) else Scored(*friends),
@@ -228,18 +228,24 @@ class NaiveScheduler:
         return totals
 
     def place(self, pod: Pod) -> str | None:
-        """The node a pod goes to: the best total, of equals the first in order; None if none."""
+        """The node a pod goes to: the best total, of equals the first looked at; None if none."""
         if self.prepare(pod).rejection is not None:
             return None
         refusals = self.refusals(pod)
         feasible = [name for name, refusal in refusals.items() if refusal is None]
         if pod.status.nominated_node_name in feasible:
             return pod.status.nominated_node_name
+        looked_at = [name for name in self.cluster.order() if name in refusals]
+        if looked_at:
+            shift = self.start % len(looked_at)
+            looked_at = looked_at[shift:] + looked_at[:shift]
+        # The next search goes on where this one ended, also if it found nothing.
+        self.start = (self.start + len(looked_at)) % len(self.cluster.nodes)
         if not feasible:
             return None
         totals = self.totals(pod, feasible)
         highest = max(totals.values())
-        return next(name for name in self.cluster.order() if totals.get(name) == highest)
+        return next(name for name in looked_at if totals.get(name) == highest)
 
 
 def change(info: NaiveNode, prepared: Prepared, pod: Pod, other: Pod, sign: int) -> None:
@@ -252,7 +258,7 @@ def change(info: NaiveNode, prepared: Prepared, pod: Pod, other: Pod, sign: int)
     if not isinstance(prepared.spread, Skip):
         topology_spread.change_hard(prepared.spread, pod, other, node, sign)
     if not isinstance(prepared.company, Skip):
-        company.change_required(prepared.company, pod, other, node, sign)
+        inter_pod_affinity.change_required(prepared.company, pod, other, node, sign)
 
 
 def _each(

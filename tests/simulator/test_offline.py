@@ -141,6 +141,19 @@ def test_pods_that_fit_nowhere_are_tried_again_while_others_find_a_place() -> No
     assert "node(s) didn't match pod affinity rules" in result["lonely"].message
 
 
+def test_a_pod_placed_in_this_run_can_be_evicted_in_it() -> None:
+    result = records(
+        make_node("a", cpu="2"),
+        make_pod("follower", cpu="1", priority=9, spec=affinity_to("zero")),
+        make_pod("leader", priority=9, labels={"app": "zero"}),
+        make_pod("filler", cpu="2", priority=1),
+    )
+    assert result["follower"].node == "a"
+    assert result["follower"].victims == ("default/filler",)
+    assert result["filler"].outcome is Outcome.EVICTED
+    assert result["filler"].message == "evicted from a to make room for default/follower"
+
+
 def test_gates_other_schedulers_and_deletion_keep_pods_out() -> None:
     result = records(
         make_node("a"),
@@ -193,7 +206,8 @@ def test_a_plugin_that_fails_for_one_pod_spares_the_others(world_with_kraken: Wo
     world_with_kraken.add_all([make_node("a"), make_pod("doomed"), make_pod("lucky")])
     doomed, lucky = place_all(world_with_kraken).pods
     assert doomed.outcome is Outcome.ERROR
-    assert doomed.message == 'running Filter plugin "Kraken": RuntimeError: release me'
+    assert "Kraken" in doomed.message
+    assert "release me" in doomed.message
     assert lucky.node == "a"
 
 

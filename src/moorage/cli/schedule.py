@@ -39,6 +39,7 @@ exit codes: 0 done, also if pods stay pending; 1 something in the input is wrong
 _SUMMARY: Mapping[Outcome, str] = {
     Outcome.PLACED: "placed",
     Outcome.PENDING: "pending",
+    Outcome.EVICTED: "placed and evicted again",
     Outcome.GATED: "gated",
     Outcome.NOT_RESPONSIBLE: "of other schedulers",
     Outcome.DELETING: "being deleted",
@@ -47,6 +48,7 @@ _SUMMARY: Mapping[Outcome, str] = {
 
 _NOWHERE: Mapping[Outcome, str] = {
     Outcome.PENDING: "<pending>",
+    Outcome.EVICTED: "<evicted>",
     Outcome.GATED: "<gated>",
     Outcome.NOT_RESPONSIBLE: "<not ours>",
     Outcome.DELETING: "<deleting>",
@@ -158,7 +160,7 @@ def _summary(schedule: Schedule) -> str:
     counts = Counter(pod.outcome for pod in schedule.pods)
     parts = [f"{counts[outcome]} {word}" for outcome, word in _SUMMARY.items() if counts[outcome]]
     if schedule.evictions:
-        parts.append(f"{len(schedule.evictions)} evicted")
+        parts.append(f"{len(schedule.evictions)} evictions")
     total = len(schedule.pods)
     if not total:
         return "no pods to schedule"
@@ -167,7 +169,7 @@ def _summary(schedule: Schedule) -> str:
 
 def _plain(schedule: Schedule) -> Json:
     counts = Counter(pod.outcome for pod in schedule.pods)
-    summary = {"pods": len(schedule.pods), "evicted": len(schedule.evictions)}
+    summary = {"pods": len(schedule.pods), "evictions": len(schedule.evictions)}
     for outcome in Outcome:
         summary[outcome.value[0].lower() + outcome.value[1:]] = counts[outcome]
     return {**msgspec.to_builtins(schedule), "summary": summary}

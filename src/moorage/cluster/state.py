@@ -11,6 +11,7 @@ is not known (yet, or any more) waits beside the table and takes its row when th
 
 from collections.abc import Iterator
 
+from moorage.cluster.attached_volumes import AttachedVolumes
 from moorage.cluster.columns import RowSpace
 from moorage.cluster.host_ports import HostPorts
 from moorage.cluster.images import Images
@@ -21,13 +22,12 @@ from moorage.cluster.pod_table import PodTable
 from moorage.cluster.pod_terms import PodTerms
 from moorage.cluster.stamps import Aspect, Stamps
 from moorage.cluster.topology import NodeOrder
-from moorage.errors import StateError
+from moorage.errors import CorruptStateError, StateError
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, MEMORY
 
-_POD_ASPECTS = (Aspect.REQUESTED, Aspect.PODS, Aspect.VOLUMES)
-_POD_ASPECTS_WITH_PORTS = (*_POD_ASPECTS, Aspect.PORTS)
+_POD_ASPECTS = (Aspect.REQUESTED, Aspect.PODS)
 
 
 class ClusterState:
@@ -41,6 +41,7 @@ class ClusterState:
         self.terms = PodTerms(self._space)
         self.ports = HostPorts()
         self.images = Images()
+        self.volumes = AttachedVolumes(self._space)
         self.order = NodeOrder()
         self.stamps = Stamps(self._space)
         self.listers = Listers()
@@ -85,6 +86,7 @@ class ClusterState:
         if moved != row:
             self.ports.move_row(moved, row)
             self.images.move_row(moved, row)
+            self.volumes.move_row(moved, row)
             self.stamps.touch_all_aspects(row)
         self.order.remove(name)
         self.stamps.touch_membership()
@@ -145,7 +147,7 @@ class ClusterState:
                 f"pod {pod.uid}({pod.key}) is not added to scheduler cache, so cannot be updated"
             )
         if known[1] != pod.spec.node_name:
-            raise StateError(
+            raise CorruptStateError(
                 f"pod {pod.uid}({pod.key}) was on node {known[1]} and is now on "
                 f"{pod.spec.node_name}: the cache is corrupted"
             )
@@ -214,4 +216,10 @@ class ClusterState:
         nodes.pod_count.data[row] += sign
         self.counts.count(set_code, row, sign)
         self.terms.count(pod, row, sign)
-        self.stamps.touch(row, _POD_ASPECTS_WITH_PORTS if pod.host_ports else _POD_ASPECTS)
+        aspects = _POD_ASPECTS
+        if pod.host_ports:
+            aspects = (*aspects, Aspect.PORTS)
+        if pod.spec.volumes:
+            self.volumes.count(row, pod, sign)
+            aspects = (*aspects, Aspect.VOLUMES)
+        self.stamps.touch(row, aspects)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.cluster.attached_volumes import AttachedVolumes
 from moorage.cluster.coded import CodedColumn, LabelColumn
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.host_ports import conflict
@@ -69,6 +70,8 @@ class NodeRow:
 
 class NodeView:
     """Columns over some rows of the cluster state."""
+
+    hypothetical = False
 
     def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
         self._state = state
@@ -209,6 +212,11 @@ class NodeView:
         taken[list(self._state.ports.conflicting_rows(ports))] = True
         return self._gather(taken)
 
+    @property
+    def volumes(self) -> AttachedVolumes:
+        """Volumes of pods by row of the cluster state, as it is (not as a hypothesis has it)."""
+        return self._state.volumes
+
     def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
         """How many pods of each node pass `test`? Equal questions share a kept answer."""
         return self._gather(self._state.counts.matching(question, test))
@@ -242,6 +250,8 @@ class NodeView:
 
 class _Hypothetical(NodeView, ABC):
     """Rows whose pods are not the ones in the state; subclasses say which pods they are."""
+
+    hypothetical = True
 
     def take(self, places: Rows) -> NodeView:
         """Not offered: a hypothetical view is asked about as a whole."""

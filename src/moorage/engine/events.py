@@ -59,9 +59,7 @@ def is_wildcard(event: ClusterEvent) -> bool:
 
 def pod_update_events(old: Pod, new: Pod) -> Sequence[ClusterEvent]:
     """What a new version of a pod changed; a plain update if nothing that has a name of its own."""
-    resource = (
-        EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
-    )
+    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     events = [ClusterEvent(resource, action) for action in _pod_changes(old, new)]
     return events or [ClusterEvent(resource, ActionType.UPDATE)]
 

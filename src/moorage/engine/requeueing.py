@@ -55,6 +55,7 @@ _ANY_EVENT = tuple(
     )
 )
 """What stands in for a plugin that does not say; upstream leaves out attachments and slices."""
+_POD_GROUPS = on(EventResource.POD_GROUP, ActionType.ALL)
 
 PreCheck = Callable[[Pod], bool]
 """Which pods an event may concern at all."""
@@ -83,7 +84,7 @@ class _Registered:
 class Interest:
     """Who wants to hear of an event; worked out once per event, as watch events are many."""
 
-    __slots__ = ("by_profile", "label", "rejectors", "wildcard", "_plugins")
+    __slots__ = ("_plugins", "by_profile", "label", "rejectors", "wildcard")
 
     def __init__(
         self, event: ClusterEvent, registered: Mapping[str, Sequence[_Registered]]
@@ -124,12 +125,15 @@ class WakeRules:
         observer: QueueObserver,
         log: logging.Logger,
         extenders: bool = False,
+        generic_workload: bool = False,
     ) -> None:
         self._clock = clock
         self._observer = observer
         self._log = log
+        any_event = _ANY_EVENT + ((_POD_GROUPS,) if generic_workload else ())
         self._registered = {
-            name: _registered_by(profile, extenders) for name, profile in profiles.items()
+            name: _registered_by(profile, any_event, extenders)
+            for name, profile in profiles.items()
         }
         self._interests: dict[ClusterEvent, Interest] = {}
 
@@ -214,16 +218,18 @@ def all_but(pod: Pod) -> PreCheck:
     return lambda other: other.uid != uid
 
 
-def _registered_by(profile: Profile, extenders: bool) -> Sequence[_Registered]:
+def _registered_by(
+    profile: Profile, any_event: Sequence[EventRegistration], extenders: bool
+) -> Sequence[_Registered]:
     registered = []
     if extenders:
-        registered += [_Registered(EXTENDER, None, one) for one in _completed(_ANY_EVENT)]
+        registered += [_Registered(EXTENDER, None, one) for one in _completed(any_event)]
     for name, plugin in profile.plugins.items():
         if not isinstance(plugin, _MAY_REJECT):
             continue
         with guard(plugin, "EventsToRegister"):
             events = plugin.events_to_register()
-        wanted = _ANY_EVENT if events is None else events
+        wanted = any_event if events is None else events
         registered += [_Registered(name, plugin, one) for one in _completed(wanted)]
     return registered
 

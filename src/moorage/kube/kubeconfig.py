@@ -178,7 +178,7 @@ def _read(path: Path, must_exist: bool) -> dict[str, Any] | None:
     except OSError as error:
         raise KubeconfigError(f"kubeconfig {path}: {error.strerror or error}") from None
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - one of the safe loaders
+        document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         summary = " ".join(str(error).split())
         raise KubeconfigError(f"kubeconfig {path} is not YAML: {summary}") from None
@@ -251,9 +251,7 @@ def _with_user(access: Access, file: Path, name: str, user: _User, cluster: _Clu
         file,
         f"client-certificate-data of {where}",
     )
-    key = _inline(
-        user.client_key_data, user.client_key, file, f"client-key-data of {where}"
-    )
+    key = _inline(user.client_key_data, user.client_key, file, f"client-key-data of {where}")
     if bool(certificate) != bool(key):
         missing = "client-key" if certificate else "client-certificate"
         raise KubeconfigError(f"{file}: {where} has no {missing} beside its counterpart")

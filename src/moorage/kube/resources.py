@@ -90,6 +90,4 @@ def resource_for(kind: str) -> Resource:
         raise InputError(
             f'"{kind}" is neither a kind that a scheduler knows nor <plural>.<version>.<group>'
         )
-    return Resource(
-        kind, custom["group"], custom["version"], custom["plural"], True, CustomObject
-    )
+    return Resource(kind, custom["group"], custom["version"], custom["plural"], True, CustomObject)

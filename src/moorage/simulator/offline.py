@@ -28,6 +28,7 @@ class Outcome(Enum):
 
     PLACED = "Placed"
     PENDING = "Pending"
+    EVICTED = "Evicted"
     GATED = "Gated"
     NOT_RESPONSIBLE = "NotResponsible"
     DELETING = "Deleting"
@@ -86,6 +87,9 @@ class _Run:
         self._observe = observe
         self._evictions: list[Eviction] = []
         self._records: dict[str, PodRecord] = {}
+        self._changes = 0
+        self._failed_at: dict[str, int] = {}
+        """Pod uid -> the count of changes at its last attempt: nothing new, nothing to try."""
 
     def all(self) -> Schedule:
         waiting = in_queue_order(self._world)
@@ -97,8 +101,11 @@ class _Run:
         return Schedule(tuple(self._records.values()), tuple(self._evictions))
 
     def _keeps_waiting(self, pod: Pod) -> bool:
+        if self._failed_at.get(pod.uid) == self._changes:
+            return True
         record = self._record(pod)
         self._records[pod.uid] = record
+        self._failed_at[pod.uid] = self._changes
         return record.outcome is Outcome.PENDING
 
     def _record(self, pod: Pod) -> PodRecord:
@@ -127,6 +134,7 @@ class _Run:
             case Bind():
                 self._world.cycle.nominated.remove(pod)
                 self._world.state.assume(pod, decision.node_name)
+                self._changes += 1
                 return _record(
                     pod,
                     Outcome.PLACED,
@@ -136,8 +144,9 @@ class _Run:
                     victims=_keys(victims),
                 )
             case Unschedulable():
-                if decision.nominated_node == "":
+                if decision.nominated_node == "" and pod.status.nominated_node_name:
                     self._world.cycle.nominated.remove(pod)
+                    self._changes += 1
                 return _record(
                     pod, Outcome.PENDING, message=decision.message, victims=_keys(victims)
                 )
@@ -150,10 +159,14 @@ class _Run:
     def _make_room(self, pod: Pod, node: str, victims: Sequence[Pod]) -> Pod:
         """Evict the victims; returns the pod with its nomination."""
         nominated = self._world.cycle.nominated
+        self._changes += 1
         for victim in victims:
             self._world.state.remove_pod(victim)
             self._evictions.append(Eviction(victim.key, node, pod.key))
             _use_budgets(self._world, victim)
+            if victim.uid in self._records:  # it was placed in this very run
+                text = f"evicted from {node} to make room for {pod.key}"
+                self._records[victim.uid] = _record(victim, Outcome.EVICTED, message=text)
         # Upstream takes the nominations of less important pods back: they may not fit any more.
         for other in self._world.pending:
             if other.status.nominated_node_name == node and other.priority < pod.priority:

@@ -1,0 +1,193 @@
+"""Admission: what a new object takes from, and owes to, the rest of the cluster.
+
+Namespaces must exist, pods get their priority and their merged selectors, claims their storage
+class. Reads the store, never writes it.
+Upstream: kubernetes@v1.36.4 plugin/pkg/admission/{namespace/lifecycle,priority,
+defaulttolerationseconds,podtopologylabels,storage/storageclass/setdefault}.
+"""
+
+import msgspec
+
+from moorage.apiserver.pod_defaults import default_tolerations, mappings
+from moorage.apiserver.resources import Resource
+from moorage.apiserver.statuses import Json, forbidden, not_found
+from moorage.apiserver.storage import Store
+from moorage.model.affinity import PodAffinity, PodAffinityTerm
+from moorage.model.decode import decode_json
+from moorage.model.defaulting import Classes, default_pod
+from moorage.model.labels import LabelSelector
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+from moorage.model.priority import PriorityClass
+from moorage.model.storage import StorageClass
+
+_PRIORITIES = "priorityclasses.scheduling.k8s.io"
+_STORAGE_CLASSES = "storageclasses.storage.k8s.io"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class Admission:
+    """Rules that need to see other objects."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._classes = Classes.among(())
+        self._classes_as_of = (-1, -1)
+
+    def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        """Refuse content for a namespace that is missing or on its way out."""
+        stored = self._store.namespaces.get("", namespace)
+        if stored is None:
+            raise not_found("namespaces", "", namespace)
+        if stored.fields[0] == "Terminating":
+            why = (
+                f"unable to create new content in namespace {namespace} "
+                "because it is being terminated"
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise forbidden(resource.plural, resource.group, name, why, [cause])
+
+    def mutate(self, resource: Resource, obj: Json) -> None:
+        """Fill in what comes before validation."""
+        if resource.storage == "pods":
+            default_tolerations(obj["spec"])
+        elif resource.storage == "persistentvolumeclaims":
+            self._default_storage_class(obj)
+
+    def admit(self, resource: Resource, obj: Json, model: ApiObject) -> None:
+        """Fill in what needs the validated object."""
+        if isinstance(model, Pod):
+            self._admit_pod(obj, model)
+
+    def topology_labels(self, node: str) -> dict[str, str]:
+        """The labels a pod takes over from the node it is bound to."""
+        stored = self._store.nodes.get("", node)
+        if stored is None:
+            return {}
+        return {key: stored.labels[key] for key in _TOPOLOGY_LABELS if key in stored.labels}
+
+    def classes(self) -> Classes:
+        """The priority and storage classes, decoded again only when one has changed."""
+        priorities = self._store.collection(_PRIORITIES)
+        storage = self._store.collection(_STORAGE_CLASSES)
+        as_of = (priorities.history.end, storage.history.end)
+        if as_of != self._classes_as_of:
+            objects: list[ApiObject] = [
+                decode_json(PriorityClass, item.data) for item in priorities.all()
+            ]
+            objects += [decode_json(StorageClass, item.data) for item in storage.all()]
+            self._classes = Classes.among(objects)
+            self._classes_as_of = as_of
+        return self._classes
+
+    def _admit_pod(self, obj: Json, pod: Pod) -> None:
+        classes = self.classes()
+        spec, name = obj["spec"], pod.name
+        wanted = pod.spec.priority_class_name
+        if wanted and wanted not in classes.priorities:
+            why = f"no PriorityClass with name {wanted} was found"
+            raise forbidden("pods", "", name, why)
+        bare = msgspec.structs.replace(
+            pod, spec=msgspec.structs.replace(pod.spec, priority=None, preemption_policy=None)
+        )
+        ready = default_pod(bare, classes)
+        self._check_priority(pod, ready)
+        spec["priority"] = ready.spec.priority
+        spec["preemptionPolicy"] = ready.spec.preemption_policy
+        if ready.spec.priority_class_name:
+            spec["priorityClassName"] = ready.spec.priority_class_name
+        if ready.spec.resources is not None:
+            spec["resources"] = {
+                **spec["resources"],
+                **{
+                    part: amounts
+                    for part, amounts in (
+                        ("limits", ready.spec.resources.limits),
+                        ("requests", ready.spec.resources.requests),
+                    )
+                    if amounts
+                },
+            }
+        _merge_label_keys(spec, ready)
+        if spec.get("nodeName"):
+            labels = self.topology_labels(spec["nodeName"])
+            if labels:
+                metadata = obj["metadata"]
+                metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+
+    def _check_priority(self, given: Pod, computed: Pod) -> None:
+        priority, policy = given.spec.priority, given.spec.preemption_policy
+        if priority is not None and priority != computed.spec.priority:
+            why = (
+                f"the integer value of priority ({priority}) must not be provided in pod spec; "
+                f"priority admission controller computed {computed.spec.priority} from the given "
+                "PriorityClass name"
+            )
+            raise forbidden("pods", "", given.name, why)
+        if policy is not None and policy != computed.spec.preemption_policy:
+            why = (
+                f"the string value of PreemptionPolicy ({policy}) must not be provided in pod "
+                f"spec; priority admission controller computed {computed.spec.preemption_policy} "
+                "from the given PriorityClass name"
+            )
+            raise forbidden("pods", "", given.name, why)
+
+    def _default_storage_class(self, obj: Json) -> None:
+        spec = obj["spec"]
+        annotations = obj["metadata"].get("annotations") or {}
+        if (
+            spec.get("storageClassName") is None
+            and "volume.beta.kubernetes.io/storage-class" not in annotations
+        ):
+            default = self.classes().default_storage
+            if default is not None:
+                spec["storageClassName"] = default.name
+
+
+def _merge_label_keys(spec: Json, ready: Pod) -> None:
+    """Write the selectors that `matchLabelKeys` turned into back into the JSON."""
+    constraints = mappings(spec.get("topologySpreadConstraints"))
+    for given, merged in zip(constraints, ready.spec.topology_spread_constraints, strict=True):
+        if given.get("matchLabelKeys"):
+            _replace_selector(given, merged.label_selector)
+    affinity = spec.get("affinity") or {}
+    computed = ready.spec.affinity
+    if computed is None:
+        return
+    for field, side in (
+        ("podAffinity", computed.pod_affinity),
+        ("podAntiAffinity", computed.pod_anti_affinity),
+    ):
+        if side is not None:
+            _merge_terms(affinity[field], side)
+
+
+def _merge_terms(given: Json, side: PodAffinity) -> None:
+    required = mappings(given.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    preferred = mappings(given.get("preferredDuringSchedulingIgnoredDuringExecution"))
+    terms: list[tuple[Json, PodAffinityTerm]] = list(
+        zip(required, side.required_during_scheduling_ignored_during_execution, strict=True)
+    )
+    terms += [
+        (weighted["podAffinityTerm"], computed.pod_affinity_term)
+        for weighted, computed in zip(
+            preferred, side.preferred_during_scheduling_ignored_during_execution, strict=True
+        )
+    ]
+    for term, merged in terms:
+        if term.get("matchLabelKeys") or term.get("mismatchLabelKeys"):
+            _replace_selector(term, merged.label_selector)
+
+
+def _replace_selector(target: Json, selector: LabelSelector | None) -> None:
+    if selector is not None and selector.match_expressions:
+        target["labelSelector"]["matchExpressions"] = [
+            {"key": expr.key, "operator": expr.operator}
+            | ({"values": list(expr.values)} if expr.values else {})
+            for expr in selector.match_expressions
+        ]

@@ -1,0 +1,179 @@
+"""What is refused with 400 (cannot be read) or 422 (can be read but means nothing).
+
+Names and container lists are checked here; everything a scheduler reads is checked by
+`moorage.model.checks`, whose sentences become causes with a field path. Must not repair anything.
+Upstream: apimachinery pkg/api/validation, kubernetes@v1.36.4 pkg/apis/core/validation.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from moorage.apiserver.pod_defaults import mappings
+from moorage.apiserver.resources import STORED_AS, Resource
+from moorage.apiserver.statuses import ApiStatusError, Cause, Json, bad_request, invalid
+from moorage.errors import DecodeError
+from moorage.model.checks import check_object
+from moorage.model.decode import KINDS, decode_object, describe, explain, without_nulls
+from moorage.model.meta import ApiObject
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_SERVICE = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_label, _subdomain = re.compile(_LABEL), re.compile(_SUBDOMAIN)
+_service = re.compile(_SERVICE)
+_PATH_SEGMENT_GROUPS = ("rbac.authorization.k8s.io",)
+_REQUIRED = "FieldValueRequired"
+_DUPLICATE = "FieldValueDuplicate"
+
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    rf"for validation is '{_SUBDOMAIN}')"
+)
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
+    rf"for validation is '{_LABEL}')"
+)
+_SERVICE_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
+    rf"'abc-123', regex used for validation is '{_SERVICE}')"
+)
+
+
+def validate(resource: Resource, obj: Json) -> ApiObject:
+    """Refuse what cannot be read or cannot mean anything; answers with the object as read."""
+    model = read(resource, obj)
+    name = str(obj["metadata"].get("name", ""))
+    causes = list(_name_causes(resource, name))
+    if resource.storage == "pods":
+        causes += _pod_causes(obj.get("spec") or {})
+    if not causes:
+        causes += _model_causes(model)
+    if causes:
+        raise invalid(resource.kind, resource.group, name, causes)
+    return model
+
+
+def read(resource: Resource, obj: Json) -> ApiObject:
+    """The object in the model's types; raises a 400 where a type is wrong."""
+    target = _struct(resource.storage)
+    try:
+        return msgspec.convert(obj, target)
+    except msgspec.ValidationError:
+        pass  # perhaps only nulls, which the model's own way of reading leaves out
+    try:
+        if target is not ApiObject:
+            decoded = decode_object(obj, "")
+            assert isinstance(decoded, ApiObject)
+            return decoded
+        return msgspec.convert(without_nulls(obj), target)
+    except DecodeError as error:
+        subject = _subject(obj)
+        raise _unreadable(resource, str(error).removeprefix(f"{subject}: ")) from None
+    except msgspec.ValidationError as error:
+        raise _unreadable(resource, explain(str(error), obj)) from None
+
+
+def _unreadable(resource: Resource, text: str) -> ApiStatusError:
+    kind = resource.kind
+    return bad_request(
+        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {text}'
+    )
+
+
+def _subject(obj: Json) -> str:
+    metadata = obj.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = str(metadata.get("name") or metadata.get("generateName") or "")
+    return describe(str(obj.get("kind")), str(metadata.get("namespace") or ""), name)
+
+
+@lru_cache(maxsize=128)
+def _struct(storage: str) -> type[ApiObject]:
+    row = STORED_AS[storage]
+    known = KINDS.get(row.kind)
+    if known is None or known.group != row.group or row.version not in known.versions:
+        return ApiObject
+    return known.struct
+
+
+def _model_causes(model: ApiObject) -> Iterator[Cause]:
+    try:
+        check_object(model, "")
+    except DecodeError as error:
+        metadata = model.metadata
+        name = metadata.name or metadata.generate_name
+        subject = describe(model.kind or type(model).__name__, metadata.namespace, name)
+        path, _, text = str(error).removeprefix(f"{subject}: ").partition(": ")
+        if text.endswith("is required"):
+            yield Cause(path, f"Required value: {text}", _REQUIRED)
+        else:
+            yield Cause(path, f"Invalid value: {text}")
+
+
+def _name_causes(resource: Resource, name: str) -> Iterator[Cause]:
+    if resource.group in _PATH_SEGMENT_GROUPS:
+        if name in (".", "..") or "/" in name or "%" in name:
+            yield Cause("metadata.name", f'Invalid value: "{name}": may not contain "/" or "%"')
+        return
+    if resource.storage == "namespaces":
+        pattern, text, longest = _label, _LABEL_TEXT, 63
+    elif resource.storage == "services":
+        pattern, text, longest = _service, _SERVICE_TEXT, 63
+    else:
+        pattern, text, longest = _subdomain, _SUBDOMAIN_TEXT, 253
+    if pattern.fullmatch(name) is None:
+        yield Cause("metadata.name", f'Invalid value: "{name}": {text}')
+    if len(name) > longest:
+        yield Cause(
+            "metadata.name", f'Invalid value: "{name}": must be no more than {longest} characters'
+        )
+
+
+def _pod_causes(spec: Json) -> list[Cause]:
+    causes: list[Cause] = []
+    if not spec.get("containers"):
+        causes.append(Cause("spec.containers", "Required value", _REQUIRED))
+    seen: set[str] = set()
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(mappings(spec.get(field))):
+            at = f"spec.{field}[{index}]"
+            name = str(container.get("name") or "")
+            if not name:
+                causes.append(Cause(f"{at}.name", "Required value", _REQUIRED))
+            elif _label.fullmatch(name) is None or len(name) > 63:
+                causes.append(Cause(f"{at}.name", f'Invalid value: "{name}": {_LABEL_TEXT}'))
+            elif name in seen:
+                causes.append(Cause(f"{at}.name", f'Duplicate value: "{name}"', _DUPLICATE))
+            seen.add(name)
+            if not container.get("image"):
+                causes.append(Cause(f"{at}.image", "Required value", _REQUIRED))
+    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
+        value = spec.get("restartPolicy")
+        text = f'Unsupported value: "{value}": supported values: "Always", "Never", "OnFailure"'
+        causes.append(Cause("spec.restartPolicy", text, "FieldValueNotSupported"))
+    causes += _volume_causes(spec)
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        text = "Forbidden: cannot be set until all schedulingGates have been cleared"
+        causes.append(Cause("spec.nodeName", text, "FieldValueForbidden"))
+    return causes
+
+
+def _volume_causes(spec: Json) -> list[Cause]:
+    causes: list[Cause] = []
+    names = {str(volume.get("name") or "") for volume in mappings(spec.get("volumes"))}
+    if "" in names:
+        causes.append(Cause("spec.volumes", "Required value: a volume needs a name", _REQUIRED))
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(mappings(spec.get(field))):
+            for place, mount in enumerate(mappings(container.get("volumeMounts"))):
+                name = str(mount.get("name") or "")
+                if name not in names:
+                    at = f"spec.{field}[{index}].volumeMounts[{place}].name"
+                    causes.append(Cause(at, f'Not found: "{name}"', "FieldValueNotFound"))
+    return causes

@@ -1,0 +1,122 @@
+"""Where waiting pods are, and the moves between the places.
+
+Owns the active heap, the back-off heaps and the unschedulable pool, and keeps every pod in at most
+one of them: each move takes the pod out of where it was. A move towards an attempt asks the
+PreEnqueue plugins, and ends in the pool if one refuses. Must not decide which move to make.
+"""
+
+import logging
+
+from moorage.engine.clock import Clock
+from moorage.engine.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE, label
+from moorage.engine.queue.backoff import BackoffQueue
+from moorage.engine.queue.gating import Gatekeeper
+from moorage.engine.queue.nominated import NominatedPods
+from moorage.engine.queue.observer import ACTIVE, QueueObserver
+from moorage.engine.queue.pod_heap import PodHeap
+from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.unschedulable import UnschedulablePods
+from moorage.engine.requeueing import Strategy
+
+POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
+POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
+
+# The places' names in logs, as upstream writes them.
+IN_ACTIVE = "Active"
+IN_BACKOFF = "Backoff"
+IN_UNSCHEDULABLE = "Unschedulable"
+
+
+class Places:
+    """The places in which pods wait.
+
+    `gate_before_backoff`: ask the gate on the way into back-off and not again on the way out,
+    because pods may be popped from there.
+    """
+
+    def __init__(
+        self,
+        active: PodHeap,
+        backoff: BackoffQueue,
+        gatekeeper: Gatekeeper,
+        nominated: NominatedPods,
+        clock: Clock,
+        observer: QueueObserver,
+        log: logging.Logger,
+        *,
+        gate_before_backoff: bool,
+    ) -> None:
+        self.active = active
+        self.backoff = backoff
+        self.unschedulable = UnschedulablePods(observer)
+        self._gatekeeper = gatekeeper
+        self._nominated = nominated
+        self._clock = clock
+        self._observer = observer
+        self._log = log
+        self._gate_before_backoff = gate_before_backoff
+
+    def get(self, key: str) -> QueuedPodInfo | None:
+        """A waiting pod by `namespace/name`."""
+        return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
+
+    def pop_active(self) -> QueuedPodInfo | None:
+        """Take the first ready pod out."""
+        return self._left_active(self.active.pop())
+
+    def remove_active(self, key: str) -> QueuedPodInfo | None:
+        """Take a certain ready pod out."""
+        return self._left_active(self.active.remove(key))
+
+    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> str:
+        """Put a pod where a strategy wants it, gates permitting; the name of the place."""
+        if strategy is Strategy.SKIP:
+            self.unschedulable.put(info, event)
+            return IN_UNSCHEDULABLE
+        # While it waited for an event, the pod's back-off may have ended.
+        if strategy is Strategy.AFTER_BACKOFF and self.backoff.backing_off(info):
+            return IN_BACKOFF if self._to_backoff(info, event) else IN_UNSCHEDULABLE
+        return IN_ACTIVE if self.to_active(info, event) else IN_UNSCHEDULABLE
+
+    def to_active(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> bool:
+        """Make a pod ready; false if a gate keeps it out."""
+        key = info.key
+        admitted = from_backoff and self._gate_before_backoff
+        if not admitted and not self._gatekeeper.admit(info):
+            if key not in self.active and key not in self.backoff:
+                self._to_gated(info, event)
+            return False
+        if info.initial_attempt_timestamp is None:
+            info.initial_attempt_timestamp = self._clock.now()
+        self.unschedulable.remove(key)
+        self.backoff.remove(key)
+        if self.active.put(info):
+            self._observer.pending_pods(ACTIVE, 1)
+        self._observer.incoming_pods(ACTIVE, event)
+        self._log_move(key, event, IN_ACTIVE)
+        if event in (POD_ADDED, POD_UPDATED):
+            self._nominated.add(info.pod)
+        return True
+
+    def _to_backoff(self, info: QueuedPodInfo, event: str) -> bool:
+        if self._gate_before_backoff and not self._gatekeeper.admit(info):
+            self._to_gated(info, event)
+            return False
+        self.unschedulable.remove(info.key)
+        self.backoff.add(info, event)
+        self._log_move(info.key, event, IN_BACKOFF)
+        return True
+
+    def _to_gated(self, info: QueuedPodInfo, event: str) -> None:
+        # A flushed pod that is gated gets no attempt to which the flush could be credited.
+        info.was_flushed_from_unschedulable = False
+        self.unschedulable.put(info, event)
+        self._log_move(info.key, event, IN_UNSCHEDULABLE)
+
+    def _left_active(self, info: QueuedPodInfo | None) -> QueuedPodInfo | None:
+        if info is not None:
+            self._observer.pending_pods(ACTIVE, -1)
+        return info
+
+    def _log_move(self, key: str, event: str, place: str) -> None:
+        self._log.debug("pod %s moved to queue %s because of %s", key, place, event)

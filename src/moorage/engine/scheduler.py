@@ -1,0 +1,240 @@
+"""The scheduler: takes pods from the queue, decides, and says what is to be done.
+
+It owns the queue, the cycle and the books, and it acts on nothing outside: what has to happen in
+the API goes to the outbox as values, and their outcomes come back through `bound` and
+`binding_failed`. One caller drives it, from one thread.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from moorage.cluster.state import ClusterState
+from moorage.engine.clock import Clock
+from moorage.engine.cycle import Cycle
+from moorage.engine.decisions import Bind, Gated, Unschedulable
+from moorage.engine.events import ASSIGNED_POD_DELETE
+from moorage.engine.handlers import EventHandlers
+from moorage.engine.queue.queue import SchedulingQueue
+from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.requeueing import all_but
+from moorage.errors import PluginError, StateError
+from moorage.framework.permit import WaitingPod, WaitingPods, permit
+from moorage.framework.profile import Profile
+from moorage.framework.reserving import reserve, unreserve
+from moorage.framework.status import Code, Status
+from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """A pod on its way to a node: to be taken through the binding cycle."""
+
+    info: QueuedPodInfo
+    node_name: str
+    profile: Profile
+    waiting: WaitingPod | None = None
+
+    @property
+    def pod(self) -> Pod:
+        """The pod."""
+        return self.info.pod
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An attempt failed: to be shown as an event and in the pod's status."""
+
+    pod: Pod
+    scheduler_name: str
+    reason: str
+    message: str
+    nominated_node: str | None = None
+    """To be written to the status; None leaves it as it is."""
+
+
+class Eviction(msgspec.Struct, frozen=True):
+    """Pods that have to leave a node for another one."""
+
+    preemptor: Pod
+    scheduler_name: str
+    node_name: str
+    victims: tuple[Pod, ...]
+
+
+class SkippedDeletion(msgspec.Struct, frozen=True):
+    """A pod came up that is being deleted: to be shown as an event."""
+
+    pod: Pod
+    scheduler_name: str
+
+
+Action = Binding | Failure | Eviction | SkippedDeletion
+
+
+class Scheduler:
+    """One scheduler with all its profiles."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        cycle: Cycle,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Profile],
+        clock: Clock,
+    ) -> None:
+        self.state = state
+        self.cycle = cycle
+        self.queue = queue
+        self.profiles = profiles
+        self.clock = clock
+        self.waiting = WaitingPods()
+        self.handlers = EventHandlers(state, queue, profiles, self.waiting)
+        self.outbox: deque[Action] = deque()
+        self._pods = state.listers.of(Pod)
+
+    def schedule_one(self) -> bool:
+        """Take the next pod, if any is ready, and decide about it."""
+        info = self.queue.pop()
+        if info is None:
+            return False
+        pod = info.pod
+        profile = self.profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            log.error("pod %s: no profile named %s", pod.key, pod.spec.scheduler_name)
+            self.queue.done(pod.uid)
+        elif pod.terminating:
+            self.outbox.append(SkippedDeletion(pod, profile.name))
+            self.queue.done(pod.uid)
+        elif self.state.is_assumed(pod):
+            self.queue.done(pod.uid)
+        else:
+            self._attempt(info, profile)
+        return True
+
+    def run_timers(self) -> None:
+        """Let time do its work: back-offs end, waits run out."""
+        now = self.clock.now()
+        self.queue.run_timers(now)
+        self.waiting.expire(now)
+
+    def next_wakeup(self) -> float | None:
+        """When `run_timers` next has something to do."""
+        times = (self.queue.next_wakeup(), self.waiting.next_deadline())
+        return min((time for time in times if time is not None), default=None)
+
+    def permitted(self, binding: Binding) -> None:
+        """From here on nothing can make the pod unschedulable; its events need not be kept."""
+        self.queue.done(binding.pod.uid)
+
+    def binding_failed(self, binding: Binding, status: Status) -> None:
+        """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
+        pod, info, profile = binding.pod, binding.info, binding.profile
+        self._undo(profile, pod, binding.node_name)
+        rejected = status.code.rejected
+        if not rejected:
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+        message = status.message
+        plugins: frozenset[str] = frozenset()
+        if rejected and binding.waiting is not None:
+            message, plugins = _one_node_sentence(status), frozenset({status.plugin})
+        self._fail(
+            info, profile, Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
+        )
+        if rejected:
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, all_but(pod))
+
+    def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
+        try:
+            decision, _ = self.cycle.decide(profile, info.pod)
+        except PluginError as error:
+            log.error("pod %s: %s", info.pod.key, error)
+            self._error(info, profile, str(error))
+            return
+        match decision:
+            case Bind():
+                self._place(info, profile, decision.node_name)
+            case Unschedulable():
+                if decision.victims and decision.nominated_node:
+                    self.outbox.append(
+                        Eviction(info.pod, profile.name, decision.nominated_node, decision.victims)
+                    )
+                self._fail(info, profile, decision)
+            case Gated():
+                self.queue.done(info.pod.uid)
+
+    def _place(self, info: QueuedPodInfo, profile: Profile, node_name: str) -> None:
+        pod = info.pod
+        try:
+            self.state.assume(pod, node_name)
+        except StateError as error:
+            self._error(info, profile, str(error))
+            return
+        self.cycle.nominated.remove(pod)
+        try:
+            answer: Status | WaitingPod | None = reserve(profile, pod, node_name)
+            if answer is None:
+                answer = permit(profile, pod, node_name, self.clock.now())
+        except PluginError as error:
+            answer = Status(Code.ERROR, (str(error),))
+        if isinstance(answer, Status):
+            self._undo(profile, pod, node_name)
+            rejected = answer.code.rejected
+            self._fail(
+                info,
+                profile,
+                Unschedulable(
+                    pod,
+                    _one_node_sentence(answer) if rejected else answer.message,
+                    frozenset({answer.plugin}) if rejected else frozenset(),
+                    nominated_node="",
+                    code=answer.code,
+                ),
+            )
+            return
+        if answer is not None:
+            self.waiting.add(answer)
+        self.outbox.append(Binding(info, node_name, profile, answer))
+
+    def _undo(self, profile: Profile, pod: Pod, node_name: str) -> None:
+        try:
+            unreserve(profile, pod, node_name)
+            self.state.forget(pod)
+        except (PluginError, StateError) as error:
+            log.error("pod %s: %s", pod.key, error)
+
+    def _error(self, info: QueuedPodInfo, profile: Profile, message: str) -> None:
+        failure = Unschedulable(info.pod, message, nominated_node="", code=Code.ERROR)
+        self._fail(info, profile, failure)
+
+    def _fail(self, info: QueuedPodInfo, profile: Profile, failure: Unschedulable) -> None:
+        """Requeue the pod as the informer knows it now, and report the failure."""
+        pod = info.pod
+        info.clear_rejectors()
+        info.unschedulable_plugins = set(failure.unschedulable_plugins)
+        info.pending_plugins = set(failure.pending_plugins)
+        current = self._pods.get(pod.name, pod.namespace)
+        if current is None or current.spec.node_name:
+            self.queue.done(pod.uid)
+        elif current.uid != pod.uid:
+            # Recreated under the same name: this failure is not about the new pod.
+            self.queue.done(pod.uid)
+            return
+        else:
+            info.pod = current
+            self.queue.add_unschedulable_if_not_present(info)
+            if failure.nominated_node is not None or current.status.nominated_node_name:
+                self.cycle.nominated.add(current, failure.nominated_node)
+        reason = "Unschedulable" if failure.code.rejected else "SchedulerError"
+        self.outbox.append(
+            Failure(info.pod, profile.name, reason, failure.message, failure.nominated_node)
+        )
+
+
+def _one_node_sentence(status: Status) -> str:
+    reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
+    return f"0/1 nodes are available: {reasons}."

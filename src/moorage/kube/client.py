@@ -1,0 +1,375 @@
+"""The API client: sends requests, keeps the rate, retries what may be retried.
+
+Owns the driver's policy (rate limit, Retry-After, refused credentials, paging) and the reading of
+error answers. What is asked is built in `requests`, how it travels is `transport`'s business.
+"""
+
+import os
+import platform
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from moorage.errors import ApiError, UnreachableError
+from moorage.kube import requests
+from moorage.kube.access import Access
+from moorage.kube.rate_limit import TokenBucket
+from moorage.kube.requests import Json, Request
+from moorage.kube.resources import Resource
+from moorage.kube.timing import Timer, WallTimer
+from moorage.kube.transport import Transport
+from moorage.version import KUBERNETES_VERSION, __version__
+
+MAX_RETRIES = 10
+DEFAULT_TIMEOUT = 60.0
+BROKEN_CONNECTION_WAIT = 1.0
+
+Observer = Callable[[str, int, float], None]
+"""Told of every attempt: method, HTTP status (0 without an answer), seconds."""
+
+
+def user_agent(suffix: str = "") -> str:
+    """`moorage/0.1.0 (linux/amd64) kubernetes/v1.36.4/scheduler`."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    system = f"{platform.system().lower()}/{machine}"
+    base = f"moorage/{__version__} ({system}) kubernetes/{KUBERNETES_VERSION}"
+    return f"{base}/{suffix}" if suffix else base
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of a list; objects are left as JSON for whoever knows their type."""
+
+    items: list[msgspec.Raw]
+    resource_version: str
+    continue_: str
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
+class Status(msgspec.Struct):
+    """The API's Status object, as far as errors are concerned."""
+
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+_LISTS = msgspec.json.Decoder(_List)
+_STATUSES = msgspec.json.Decoder(Status)
+
+
+class KubeClient:
+    """A client of one API server; use it inside one event loop and close it there."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        qps: float = 50.0,
+        burst: int = 100,
+        agent: str = "",
+        timeout: float = DEFAULT_TIMEOUT,
+        max_connections: int = 100,
+        timer: Timer | None = None,
+        observe: Observer | None = None,
+        env: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.access = access
+        self._timer = timer or WallTimer()
+        self._limiter = TokenBucket(qps, burst, self._timer)
+        self._observe = observe
+        self._transport = Transport(
+            access,
+            self._timer,
+            user_agent=agent or user_agent(),
+            timeout=timeout,
+            max_connections=max_connections,
+            env=env,
+        )
+
+    async def __aenter__(self) -> "KubeClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    # ---- the driver ----
+
+    async def send(self, request: Request) -> bytes:
+        """The body of the answer, or `ApiError`."""
+        retried_credentials = False
+        for attempt in range(MAX_RETRIES + 1):
+            try:
+                return await self._once(request)
+            except UnreachableError as error:
+                if attempt == MAX_RETRIES or not (request.repeatable and error.maybe_applied):
+                    raise
+                await self._timer.sleep(BROKEN_CONNECTION_WAIT)
+            except ApiError as error:
+                if error.status == 401 and not retried_credentials and self._refused():
+                    retried_credentials = True
+                elif error.retry_after is not None and attempt < MAX_RETRIES:
+                    await self._timer.sleep(error.retry_after)
+                else:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a long answer in pieces as they come; not retried."""
+        await self._limiter.acquire()
+        started = self._timer.now()
+        response = await self._opened(request, started, long=True)
+        try:
+            if response.status >= 300:
+                error = await self._error(request, response)
+                if error.status == 401:
+                    self._refused()
+                raise error
+            yield self._chunks(response)
+        finally:
+            response.close()
+
+    async def json(self, request: Request) -> Json:
+        """The answer as a dictionary."""
+        body = await self.send(request)
+        try:
+            answer = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise ApiError(0, "Unreadable", f"{request}: the answer is not JSON: {error}") from None
+        if not isinstance(answer, dict):
+            raise ApiError(0, "Unreadable", f"{request}: the answer is not an object")
+        return answer
+
+    async def page(self, request: Request) -> Page:
+        """One page of a list."""
+        body = await self.send(request)
+        try:
+            answer = _LISTS.decode(body)
+        except msgspec.DecodeError as error:
+            raise ApiError(0, "Unreadable", f"{request}: the answer is no list: {error}") from None
+        meta = answer.metadata
+        return Page(answer.items or [], meta.resource_version, meta.continue_ or "")
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        field_selector: str = "",
+        label_selector: str = "",
+        resource_version: str = "",
+        limit: int = requests.PAGE_SIZE,
+    ) -> AsyncIterator[Page]:
+        """All pages; when the list expires between two of them, one full list from the start.
+
+        What the earlier pages held is then repeated, possibly changed or without objects that have
+        gone: such a page comes with `restarted` as its predecessor's end, see `ListRestarted`.
+        """
+        token = ""
+        while True:
+            asked = requests.list_(
+                resource,
+                namespace,
+                field_selector=field_selector,
+                label_selector=label_selector,
+                resource_version=resource_version,
+                limit=limit,
+                continue_=token,
+            )
+            try:
+                page = await self.page(asked)
+            except ApiError as error:
+                if not (token and error.is_expired):
+                    raise
+                raise ListExpired from error
+            yield page
+            token = page.continue_
+            if not token:
+                return
+
+    # ---- what a scheduler asks ----
+
+    async def list(
+        self, resource: Resource, namespace: str = "", **selection: Any
+    ) -> tuple[list[msgspec.Raw], str]:
+        """All objects of a collection and the resource version of the list."""
+        limit = selection.pop("limit", requests.PAGE_SIZE)
+        try:
+            return await self._gathered(resource, namespace, limit=limit, **selection)
+        except ListExpired:
+            return await self._gathered(resource, namespace, limit=0, **selection)
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json:
+        """One object."""
+        return await self.json(requests.get(resource, namespace, name))
+
+    async def create(self, resource: Resource, namespace: str, body: Any) -> Json:
+        """Make an object."""
+        return await self.json(requests.create(resource, namespace, body))
+
+    async def update(
+        self, resource: Resource, namespace: str, name: str, body: Any, subresource: str = ""
+    ) -> Json:
+        """Replace an object."""
+        return await self.json(requests.update(resource, namespace, name, body, subresource))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Any,
+        *,
+        content_type: str = requests.STRATEGIC,
+        subresource: str = "",
+    ) -> Json:
+        """Change parts of an object."""
+        asked = requests.patch(
+            resource, namespace, name, body, content_type=content_type, subresource=subresource
+        )
+        return await self.json(asked)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object."""
+        await self.send(
+            requests.delete(resource, namespace, name, uid=uid, grace_seconds=grace_seconds)
+        )
+
+    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Put a pod on a node; 409 if it is on one already."""
+        await self.send(requests.bind(namespace, name, uid, node_name))
+
+    async def patch_pod_status(self, namespace: str, name: str, status: Json) -> None:
+        """Change parts of a pod's status."""
+        await self.send(requests.patch_pod_status(namespace, name, status))
+
+    # ---- inside ----
+
+    async def _gathered(
+        self, resource: Resource, namespace: str, **selection: Any
+    ) -> tuple[list[msgspec.Raw], str]:
+        items: list[msgspec.Raw] = []
+        version = ""
+        async for page in self.pages(resource, namespace, **selection):
+            items.extend(page.items)
+            version = page.resource_version
+        return items, version
+
+    async def _once(self, request: Request) -> bytes:
+        await self._limiter.acquire()
+        started = self._timer.now()
+        response = await self._opened(request, started)
+        try:
+            if response.status >= 300:
+                raise await self._error(request, response)
+            with self._transport.translated():
+                return await response.read()
+        finally:
+            response.release()
+
+    async def _opened(
+        self, request: Request, started: float, *, long: bool = False
+    ) -> aiohttp.ClientResponse:
+        try:
+            response = await self._transport.open(request, long=long)
+        except UnreachableError:
+            self._seen(request, 0, started)
+            raise
+        self._seen(request, response.status, started)
+        return response
+
+    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        with self._transport.translated():
+            async for chunk in response.content.iter_any():
+                yield chunk
+
+    def _seen(self, request: Request, status: int, started: float) -> None:
+        if self._observe is not None:
+            self._observe(request.method, status, self._timer.now() - started)
+
+    def _refused(self) -> bool:
+        """Have the credentials renewed; False if they cannot change."""
+        credentials = self._transport.credentials
+        credentials.refused()
+        return credentials.refreshable
+
+    async def _error(self, request: Request, response: aiohttp.ClientResponse) -> ApiError:
+        with self._transport.translated():
+            body = await response.read()
+        retry_after = None
+        if response.status == 429 or response.status >= 500:
+            header = response.headers.get("Retry-After", "")
+            retry_after = float(header) if header.isdigit() else None
+        return status_error(
+            body,
+            code=response.status,
+            otherwise=f"{request}: the API server answered {response.status} {response.reason}",
+            retry_after=retry_after,
+            refused=f"the API server {self.access.server} does not accept the credentials of"
+            f" {self.access.source or 'this client'}",
+        )
+
+
+class ListExpired(Exception):  # noqa: N818 - a signal between two functions, not an error
+    """A list expired between two of its pages: begin again, in one piece."""
+
+
+def status_error(
+    body: bytes,
+    *,
+    code: int = 0,
+    otherwise: str = "",
+    retry_after: float | None = None,
+    refused: str = "",
+) -> ApiError:
+    """The error that a Status object tells of; `otherwise` is said of what is no Status."""
+    try:
+        status = _STATUSES.decode(body)
+    except msgspec.DecodeError:
+        status = Status()
+    code = code or status.code
+    message = status.message if status.kind == "Status" and status.message else otherwise
+    if code == 401 and refused:
+        message = f"{refused}: {message}"
+    causes = status.details.causes if status.details is not None else None
+    return ApiError(
+        code,
+        status.reason,
+        message,
+        causes=tuple(cause.reason for cause in causes or ()),
+        retry_after=retry_after,
+    )

@@ -1,0 +1,236 @@
+"""In-tree disks and the CSI drivers that serve them nowadays.
+
+Owns the mapping from an in-tree volume source to its driver, its handle there and the nodes that
+reach it. Must not ask whether a node has migrated: that is written on its CSINode, and plugins
+differ in how they read it.
+"""
+
+import re
+
+import msgspec
+
+from moorage.model.node_selector import (
+    CompiledNodeSelector,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    compile_node_selector,
+)
+from moorage.model.storage import PersistentVolume, PersistentVolumeSpec
+from moorage.model.volumes import AWSElasticBlockStore, AzureDisk, Volume
+
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+ZONE_DELIMITER = "__"
+
+_UNSPECIFIED = "UNSPECIFIED"
+_MANAGED = "managed"
+_EBS_URL = "aws://"
+_EBS_ID = re.compile(r"vol-[^/]*")
+
+
+class TranslationError(ValueError):
+    """A disk that has no equivalent at the driver; the message is upstream's."""
+
+
+class InTreePlugin(msgspec.Struct, frozen=True):
+    """An in-tree volume plugin and the driver that took its place."""
+
+    name: str
+    driver: str
+    zone_key: str = ""
+    """The driver's topology key that stands for the zone; empty if zones are left alone."""
+    scheduled: bool = True
+    """Does the scheduler translate its volumes? For two plugins upstream never switched it on."""
+
+
+_PLUGINS = {
+    "aws_elastic_block_store": InTreePlugin(
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"
+    ),
+    "gce_persistent_disk": InTreePlugin(
+        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone"
+    ),
+    "cinder": InTreePlugin(
+        "kubernetes.io/cinder",
+        "cinder.csi.openstack.org",
+        "topology.cinder.csi.openstack.org/zone",
+    ),
+    "azure_disk": InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    "portworx_volume": InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    "azure_file": InTreePlugin("kubernetes.io/azure-file", "file.csi.azure.com", scheduled=False),
+    "vsphere_volume": InTreePlugin(
+        "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", scheduled=False
+    ),
+}
+"""By the field that holds the source; volumes of pods and PersistentVolumes use the same names."""
+
+_BY_NAME = {plugin.name: plugin for plugin in _PLUGINS.values()}
+
+
+def plugin_of(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
+    """The in-tree plugin of a volume; None if it has another kind of source."""
+    for field, plugin in _PLUGINS.items():
+        if getattr(source, field) is not None:
+            return plugin
+    return None
+
+
+def plugin_named(name: str) -> InTreePlugin | None:
+    """The in-tree plugin that a StorageClass names as provisioner."""
+    return _BY_NAME.get(name)
+
+
+def handle_of_inline(volume: Volume) -> str:
+    """The handle at the driver of a disk that a pod names itself; raises `TranslationError`."""
+    if volume.gce_persistent_disk is not None:
+        return _gce_handle("zones", _UNSPECIFIED, volume.gce_persistent_disk.pd_name)
+    return _handle(volume)
+
+
+def handle_of_volume(volume: PersistentVolume) -> str:
+    """The handle at the driver of an in-tree PersistentVolume; raises `TranslationError`."""
+    disk = volume.spec.gce_persistent_disk
+    if disk is None:
+        return _handle(volume.spec)
+    text = volume.labels.get(BETA_ZONE) or volume.labels.get(ZONE, "")
+    zones = text.split(ZONE_DELIMITER)
+    if len(zones) > 1:
+        return _gce_handle("regions", _gce_region(zones), disk.pd_name)
+    return _gce_handle("zones", zones[0] or _UNSPECIFIED, disk.pd_name)
+
+
+def required_nodes_at_driver(
+    volume: PersistentVolume, plugin: InTreePlugin
+) -> CompiledNodeSelector | None:
+    """Which nodes reach the volume in the driver's terms; raises `TranslationError`.
+
+    The driver labels nodes with its own zone key, so a demand for a zone becomes one for that key.
+    """
+    handle_of_volume(volume)  # a volume that cannot be translated is an error, wherever it is
+    if not plugin.zone_key:
+        return volume.required_nodes
+    affinity = volume.spec.node_affinity
+    selector = affinity.required if affinity is not None else None
+    terms = _terms_at_driver(volume, selector, plugin.zone_key)
+    if selector is None and not terms:
+        return None
+    return compile_node_selector(NodeSelector(node_selector_terms=terms))
+
+
+def _terms_at_driver(
+    volume: PersistentVolume, selector: NodeSelector | None, zone_key: str
+) -> tuple[NodeSelectorTerm, ...]:
+    terms = selector.node_selector_terms if selector is not None else ()
+    zone, region = _label_names(volume, terms)
+    if _has_values(terms, zone):
+        terms = _renamed(terms, zone, zone_key)
+    elif zone in volume.labels:
+        parts = (part.strip() for part in volume.labels[zone].split(ZONE_DELIMITER))
+        zones = tuple(sorted({part for part in parts if part}))
+        if zones:
+            wanted = NodeSelectorRequirement(key=zone_key, operator="In", values=zones)
+            terms = _with_requirement(terms or (NodeSelectorTerm(),), wanted)
+    if region == BETA_REGION and _has_values(terms, region):
+        terms = _renamed(terms, region, REGION)
+    return terms
+
+
+def _label_names(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) -> tuple[str, str]:
+    """The names under which the volume speaks of zone and region: affinity first, then labels."""
+    mentioned = {expr.key for term in terms for expr in term.match_expressions}
+    for known in (mentioned, volume.labels):
+        if ZONE in known:
+            return ZONE, REGION
+        if BETA_ZONE in known:
+            return BETA_ZONE, BETA_REGION
+    return ZONE, REGION
+
+
+def _has_values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
+    return any(expr.key == key and expr.values for t in terms for expr in t.match_expressions)
+
+
+def _renamed(
+    terms: tuple[NodeSelectorTerm, ...], old: str, new: str
+) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            term,
+            match_expressions=tuple(
+                msgspec.structs.replace(expr, key=new) if expr.key == old else expr
+                for expr in term.match_expressions
+            ),
+        )
+        for term in terms
+    )
+
+
+def _with_requirement(
+    terms: tuple[NodeSelectorTerm, ...], wanted: NodeSelectorRequirement
+) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(
+        msgspec.structs.replace(term, match_expressions=(*term.match_expressions, wanted))
+        for term in terms
+    )
+
+
+def _handle(source: Volume | PersistentVolumeSpec) -> str:
+    if source.aws_elastic_block_store is not None:
+        return _ebs_handle(source.aws_elastic_block_store)
+    if source.azure_disk is not None:
+        return _azure_handle(source.azure_disk)
+    if source.cinder is not None:
+        return source.cinder.volume_id
+    if source.portworx_volume is not None:
+        return source.portworx_volume.volume_id
+    if source.vsphere_volume is not None:
+        return source.vsphere_volume.volume_path
+    # Shares of files are told apart by more than this; the scheduler never counts them.
+    return source.azure_file.share_name if source.azure_file is not None else ""
+
+
+def _ebs_handle(disk: AWSElasticBlockStore) -> str:
+    """The bare id; it may also be written as aws://<zone>/<id>."""
+    text = disk.volume_id
+    if not text.startswith(_EBS_URL):
+        return text
+    location = re.split("[?#]", text.removeprefix(_EBS_URL), maxsplit=1)[0]
+    handle = location.partition("/")[2].strip("/")
+    if _EBS_ID.fullmatch(handle) is None:
+        raise TranslationError(
+            "failed to translate Kubernetes ID to EBS Volume ID "
+            f"Invalid format for AWS volume ({text})"
+        )
+    return handle
+
+
+def _azure_handle(disk: AzureDisk) -> str:
+    if disk.kind.lower() != _MANAGED:
+        raise TranslationError(f"kind({disk.kind}) is not supported in csi migration")
+    return disk.disk_uri
+
+
+def _gce_handle(kind: str, place: str, disk: str) -> str:
+    return f"projects/{_UNSPECIFIED}/{kind}/{place}/disks/{disk}"
+
+
+def _gce_region(zones: list[str]) -> str:
+    regions = set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            raise TranslationError(
+                "failed to get region from zones: zone in unexpected format, "
+                f"expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
+            )
+        regions.add("-".join(parts[:2]))
+    if len(regions) != 1:
+        shown = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        raise TranslationError(
+            f"failed to get region from zones: multiple or no regions gotten from zones, "
+            f"got: map[{shown}]"
+        )
+    return regions.pop()

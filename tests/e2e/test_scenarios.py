@@ -1,0 +1,32 @@
+"""Each scenario runs once with kube-scheduler and once with Moorage; both must show the same."""
+
+from collections.abc import Callable
+
+import pytest
+
+from e2e.client import Json
+from e2e.cluster import ControlPlane
+from e2e.scenarios import lifecycle, load, placement, preemption, requeueing
+from e2e.schedulers import PEER, Scheduler, subject
+from e2e.trial import Trial, trial
+
+_MODULES = (placement, requeueing, lifecycle, preemption, load)
+_SCENARIOS = [
+    pytest.param(scenario, id=f"{module.__name__.rpartition('.')[2]}-{scenario.__name__}")
+    for module in _MODULES
+    for scenario in module.SCENARIOS
+]
+
+
+@pytest.mark.parametrize("scenario", _SCENARIOS)
+def test_both_schedulers_show_the_same(
+    scenario: Callable[[Trial], Json],
+    server: ControlPlane,
+    scheduler: Callable[[str], Scheduler],
+) -> None:
+    seen = {}
+    label = scenario.__name__.replace("_", "-")
+    for role, name in (("peer", PEER), ("subject", subject())):
+        with trial(server, scheduler(name), f"{label}-{role}") as stage:
+            seen[role] = scenario(stage)
+    assert seen["subject"] == seen["peer"]
