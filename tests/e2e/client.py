@@ -146,16 +146,25 @@ class Api:
         if self._access.token:
             headers["Authorization"] = f"Bearer {self._access.token}"
         payload = None if body is None else json.dumps(body)
-        connection = self._connection or self._connect()
-        self._connection = None
-        connection.request(method, target, payload, headers)
-        response = connection.getresponse()
-        text = response.read().decode()
-        self._connection = connection
+        if self._connection is None:
+            self._connection = self._connect()
+        try:
+            self._connection.request(method, target, payload, headers)
+            response = self._connection.getresponse()
+            text = response.read().decode()
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
         answer = _decoded(text)
         if response.status >= 300:
             raise ApiError(response.status, str(answer.get("message", text)))
         return answer
+
+    def close(self) -> None:
+        """Close the connection; a later call opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _connect(self) -> http.client.HTTPConnection:
         address = urlsplit(self._access.server)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -120,7 +120,8 @@ def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
         ca_file = folder / "certificates" / "apiserver.crt"
         wait_until_ready(apiserver, lambda: ca_file.exists(), 60)
         admin = Access(server, tokens["admin"], str(ca_file))
-        wait_until_ready(apiserver, Api(admin).ready, 120)
+        with closing(Api(admin)) as api:
+            wait_until_ready(apiserver, api.ready, 120)
         scheduler = Access(server, tokens["system:kube-scheduler"], str(ca_file))
         yield ControlPlane(
             admin,

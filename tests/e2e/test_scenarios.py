@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+import yaml
 
 from e2e.client import Json
 from e2e.cluster import ControlPlane
@@ -29,4 +30,6 @@ def test_both_schedulers_show_the_same(
     for role, name in (("peer", PEER), ("subject", subject())):
         with trial(server, scheduler(name), f"{label}-{role}") as stage:
             seen[role] = scenario(stage)
+        file = server.folder / f"{label}.{role}.yaml"
+        file.write_text(yaml.safe_dump(seen[role], sort_keys=False, width=1000))
     assert seen["subject"] == seen["peer"]

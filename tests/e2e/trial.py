@@ -109,11 +109,15 @@ class Trial:
         return self._waited(f"pod {name} to be bound", node, wait)
 
     def refused(self, name: str, attempts: int = 1) -> None:
-        """Wait until the scheduler has tried so often and said why it failed."""
-        self._waited(
-            f"attempt {attempts} at pod {name}", lambda: self.attempts(name) >= attempts, 30.0
-        )
-        self._waited(f"the condition of pod {name}", lambda: _condition(self.pod(name)), 30.0)
+        """Wait until the scheduler has tried so often, and said why it failed where it says so."""
+
+        def told() -> bool:
+            if self.attempts(name) < attempts:
+                return False
+            condition = _condition(self.pod(name))
+            return condition is not None and self._last_note(name) == condition["message"][:1000]
+
+        self._waited(f"attempt {attempts} at pod {name}", told, 30.0)
 
     def stays_refused(self, name: str) -> int:
         """Let some time pass in which the scheduler should not try again; the attempts so far."""
@@ -183,11 +187,11 @@ class Trial:
         node = item["spec"].get("nodeName")
         condition = _condition(item)
         if node is None and condition is not None and condition["reason"] != "SchedulingGated":
-            # The event is sent before the condition is written, but by another worker.
+            # Event and condition are written by different workers.
             message = condition["message"][:1000]
             self._waited(
                 f"the event that says {message!r} about {name}",
-                lambda: any(event["note"].startswith(message) for event in self.events(name)),
+                lambda: self._last_note(name) == message,
                 15.0,
             )
         elif node is not None and self._was_scheduled(item):
@@ -200,6 +204,11 @@ class Trial:
         if not where:
             lines = [line.removesuffix(f" to {node}") for line in lines]
         return of_pod(self.pod(name), lines, where, self.plain)
+
+    def _last_note(self, name: str) -> str:
+        """The text of the last failure (an event's note is cut at 1,024 bytes)."""
+        failed = [event for event in self.events(name) if event["reason"] == "FailedScheduling"]
+        return str(failed[-1]["note"])[:1000] if failed else ""
 
     @staticmethod
     def _was_scheduled(item: Json) -> bool:
@@ -232,6 +241,7 @@ def trial(server: Server, scheduler: Scheduler, name: str) -> Iterator[Trial]:
     finally:
         stage.stop()
         empty(stage.api)
+        stage.api.close()
 
 
 def _condition(item: Json) -> Json | None:

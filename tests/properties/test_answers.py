@@ -15,6 +15,7 @@ from moorage.framework.filtering import pre_filter
 from moorage.framework.plugin import PreScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP
+from moorage.model.node import Node
 from moorage.model.pod import Pod
 from properties import strategies as given
 from properties.events import ClusterEvents, picks, places
@@ -56,7 +57,7 @@ class EventsBetweenPods(ClusterEvents):
         bodies=st.lists(given.pods(incoming=True), min_size=2, max_size=3),
         nodes=st.tuples(*[given.nodes(name) for name in given.NODE_NAMES[:4]]),
     )
-    def start_with_some_pods_and_nodes(self, bodies: list[Pod], nodes: tuple[given.Node]) -> None:
+    def start_with_some_pods_and_nodes(self, bodies: list[Pod], nodes: tuple[Node, ...]) -> None:
         self.probes = [named(body, self.number()) for body in bodies]
         for node in nodes:
             self.twin.put_node(node)

@@ -50,7 +50,7 @@ class FitByNode(NodeFilterPlugin, NodeScorePlugin):
         basic = ("cpu", "memory", "ephemeral-storage")
         for name in (*basic, *sorted(wanted.keys() - set(basic))):
             amount = wanted.get(name, 0)
-            if amount > node.allocatable(name) - node.requested(name):
+            if amount and amount > node.allocatable(name) - node.requested(name):
                 hopeless = amount > node.allocatable(name)
                 code = Code.UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE
                 return Reason(f"Insufficient {name}", code)

@@ -4,7 +4,13 @@ import argparse
 from pathlib import Path
 
 from moorage.cli.output import warn
-from moorage.config import KubeSchedulerConfiguration, default_config, load_config
+from moorage.config import (
+    DEFAULT_FEATURE_GATES,
+    FeatureGates,
+    KubeSchedulerConfiguration,
+    default_config,
+    load_config,
+)
 from moorage.errors import ConfigError, InputError
 from moorage.simulator.world import World
 
@@ -20,15 +26,17 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_configuration(path: Path | None) -> KubeSchedulerConfiguration:
+def read_configuration(
+    path: Path | None, gates: FeatureGates = DEFAULT_FEATURE_GATES
+) -> KubeSchedulerConfiguration:
     """The configuration of a file, or the default one."""
     if path is None:
-        return default_config()
+        return default_config(gates)
     try:
         text = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    configuration = load_config(text, str(path))
+    configuration = load_config(text, str(path), gates)
     if configuration.extenders:
         warn(f"{path}: extenders are not called by this version")
     return configuration

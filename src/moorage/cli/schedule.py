@@ -160,7 +160,8 @@ def _summary(schedule: Schedule) -> str:
     counts = Counter(pod.outcome for pod in schedule.pods)
     parts = [f"{counts[outcome]} {word}" for outcome, word in _SUMMARY.items() if counts[outcome]]
     if schedule.evictions:
-        parts.append(f"{len(schedule.evictions)} evictions")
+        evictions = len(schedule.evictions)
+        parts.append(f"{evictions} eviction{'s' if evictions > 1 else ''}")
     total = len(schedule.pods)
     if not total:
         return "no pods to schedule"

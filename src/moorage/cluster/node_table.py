@@ -4,7 +4,7 @@ Resources are stored one column per resource name, so that `requested("cpu")` is
 array. A label key gets a column when a selector first mentions it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class ResourceColumns:
     def values(self, resource: str) -> Ints:
         """The amounts of all rows, read-only; zeros for a resource nobody mentioned."""
         return self._column(resource).values
+
+    def items(self) -> Iterator[tuple[str, Ints]]:
+        """Every resource with its amounts."""
+        return ((name, column.values) for name, column in self._columns.items())
 
     def set(self, row: int, amounts: Mapping[str, int]) -> bool:
         """Write a row; resources not named become 0. Did anything change?"""

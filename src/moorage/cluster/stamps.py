@@ -62,6 +62,10 @@ class Stamps:
         self.generation += 1
         self._latest[Aspect.MEMBERSHIP] = self.generation
 
+    def latest(self, aspect: Aspect) -> int:
+        """The generation in which an aspect last changed anywhere."""
+        return self._latest[aspect]
+
     def changed_since(self, aspects: Sequence[Aspect], generation: int) -> Rows:
         """The rows that changed after `generation` in any aspect, or are another node's now."""
         changed = None

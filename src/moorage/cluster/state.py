@@ -216,7 +216,7 @@ class ClusterState:
         nodes.pod_count.data[row] += sign
         self.counts.count(set_code, row, sign)
         self.terms.count(pod, row, sign)
-        aspects = _POD_ASPECTS
+        aspects: tuple[Aspect, ...] = _POD_ASPECTS
         if pod.host_ports:
             aspects = (*aspects, Aspect.PORTS)
         if pod.spec.volumes:

@@ -22,6 +22,7 @@ from moorage.cluster.node_table import Features, TaintSet
 from moorage.cluster.pod_counts import PodTest
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.pod_terms import TermEntry
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
 from moorage.model.labels import Labels
 from moorage.model.node import Node
@@ -94,6 +95,11 @@ class NodeView:
     def whole(self) -> "NodeView":
         """The view of the whole cluster that this one is a part of."""
         return self if self._rows is None else NodeView(self._state)
+
+    @property
+    def membership(self) -> int:
+        """A number that changes whenever rows may stand for other nodes than before."""
+        return self._state.stamps.latest(Aspect.MEMBERSHIP)
 
     @property
     def listers(self) -> Listers:

@@ -22,7 +22,10 @@ from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.status import Reason, Skip, Status, Verdicts
+from moorage.model.node import Node
+from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:  # filtering runs plugins; only the annotations of post_filter need it here
     from moorage.framework.attempt import Attempt
@@ -47,6 +50,8 @@ class Plugin:
     """The node data the answer depends on ..."""
     row_local: ClassVar[bool] = True
     """... and only in the row being answered for."""
+    looks_up: ClassVar[tuple[type[ApiObject], ...]] = ()
+    """The kinds of other API objects it needs; only what some plugin needs is watched."""
     by_node: ClassVar[bool] = False
     """Written node by node (`NodeFilterPlugin`, `NodeScorePlugin`), so asked about few rows."""
 
@@ -213,11 +218,43 @@ class PermitPlugin(Plugin, ABC):
 
 
 class ApiPort(ABC):
-    """What binding plugins may do to the API; implemented outside the engine."""
+    """What binding plugins may do to the API; implemented outside the engine.
+
+    A request that the API refuses raises `ApiError`. Objects written carry the version they were
+    read with: the port must let the API refuse them if they changed since.
+    """
 
     @abstractmethod
     async def bind(self, pod: Pod, node_name: str) -> None:
         """POST the pod's binding."""
+
+    # Only what binds volumes asks for the following; a port for a cluster without any may omit it.
+
+    async def update_persistent_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Write the claim reference and annotations, and nothing else; the volume as stored."""
+        raise NotImplementedError
+
+    async def update_persistent_volume_claim(
+        self, claim: PersistentVolumeClaim
+    ) -> PersistentVolumeClaim:
+        """Write the annotations, and nothing else; the claim as stored."""
+        raise NotImplementedError
+
+    def node(self, name: str) -> Node | None:
+        """A node as last seen."""
+        raise NotImplementedError
+
+    def pod_exists(self, pod: Pod) -> bool:
+        """Is there still a pod of this name?"""
+        raise NotImplementedError
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        raise NotImplementedError
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        raise NotImplementedError
 
 
 class PreBindPlugin(Plugin, ABC):

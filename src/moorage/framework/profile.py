@@ -1,11 +1,11 @@
 """A profile: the plugins of one scheduler name, in order, with weights."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from moorage.config.expansion import EffectivePlugins, effective_plugins
-from moorage.config.types import ExtensionPoint, KubeSchedulerProfile
-from moorage.errors import ConfigError, MoorageError
+from moorage.config.expansion import EffectivePlugins, effective_plugins, effective_profiles
+from moorage.config.extenders import with_extender_resources
+from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
+from moorage.errors import ConfigError
 from moorage.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -69,7 +69,8 @@ def build_profile(
     for name in dict.fromkeys(name for names in effective.by_point.values() for name in names):
         try:
             instances[name] = registry[name](config.args_for(name), handle)
-        except MoorageError as error:
+        except Exception as error:
+            # Third parties' constructors may raise anything; it is the configuration's fault.
             raise ConfigError(f'initializing plugin "{name}": {error}') from error
     percentage = config.percentage_of_nodes_to_score
     if percentage is None:
@@ -78,13 +79,13 @@ def build_profile(
 
 
 def build_profiles(
-    configs: Sequence[KubeSchedulerProfile],
-    registry: Registry,
-    handle: Handle,
-    percentage_of_nodes_to_score: int | None = None,
+    config: KubeSchedulerConfiguration, registry: Registry, handle: Handle
 ) -> dict[str, Profile]:
-    """All profiles of a configuration by scheduler name."""
+    """All profiles of a configuration by scheduler name; they must agree on the queue's order."""
+    config = with_extender_resources(config)
+    effective_profiles(config, registry.implements)
+    percentage = config.percentage_of_nodes_to_score
     return {
-        config.scheduler_name: build_profile(config, registry, handle, percentage_of_nodes_to_score)
-        for config in configs
+        profile.scheduler_name: build_profile(profile, registry, handle, percentage)
+        for profile in config.profiles
     }

@@ -6,9 +6,9 @@ error answers. What is asked is built in `requests`, how it travels is `transpor
 
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 import msgspec
@@ -23,12 +23,16 @@ from moorage.kube.timing import Timer, WallTimer
 from moorage.kube.transport import Transport
 from moorage.version import KUBERNETES_VERSION, __version__
 
+T = TypeVar("T")
+
 MAX_RETRIES = 10
 DEFAULT_TIMEOUT = 60.0
 BROKEN_CONNECTION_WAIT = 1.0
 
 Observer = Callable[[str, int, float], None]
 """Told of every attempt: method, HTTP status (0 without an answer), seconds."""
+
+Read = Callable[[], Awaitable[bytes]]
 
 
 def user_agent(suffix: str = "") -> str:
@@ -45,6 +49,13 @@ class Page(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw]
     resource_version: str
     continue_: str
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True):
+    """Everything that a collection held at one resource version."""
+
+    items: list[T]
+    resource_version: str
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -140,8 +151,8 @@ class KubeClient:
         raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a long answer in pieces as they come; not retried."""
+    async def stream(self, request: Request) -> AsyncIterator[Read]:
+        """A long answer: what this yields gives its next piece, b"" at its end. Not retried."""
         await self._limiter.acquire()
         started = self._timer.now()
         response = await self._opened(request, started, long=True)
@@ -151,7 +162,12 @@ class KubeClient:
                 if error.status == 401:
                     self._refused()
                 raise error
-            yield self._chunks(response)
+
+            async def read() -> bytes:
+                with self._transport.translated():
+                    return await response.content.readany()
+
+            yield read
         finally:
             response.close()
 
@@ -176,21 +192,24 @@ class KubeClient:
         meta = answer.metadata
         return Page(answer.items or [], meta.resource_version, meta.continue_ or "")
 
-    async def pages(
+    # ---- what a scheduler asks ----
+
+    async def list_all(
         self,
         resource: Resource,
+        read: Callable[[msgspec.Raw], T],
         namespace: str = "",
         *,
         field_selector: str = "",
         label_selector: str = "",
         resource_version: str = "",
         limit: int = requests.PAGE_SIZE,
-    ) -> AsyncIterator[Page]:
-        """All pages; when the list expires between two of them, one full list from the start.
+    ) -> Listing[T]:
+        """All objects, page by page, each made by `read` from its JSON.
 
-        What the earlier pages held is then repeated, possibly changed or without objects that have
-        gone: such a page comes with `restarted` as its predecessor's end, see `ListRestarted`.
+        A list that expires between two pages is begun again in one piece, as client-go does.
         """
+        made: list[T] = []
         token = ""
         while True:
             asked = requests.list_(
@@ -207,23 +226,12 @@ class KubeClient:
             except ApiError as error:
                 if not (token and error.is_expired):
                     raise
-                raise ListExpired from error
-            yield page
+                made, token, limit = [], "", 0
+                continue
+            made.extend(read(item) for item in page.items)
             token = page.continue_
             if not token:
-                return
-
-    # ---- what a scheduler asks ----
-
-    async def list(
-        self, resource: Resource, namespace: str = "", **selection: Any
-    ) -> tuple[list[msgspec.Raw], str]:
-        """All objects of a collection and the resource version of the list."""
-        limit = selection.pop("limit", requests.PAGE_SIZE)
-        try:
-            return await self._gathered(resource, namespace, limit=limit, **selection)
-        except ListExpired:
-            return await self._gathered(resource, namespace, limit=0, **selection)
+                return Listing(made, page.resource_version)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
         """One object."""
@@ -279,16 +287,6 @@ class KubeClient:
 
     # ---- inside ----
 
-    async def _gathered(
-        self, resource: Resource, namespace: str, **selection: Any
-    ) -> tuple[list[msgspec.Raw], str]:
-        items: list[msgspec.Raw] = []
-        version = ""
-        async for page in self.pages(resource, namespace, **selection):
-            items.extend(page.items)
-            version = page.resource_version
-        return items, version
-
     async def _once(self, request: Request) -> bytes:
         await self._limiter.acquire()
         started = self._timer.now()
@@ -311,11 +309,6 @@ class KubeClient:
             raise
         self._seen(request, response.status, started)
         return response
-
-    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        with self._transport.translated():
-            async for chunk in response.content.iter_any():
-                yield chunk
 
     def _seen(self, request: Request, status: int, started: float) -> None:
         if self._observe is not None:
@@ -342,10 +335,6 @@ class KubeClient:
             refused=f"the API server {self.access.server} does not accept the credentials of"
             f" {self.access.source or 'this client'}",
         )
-
-
-class ListExpired(Exception):  # noqa: N818 - a signal between two functions, not an error
-    """A list expired between two of its pages: begin again, in one piece."""
 
 
 def status_error(

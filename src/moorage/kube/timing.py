@@ -43,3 +43,8 @@ def parse_time(text: str) -> float:
 def micro_time(seconds: float) -> str:
     """Seconds since the epoch as the API's MicroTime, such as `2026-11-15T10:00:00.123456Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def rfc3339(seconds: float) -> str:
+    """Seconds since the epoch as the API's Time, such as `2026-11-15T10:00:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -11,7 +11,6 @@ from moorage.config import (
     DEFAULT_FEATURE_GATES,
     FeatureGates,
     KubeSchedulerConfiguration,
-    with_extender_resources,
 )
 from moorage.engine.clock import Clock, WallClock
 from moorage.engine.cycle import Cycle
@@ -48,10 +47,7 @@ class World:
         self.cycle = Cycle(self.state, clock or WallClock(), reuse=reuse)
         handle = Handle(self.state.listers, gates)
         self.profiles: dict[str, Profile] = build_profiles(
-            with_extender_resources(config).profiles,
-            registry or full_registry(),
-            handle,
-            config.percentage_of_nodes_to_score,
+            config, registry or full_registry(), handle
         )
         self.pending: list[Pod] = []
         """Pods without a node, in the order they were added."""

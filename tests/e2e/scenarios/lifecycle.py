@@ -132,27 +132,35 @@ def restarted(trial: Trial) -> Json:
     return {
         "before": before,
         **trial.observe("too-big"),
-        "bound more than once": {name for name, count in (bindings or {}).items() if count != 1},
+        "bound more than once": sorted(
+            name for name, count in (bindings or {}).items() if count != 1
+        ),
         "bound": len(early + late),
     }
 
 
 def whole_objects(trial: Trial) -> Json:
     """Every field of the status and of the events, as the scheduler writes them."""
+    trial.add(priority_class("high", 1000))
     trial.add_node("n1", cpu="2")
     trial.start()
     trial.place("placed", cpu="1", labels={"app": "x"})
     trial.add_pod("refused", cpu="4")
+    trial.add_pod("preemptor", cpu="2", priorityClassName="high")
+    pods = ("placed", "refused", "preemptor")
+    trial.terminating("placed")
     trial.refused("refused")
-    trial.observe("placed", "refused")
+    trial.refused("preemptor")
+    trial.observe(*pods)
     exit_code = trial.stop()
-    objects = {}
-    for name in ("placed", "refused"):
-        events = trial.events(name)
-        for event in events:
-            event["metadata"]["name"] = event["metadata"]["name"].rpartition(".")[0]
-        objects[name] = skeleton([trial.pod(name)["status"], *events], trial.plain)
-    return {"exit code": exit_code, **objects}
+    return {"exit code": exit_code} | {name: _whole(trial, name) for name in pods}
+
+
+def _whole(trial: Trial, name: str) -> object:
+    events = trial.events(name)
+    for event in events:
+        event["metadata"]["name"] = event["metadata"]["name"].rpartition(".")[0]
+    return skeleton([trial.pod(name)["status"], *events], trial.plain)
 
 
 SCENARIOS = (

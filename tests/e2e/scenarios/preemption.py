@@ -117,7 +117,7 @@ def place_taken(trial: Trial) -> Json:
     during = trial.observe("thief")
     trial.delete_pod("victim")
     trial.bound("preemptor")
-    trial.refused("thief")
+    trial.refused("thief", attempts=2)
     return {"during": during, **trial.observe("preemptor", "thief")}
 
 

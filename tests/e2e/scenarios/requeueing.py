@@ -106,7 +106,7 @@ def node_labelled(trial: Trial) -> Json:
 
 
 def pod_deleted(trial: Trial) -> Json:
-    """A full node: the end of a pod elsewhere or without requests does not help."""
+    """A full node: the end of any pod there is a reason to try again."""
     trial.add_node("n1", cpu="2")
     trial.start()
     trial.place("big", cpu="2")

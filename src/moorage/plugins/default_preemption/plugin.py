@@ -34,6 +34,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     """Find the node where evicting less important pods hurts least."""
 
     name = "DefaultPreemption"
+    looks_up = (PodDisruptionBudget,)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """A pod waits while its victims are being evicted; nothing is evicted here so far."""

@@ -18,6 +18,7 @@ from moorage.framework.plugin import (
 )
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
 from moorage.model.pod import Pod
+from moorage.model.workloads import Namespace
 from moorage.plugins.inter_pod_affinity import filtering, hints, scoring
 from moorage.plugins.inter_pod_affinity.domains import DomainCounts
 from moorage.plugins.inter_pod_affinity.filtering import RequiredState
@@ -34,6 +35,7 @@ class InterPodAffinity(
     name = "InterPodAffinity"
     reads = (Aspect.LABELS, Aspect.PODS)
     row_local = False
+    looks_up = (Namespace,)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -26,6 +26,7 @@ from moorage.framework.plugin import (
 from moorage.framework.status import SKIP, Skip, Verdicts
 from moorage.model.labels import SelectorError
 from moorage.model.pod import Pod, TopologySpreadConstraint
+from moorage.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.topology_spread import filtering, hints, scoring
 from moorage.plugins.topology_spread.constraints import (
     DO_NOT_SCHEDULE,
@@ -50,6 +51,7 @@ class PodTopologySpread(
     name = "PodTopologySpread"
     reads = (Aspect.LABELS, Aspect.TAINTS, Aspect.PODS)
     row_local = False
+    looks_up = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -1,0 +1,358 @@
+"""The columns `kubectl get` shows, per resource.
+
+One table of small functions from an object to a cell. Upstream:
+kubernetes@v1.36.4 pkg/printers/internalversion/printers.go.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from moorage.apiserver.metadata import seconds_of
+from moorage.apiserver.pod_defaults import mappings
+from moorage.apiserver.resources import Resource, StorageKey
+from moorage.apiserver.statuses import Json
+
+Cell = Callable[[Json, float], Any]
+_NONE = "<none>"
+_UNKNOWN = "<unknown>"
+
+
+class Column(NamedTuple):
+    """One column; a priority above 0 shows only with `-o wide`."""
+
+    name: str
+    cell: Cell
+    type: str = "string"
+    priority: int = 0
+    description: str = ""
+
+
+def human_duration(seconds: float) -> str:
+    """A duration as kubectl shows ages: `45s`, `5m12s`, `3h`, `2d`."""
+    total = int(seconds)
+    if total < 0:
+        return "0s" if total > -2 else "<invalid>"
+    if total < 120:
+        return f"{total}s"
+    minutes, rest = divmod(total, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours = minutes // 60
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if days < 8:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if days < 2 * 365:
+        return f"{days}d"
+    years = days // 365
+    return f"{years}y{days % 365}d" if years < 8 and days % 365 else f"{years}y"
+
+
+def age_of(text: Any, now: float) -> str:
+    """How long ago a timestamp was."""
+    if not isinstance(text, str) or not text:
+        return _UNKNOWN
+    try:
+        return human_duration(now - seconds_of(text))
+    except ValueError:
+        return _UNKNOWN
+
+
+def at(*path: str, absent: Any = _NONE) -> Cell:
+    """A cell with the value at a path."""
+
+    def cell(obj: Json, _: float) -> Any:
+        value: Any = obj
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        return absent if value is None or value == "" else value
+
+    return cell
+
+
+def name(obj: Json, _: float) -> str:
+    """The object's name."""
+    return str(obj["metadata"].get("name", ""))
+
+
+def age(obj: Json, now: float) -> str:
+    """Time since creation."""
+    return age_of(obj["metadata"].get("creationTimestamp"), now)
+
+
+def _section(obj: Json, part: str) -> Json:
+    section = obj.get(part)
+    return section if isinstance(section, dict) else {}
+
+
+# ---- pods ----
+
+
+def _ready(obj: Json, _: float) -> str:
+    statuses = mappings(_section(obj, "status").get("containerStatuses"))
+    containers = mappings(_section(obj, "spec").get("containers"))
+    return f"{sum(1 for s in statuses if s.get('ready'))}/{len(containers)}"
+
+
+def _pod_status(obj: Json, _: float) -> str:
+    status = _section(obj, "status")
+    shown = str(status.get("reason") or status.get("phase") or "Unknown")
+    for condition in mappings(status.get("conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            shown = "SchedulingGated"
+    for container in mappings(status.get("containerStatuses")):
+        state = container.get("state") or {}
+        for kind in ("waiting", "terminated"):
+            if kind in state and state[kind].get("reason"):
+                shown = state[kind]["reason"]
+    if obj["metadata"].get("deletionTimestamp"):
+        shown = "Terminating"
+    return shown
+
+
+def _restarts(obj: Json, _: float) -> str:
+    statuses = mappings(_section(obj, "status").get("containerStatuses"))
+    return str(sum(int(s.get("restartCount", 0)) for s in statuses))
+
+
+def _gates(obj: Json, _: float) -> str:
+    gates = mappings(_section(obj, "spec").get("readinessGates"))
+    if not gates:
+        return _NONE
+    conditions = mappings(_section(obj, "status").get("conditions"))
+    true = {c.get("type") for c in conditions if c.get("status") == "True"}
+    return f"{sum(1 for g in gates if g.get('conditionType') in true)}/{len(gates)}"
+
+
+# ---- nodes ----
+
+
+def _node_status(obj: Json, _: float) -> str:
+    conditions = mappings(_section(obj, "status").get("conditions"))
+    ready = next((c for c in conditions if c.get("type") == "Ready"), None)
+    if ready is None:
+        shown = "Unknown"
+    else:
+        shown = "Ready" if ready.get("status") == "True" else "NotReady"
+    return f"{shown},SchedulingDisabled" if _section(obj, "spec").get("unschedulable") else shown
+
+
+def _roles(obj: Json, _: float) -> str:
+    prefix = "node-role.kubernetes.io/"
+    labels = obj["metadata"].get("labels") or {}
+    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)} - {""}
+    return ",".join(sorted(roles)) or _NONE
+
+
+def _address(kind: str) -> Cell:
+    def cell(obj: Json, _: float) -> str:
+        addresses = mappings(_section(obj, "status").get("addresses"))
+        return next((str(a["address"]) for a in addresses if a.get("type") == kind), _NONE)
+
+    return cell
+
+
+# ---- others ----
+
+
+def _last_seen(obj: Json, now: float) -> str:
+    series = obj.get("series") or {}
+    seen = (
+        series.get("lastObservedTime")
+        or obj.get("lastTimestamp")
+        or obj.get("deprecatedLastTimestamp")
+        or obj.get("eventTime")
+    )
+    return age_of(seen or obj["metadata"].get("creationTimestamp"), now)
+
+
+def _event_object(obj: Json, _: float) -> str:
+    about = obj.get("involvedObject") or obj.get("regarding") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def _event_message(obj: Json, _: float) -> str:
+    return str(obj.get("message") or obj.get("note") or "").strip()
+
+
+def _ports(obj: Json, _: float) -> str:
+    ports = mappings(_section(obj, "spec").get("ports"))
+    return ",".join(f"{p.get('port')}/{p.get('protocol', 'TCP')}" for p in ports) or _NONE
+
+
+def _external(obj: Json, _: float) -> str:
+    return ",".join(_section(obj, "spec").get("externalIPs") or []) or _NONE
+
+
+def selector_text(value: Any) -> str:
+    """A selector or plain map as `a=b,c in (d)`."""
+    if not isinstance(value, dict) or not value:
+        return _NONE
+    labels = value.get("matchLabels") if "matchLabels" in value else value
+    if not isinstance(labels, dict) or not all(isinstance(v, str) for v in labels.values()):
+        labels = {}
+    parts = [f"{key}={text}" for key, text in sorted(labels.items())]
+    for expr in mappings(value.get("matchExpressions")):
+        values = ",".join(expr.get("values") or [])
+        operator = str(expr.get("operator", "")).lower()
+        parts.append(f"{expr.get('key')} {operator} ({values})")
+    return ",".join(parts) or _NONE
+
+
+def _selector(obj: Json, _: float) -> str:
+    return selector_text(_section(obj, "spec").get("selector"))
+
+
+def _replicas_ready(obj: Json, _: float) -> str:
+    ready = _section(obj, "status").get("readyReplicas") or 0
+    return f"{ready}/{_section(obj, 'spec').get('replicas', 0)}"
+
+
+def _images(obj: Json, _: float) -> str:
+    template = _section(_section(obj, "spec"), "template")
+    containers = mappings(_section(template, "spec").get("containers"))
+    return ",".join(str(c.get("image", "")) for c in containers)
+
+
+_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX"}
+
+
+def _access_modes(obj: Json, _: float) -> str:
+    modes = _section(obj, "spec").get("accessModes") or []
+    return ",".join(_MODES.get(mode, "RWOP") for mode in modes)
+
+
+def _claim(obj: Json, _: float) -> str:
+    claim = _section(obj, "spec").get("claimRef") or {}
+    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
+
+
+def _count(part: str, field: str) -> Cell:
+    def cell(obj: Json, _: float) -> int:
+        value = _section(obj, part).get(field) if part else obj.get(field)
+        return len(value) if isinstance(value, dict | list) else int(value or 0)
+
+    return cell
+
+
+NAME = Column("Name", name, description="Name must be unique within a namespace.")
+AGE = Column("Age", age, description="Time since creation.")
+_WIDE = 1
+
+
+def _columns(*middle: Column, after: tuple[Column, ...] = ()) -> tuple[Column, ...]:
+    return (NAME, *middle, AGE, *after)
+
+
+_COLUMNS: Mapping[StorageKey, tuple[Column, ...]] = {
+    "pods": _columns(
+        Column("Ready", _ready),
+        Column("Status", _pod_status),
+        Column("Restarts", _restarts),
+        after=(
+            Column("IP", at("status", "podIP"), priority=_WIDE),
+            Column("Node", at("spec", "nodeName"), priority=_WIDE),
+            Column("Nominated Node", at("status", "nominatedNodeName"), priority=_WIDE),
+            Column("Readiness Gates", _gates, priority=_WIDE),
+        ),
+    ),
+    "nodes": (
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _roles),
+        AGE,
+        Column("Version", at("status", "nodeInfo", "kubeletVersion", absent="")),
+        Column("Internal-IP", _address("InternalIP"), priority=_WIDE),
+        Column("External-IP", _address("ExternalIP"), priority=_WIDE),
+        Column("OS-Image", at("status", "nodeInfo", "osImage", absent=_UNKNOWN), priority=_WIDE),
+        Column(
+            "Kernel-Version",
+            at("status", "nodeInfo", "kernelVersion", absent=_UNKNOWN),
+            priority=_WIDE,
+        ),
+        Column(
+            "Container-Runtime",
+            at("status", "nodeInfo", "containerRuntimeVersion", absent=_UNKNOWN),
+            priority=_WIDE,
+        ),
+    ),
+    "events": (
+        Column("Last Seen", _last_seen),
+        Column("Type", at("type", absent="")),
+        Column("Reason", at("reason", absent="")),
+        Column("Object", _event_object),
+        Column("Message", _event_message),
+        Column("Name", name, priority=_WIDE),
+    ),
+    "namespaces": _columns(Column("Status", at("status", "phase", absent=""))),
+    "services": _columns(
+        Column("Type", at("spec", "type", absent="")),
+        Column("Cluster-IP", at("spec", "clusterIP")),
+        Column("External-IP", _external),
+        Column("Port(s)", _ports),
+        after=(Column("Selector", _selector, priority=_WIDE),),
+    ),
+    "deployments.apps": _columns(
+        Column("Ready", _replicas_ready),
+        Column("Up-to-date", _count("status", "updatedReplicas"), "integer"),
+        Column("Available", _count("status", "availableReplicas"), "integer"),
+        after=(
+            Column("Images", _images, priority=_WIDE),
+            Column("Selector", _selector, priority=_WIDE),
+        ),
+    ),
+    "replicasets.apps": _columns(
+        Column("Desired", _count("spec", "replicas"), "integer"),
+        Column("Current", _count("status", "replicas"), "integer"),
+        Column("Ready", _count("status", "readyReplicas"), "integer"),
+    ),
+    "statefulsets.apps": _columns(Column("Ready", _replicas_ready)),
+    "persistentvolumeclaims": _columns(
+        Column("Status", at("status", "phase", absent="")),
+        Column("Volume", at("spec", "volumeName", absent="")),
+        Column("Capacity", at("status", "capacity", "storage", absent="")),
+        Column("Access Modes", _access_modes),
+        Column("StorageClass", at("spec", "storageClassName", absent="")),
+    ),
+    "persistentvolumes": _columns(
+        Column("Capacity", at("spec", "capacity", "storage", absent="")),
+        Column("Access Modes", _access_modes),
+        Column("Reclaim Policy", at("spec", "persistentVolumeReclaimPolicy", absent="")),
+        Column("Status", at("status", "phase", absent="")),
+        Column("Claim", _claim),
+        Column("StorageClass", at("spec", "storageClassName", absent="")),
+    ),
+    "leases.coordination.k8s.io": _columns(Column("Holder", at("spec", "holderIdentity", absent=""))),
+    "priorityclasses.scheduling.k8s.io": (
+        NAME,
+        Column("Value", at("value", absent=0), "integer"),
+        Column("Global-Default", at("globalDefault", absent=False), "boolean"),
+        AGE,
+        Column("PreemptionPolicy", at("preemptionPolicy", absent="")),
+    ),
+    "poddisruptionbudgets.policy": _columns(
+        Column("Min Available", at("spec", "minAvailable", absent="N/A")),
+        Column("Max Unavailable", at("spec", "maxUnavailable", absent="N/A")),
+        Column("Allowed Disruptions", _count("status", "disruptionsAllowed"), "integer"),
+    ),
+    "storageclasses.storage.k8s.io": _columns(
+        Column("Provisioner", at("provisioner", absent="")),
+        Column("ReclaimPolicy", at("reclaimPolicy", absent="")),
+        Column("VolumeBindingMode", at("volumeBindingMode", absent="")),
+    ),
+    "configmaps": _columns(Column("Data", _count("", "data"), "integer")),
+    "secrets": _columns(
+        Column("Type", at("type", absent="")), Column("Data", _count("", "data"), "integer")
+    ),
+}
+_DEFAULT = _columns()
+
+
+def columns_of(resource: Resource) -> tuple[Column, ...]:
+    """The columns of a resource; name and age where nothing better is known."""
+    return _COLUMNS.get(resource.storage, _DEFAULT)

@@ -1,0 +1,117 @@
+"""Stored objects as the bytes of an answer: whole, as table rows, or metadata only.
+
+Whole objects in their stored form are handed out without being decoded; that is the fast path
+for lists and watches.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from moorage.apiserver.columns import columns_of
+from moorage.apiserver.conversion import from_stored, stored_as_is
+from moorage.apiserver.history import Stored
+from moorage.apiserver.negotiation import Form
+from moorage.apiserver.resources import Resource
+from moorage.apiserver.statuses import Json
+from moorage.apiserver.storage import encode
+
+_META = "meta.k8s.io/v1"
+
+
+class Renderer:
+    """Writes objects of one resource in one form."""
+
+    def __init__(
+        self, resource: Resource, form: Form, include: str, clock_now: float
+    ) -> None:
+        self._resource = resource
+        self._form = form
+        self._include = include
+        self._now = clock_now
+        self._as_is = form is Form.OBJECT and stored_as_is(resource)
+
+    def one(self, stored: Stored) -> bytes:
+        """One object."""
+        if self._as_is:
+            return stored.data
+        obj = from_stored(self._resource, stored.object())
+        if self._form is Form.TABLE:
+            version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            return encode(self._table(version, [self._row(obj)]))
+        if self._form is Form.METADATA:
+            return encode(partial(obj))
+        return encode(obj)
+
+    def many(self, items: Iterable[Stored], metadata: Json) -> Iterator[bytes]:
+        """A list, piece by piece."""
+        if self._form is Form.TABLE:
+            objects = (from_stored(self._resource, stored.object()) for stored in items)
+            yield encode(self._table(metadata, [self._row(obj) for obj in objects]))
+            return
+        if self._form is Form.METADATA:
+            kind, version = "PartialObjectMetadataList", _META
+        else:
+            kind, version = f"{self._resource.kind}List", self._resource.api_version
+        head = encode({"kind": kind, "apiVersion": version, "metadata": metadata})
+        yield head[:-1] + b',"items":['
+        separator = b""
+        for stored in items:
+            yield separator
+            yield self.one(stored)
+            separator = b","
+        yield b"]}\n"
+
+    def bookmark(self, version: int, *, initial_events_end: bool = False) -> bytes:
+        """The object of a bookmark event."""
+        metadata: Json = {"resourceVersion": str(version), "creationTimestamp": None}
+        if initial_events_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        kind, api_version = self._resource.kind, self._resource.api_version
+        if self._form is Form.METADATA:
+            kind, api_version = "PartialObjectMetadata", _META
+        obj: Json = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if self._form is Form.TABLE:
+            # The only way a table can carry a bookmark's mark: a row without cells.
+            table = {"resourceVersion": str(version)}
+            return encode(self._table(table, [{"cells": [], "object": partial(obj)}]))
+        return encode(obj)
+
+    def _table(self, metadata: Json, rows: list[Json]) -> Json:
+        definitions = [
+            {
+                "name": column.name,
+                "type": column.type,
+                "format": "name" if column.name == "Name" else "",
+                "description": column.description,
+                "priority": column.priority,
+            }
+            for column in columns_of(self._resource)
+        ]
+        return {
+            "kind": "Table",
+            "apiVersion": _META,
+            "metadata": metadata,
+            "columnDefinitions": definitions,
+            "rows": rows,
+        }
+
+    def _row(self, obj: Json) -> Json:
+        row: Json = {"cells": [c.cell(obj, self._now) for c in columns_of(self._resource)]}
+        if self._include == "Object":
+            row["object"] = obj
+        elif self._include != "None":
+            row["object"] = partial(obj)
+        return row
+
+
+def partial(obj: Json) -> Json:
+    """`PartialObjectMetadata` of an object."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": obj["metadata"]}
+
+
+def rewritten(stored: Stored, version: int) -> Stored:
+    """An old state under a newer version: what a watch sends when an object leaves its view."""
+    obj = stored.object()
+    obj["metadata"]["resourceVersion"] = str(version)
+    return msgspec.structs.replace(stored, version=version, data=encode(obj))

@@ -1,0 +1,150 @@
+"""Strategic merge patch: a merge patch that knows which lists are really maps.
+
+Which member is the key of a list comes from upstream's struct tags (`patchMergeKey`), kept here as
+a table by field name. Also the merging part of server-side apply.
+Upstream: apimachinery pkg/util/strategicpatch/patch.go.
+"""
+
+import copy
+from typing import Any
+
+from moorage.apiserver.statuses import Json, bad_request
+
+# A list under this name is merged by this member; lists that are missing here are replaced.
+# Of several candidates (container ports, service ports) the first that the items have counts.
+_MERGE_KEYS: dict[str, tuple[str, ...]] = {
+    "addresses": ("type",),
+    "conditions": ("type",),
+    "containers": ("name",),
+    "env": ("name",),
+    "ephemeralContainers": ("name",),
+    "hostAliases": ("ip",),
+    "hostIPs": ("ip",),
+    "imagePullSecrets": ("name",),
+    "initContainers": ("name",),
+    "ownerReferences": ("uid",),
+    "podIPs": ("ip",),
+    "ports": ("containerPort", "port"),
+    "resourceClaimStatuses": ("name",),
+    "resourceClaims": ("name",),
+    "schedulingGates": ("name",),
+    "secrets": ("name",),
+    "topologySpreadConstraints": ("topologyKey",),
+    "volumeDevices": ("devicePath",),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+# Lists of plain values that are sets.
+_SETS = frozenset({"finalizers"})
+# A volume has one source: naming another replaces it. Clients say so with $retainKeys.
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_REMOVE = "$deleteFromPrimitiveList/"
+
+
+def strategic_merge(document: Json, patch: Any) -> Json:
+    """The document with the patch merged in."""
+    if not isinstance(patch, dict):
+        raise bad_request("a strategic merge patch is an object")
+    return _merge(document, patch)
+
+
+def _merge(document: Json, patch: Json) -> Json:
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return _plain({name: value for name, value in patch.items() if name != _DIRECTIVE})
+    if directive == "delete":
+        return {}
+    retained = patch.get(_RETAIN)
+    result = {
+        name: value for name, value in document.items() if retained is None or name in retained
+    }
+    for name, value in patch.items():
+        if name.startswith("$"):
+            continue
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            present = result.get(name)
+            result[name] = _merge(present if isinstance(present, dict) else {}, value)
+        elif isinstance(value, list):
+            result[name] = _merge_list(name, result.get(name), value)
+        else:
+            result[name] = value
+    _remove_values(result, patch)
+    _order_lists(result, patch)
+    return result
+
+
+def _merge_list(name: str, document: Any, patch: list[Any]) -> list[Any]:
+    present = list(document) if isinstance(document, list) else []
+    if name in _SETS:
+        return [*present, *(item for item in patch if item not in present)]
+    key = _merge_key(name, patch)
+    if key is None:
+        return [_plain(item) for item in patch]
+    if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [_plain(item) for item in patch if item.get(_DIRECTIVE) != "replace"]
+    places = {item.get(key): place for place, item in enumerate(present) if isinstance(item, dict)}
+    removed: set[int] = set()
+    for item in patch:
+        if key not in item:
+            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+        place = places.get(item[key])
+        if item.get(_DIRECTIVE) == "delete":
+            if place is not None:
+                removed.add(place)
+        elif place is None:
+            places[item[key]] = len(present)
+            present.append(_merge({}, item))
+        else:
+            present[place] = _merge(present[place], item)
+    return [item for place, item in enumerate(present) if place not in removed]
+
+
+def _merge_key(name: str, patch: list[Any]) -> str | None:
+    keys = _MERGE_KEYS.get(name, ())
+    members = [item for item in patch if isinstance(item, dict)]
+    if not keys or len(members) != len(patch):
+        return None
+    marked = [item for item in members if set(item) - {_DIRECTIVE}]
+    return next((key for key in keys if any(key in item for item in marked)), keys[0])
+
+
+def _remove_values(result: Json, patch: Json) -> None:
+    for name, values in patch.items():
+        if name.startswith(_REMOVE):
+            field = name.removeprefix(_REMOVE)
+            result[field] = [item for item in result.get(field) or [] if item not in values]
+
+
+def _order_lists(result: Json, patch: Json) -> None:
+    """Lists come out in the order the client saw; what it did not see keeps its place after."""
+    for name, wanted in patch.items():
+        if not name.startswith(_ORDER):
+            continue
+        field = name.removeprefix(_ORDER)
+        items = result.get(field)
+        if not isinstance(items, list) or not isinstance(wanted, list):
+            continue
+        order = {_identity(field, item): place for place, item in enumerate(wanted)}
+        places = [order.get(_identity(field, item), len(order)) for item in items]
+        result[field] = [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
+
+
+def _identity(field: str, item: Any) -> Any:
+    if isinstance(item, dict):
+        return next((item[key] for key in _MERGE_KEYS.get(field, ()) if key in item), None)
+    return item
+
+
+def _plain(value: Any) -> Any:
+    """A patch's value as a document: without directives and nulls."""
+    if isinstance(value, dict):
+        return {
+            name: _plain(item)
+            for name, item in value.items()
+            if item is not None and not name.startswith("$")
+        }
+    return copy.deepcopy(value)

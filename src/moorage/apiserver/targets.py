@@ -1,0 +1,71 @@
+"""From a URL path to what it means: a resource, a namespace, a name, a subresource."""
+
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from moorage.apiserver.resources import BY_PLURAL, Resource
+from moorage.apiserver.statuses import bad_request, no_such_path
+
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a request is about; empty strings where the path names nothing."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    subresource: str
+
+
+def split_path(raw: str) -> tuple[str, dict[str, str]]:
+    """The decoded path and the query; of repeated parameters the first counts, as upstream."""
+    path, _, text = raw.partition("?")
+    query: dict[str, str] = {}
+    if text:
+        for name, value in parse_qsl(text, keep_blank_values=True):
+            query.setdefault(name, value)
+    return (unquote(path) if "%" in path else path), query
+
+
+def parse_target(path: str) -> Target | None:
+    """The resource a path is about; None for discovery, health and other plain paths."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        namespace, rest = rest[1], rest[2:]
+    resource = BY_PLURAL.get((group, version, rest[0]))
+    if resource is None or len(rest) > 3:
+        raise no_such_path()
+    if namespace and not resource.namespaced:
+        raise no_such_path()
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if subresource and subresource not in resource.subresources:
+        raise no_such_path()
+    if name and resource.namespaced and not namespace:
+        raise no_such_path()
+    return Target(resource, namespace, name, subresource)
+
+
+def flag(query: dict[str, str], name: str) -> bool:
+    """A boolean parameter."""
+    return query.get(name, "").lower() in ("true", "1")
+
+
+def number(query: dict[str, str], name: str) -> int | None:
+    """An integer parameter."""
+    text = query.get(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'{name}: Invalid value: "{text}": must be an integer') from None

@@ -1,0 +1,165 @@
+"""Events of the API and how equal ones become a series, by the rules of client-go's recorder.
+
+Owns the values (`Event`, `ObjectReference`) and the memory of what was told lately. Sends nothing:
+it answers what is to be written now.
+"""
+
+import msgspec
+
+from moorage.kube.requests import Json, Request, create, patch
+from moorage.kube.resources import RESOURCES, resource_for
+from moorage.kube.timing import micro_time
+from moorage.model.meta import ApiObject
+
+FINISH_AFTER = 360.0
+"""A series ends, and a single event is forgotten, after so many quiet seconds."""
+REFRESH_EVERY = 1800.0
+"""A series that goes on is written so often, lest the server forgets its event."""
+MOST_REMEMBERED = 100_000
+NAME_LIMIT = 253
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which object an event is about; the version is part of it, as upstream."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    resource_version: str = ""
+
+
+def reference(obj: ApiObject) -> ObjectReference:
+    """The reference to an object."""
+    kind = obj.kind or type(obj).__name__
+    meta = obj.metadata
+    return ObjectReference(
+        kind=kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        api_version=obj.api_version or resource_for(kind).api_version,
+        resource_version=meta.resource_version,
+    )
+
+
+class EventKey(msgspec.Struct, frozen=True):
+    """What makes two events equal; the note does not count."""
+
+    type: str
+    action: str
+    reason: str
+    controller: str
+    instance: str
+    regarding: ObjectReference
+    related: ObjectReference | None
+
+
+class Event(msgspec.Struct):
+    """An event and, once it has been repeated, its series."""
+
+    key: EventKey
+    namespace: str
+    name: str
+    note: str
+    time: float
+    count: int = 1
+    last_time: float = 0.0
+    written_count: int = 0
+
+    def body(self) -> Json:
+        """The event as events.k8s.io/v1 wants it."""
+        key = self.key
+        body: Json = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "eventTime": micro_time(self.time),
+            "reportingController": key.controller,
+            "reportingInstance": key.instance,
+            "action": key.action,
+            "reason": key.reason,
+            "regarding": key.regarding,
+            "note": self.note,
+            "type": key.type,
+        }
+        if key.related is not None:
+            body["related"] = key.related
+        return body | self._series()
+
+    def creation(self) -> Request:
+        """Write it as a new event."""
+        return create(RESOURCES["Event"], self.namespace, self.body())
+
+    def count_patch(self) -> Request:
+        """Write how often it has been repeated."""
+        return patch(RESOURCES["Event"], self.namespace, self.name, self._series())
+
+    @property
+    def is_series(self) -> bool:
+        """Has it happened more than once?"""
+        return self.count > 1
+
+    def _series(self) -> Json:
+        if not self.is_series:
+            return {}
+        last = micro_time(self.last_time)
+        return {"series": {"count": self.count, "lastObservedTime": last}}
+
+
+def event_name(regarding: str, nanoseconds: int) -> str:
+    """`<object>.<time in hexadecimal>`, cut so that it stays a valid name."""
+    suffix = f".{nanoseconds:x}"
+    return regarding[: NAME_LIMIT - len(suffix)].rstrip(".-") + suffix
+
+
+class SeriesMemory:
+    """What was told lately, by key."""
+
+    def __init__(self) -> None:
+        self._events: dict[EventKey, Event] = {}
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def record(self, key: EventKey, note: str, now: float) -> Event | None:
+        """Count an event; the one to write, or None if counting was enough."""
+        known = self._events.get(key)
+        if known is None:
+            if len(self._events) >= MOST_REMEMBERED:
+                self._events.pop(next(iter(self._events)))
+            name = event_name(key.regarding.name, int(now * 1e9))
+            namespace = key.regarding.namespace or "default"
+            self._events[key] = event = Event(key, namespace, name, note, now)
+            return msgspec.structs.replace(event)
+        known.count += 1
+        known.last_time = now
+        if known.count > 2:
+            return None
+        known.written_count = known.count
+        return msgspec.structs.replace(known)
+
+    def finished(self, now: float) -> list[Event]:
+        """Forget what has been quiet for long; the series among it, for their final count."""
+        quiet = [
+            event
+            for event in self._events.values()
+            if (event.last_time if event.is_series else event.time) < now - FINISH_AFTER
+        ]
+        for event in quiet:
+            del self._events[event.key]
+        return [event for event in quiet if event.is_series]
+
+    def series(self) -> list[Event]:
+        """All series, to refresh them; they count as written with that."""
+        found = [event for event in self._events.values() if event.is_series]
+        for event in found:
+            event.written_count = event.count
+        return [msgspec.structs.replace(event) for event in found]
+
+    def unwritten(self) -> list[Event]:
+        """The series whose count has grown since it was last written."""
+        return [
+            event for event in self._events.values() if event.count > max(2, event.written_count)
+        ]

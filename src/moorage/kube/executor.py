@@ -1,0 +1,197 @@
+"""Carries out in the API what the scheduler decided.
+
+Bindings run in a fixed number of workers, so that a burst of decisions does not become a burst of
+tasks; a pod that waits on Permit waits outside of them. Everything else (events, status, evictions)
+never holds a binding up. Outcomes go back to the scheduler, in the same thread.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from moorage.engine.scheduler import (
+    Binding,
+    Eviction,
+    Failure,
+    Scheduler,
+    SkippedDeletion,
+)
+from moorage.errors import ApiError, MoorageError
+from moorage.framework.binding import bind_pod, wait_on_permit
+from moorage.framework.status import Code, Status
+from moorage.kube.api_port import KubeApiPort
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.pod_status import disruption_target, scheduling_failed
+from moorage.kube.resources import resource_for
+from moorage.kube.timing import Timer
+from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
+
+DEFAULT_WORKERS = 64
+NOT_FOUND = 404
+
+
+class Executor:
+    """The scheduler's hands."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: KubeClient,
+        recorder: EventRecorder,
+        timer: Timer,
+        wake: Callable[[], None],
+        workers: int = DEFAULT_WORKERS,
+    ) -> None:
+        self._scheduler = scheduler
+        self._client = client
+        self._recorder = recorder
+        self._timer = timer
+        self._wake = wake
+        self._api = KubeApiPort(client, scheduler.state, timer)
+        self._bindings: asyncio.Queue[Binding] = asyncio.Queue()
+        self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
+        self._others: set[asyncio.Task[None]] = set()
+        self._active = 0
+
+    @property
+    def busy(self) -> bool:
+        """Is anything on its way?"""
+        return bool(self._active or self._bindings.qsize() or self._others)
+
+    def carry_out(self) -> None:
+        """Start everything in the scheduler's outbox."""
+        outbox = self._scheduler.outbox
+        while outbox:
+            match action := outbox.popleft():
+                case Binding():
+                    if action.waiting is None:
+                        self._bindings.put_nowait(action)
+                    else:
+                        self._spawn(self._after_permit(action))
+                case Failure():
+                    self._report(action)
+                case Eviction():
+                    self._spawn(self._evict(action))
+                case SkippedDeletion():
+                    self._recorder.event(
+                        action.pod,
+                        "Warning",
+                        "FailedScheduling",
+                        "Scheduling",
+                        f"skip schedule deleting pod: {action.pod.key}",
+                        controller=action.scheduler_name,
+                    )
+
+    async def drain(self, seconds: float) -> None:
+        """Let what is on its way finish, for a while; then give up on the rest."""
+        deadline = self._timer.now() + seconds
+        while self.busy and self._timer.now() < deadline:
+            await self._timer.sleep(0.01)
+        for task in (*self._workers, *self._others):
+            task.cancel()
+        await asyncio.gather(*self._workers, *self._others, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            binding = await self._bindings.get()
+            self._active += 1
+            try:
+                await self._bind(binding)
+            finally:
+                self._active -= 1
+
+    async def _after_permit(self, binding: Binding) -> None:
+        assert binding.waiting is not None, "only pods that wait come here"
+        status = await wait_on_permit(binding.waiting)
+        if status is None:
+            self._bindings.put_nowait(binding)
+        else:
+            self._scheduler.binding_failed(binding, status)
+            self._wake()
+
+    async def _bind(self, binding: Binding) -> None:
+        pod, node_name = binding.pod, binding.node_name
+        try:
+            status = await bind_pod(
+                binding.profile,
+                pod,
+                node_name,
+                self._api,
+                None,
+                lambda: self._scheduler.permitted(binding),
+            )
+        except MoorageError as error:
+            status = Status(Code.ERROR, (str(error),))
+        if status is None:
+            self._recorder.event(
+                pod,
+                "Normal",
+                "Scheduled",
+                "Binding",
+                f"Successfully assigned {pod.key} to {node_name}",
+                controller=binding.profile.name,
+            )
+            return
+        log.error("pod %s could not be bound to %s: %s", pod.key, node_name, status.message)
+        self._scheduler.binding_failed(binding, status)
+        self._wake()
+
+    def _report(self, failure: Failure) -> None:
+        self._recorder.event(
+            failure.pod,
+            "Warning",
+            "FailedScheduling",
+            "Scheduling",
+            failure.message,
+            controller=failure.scheduler_name,
+        )
+        status = scheduling_failed(failure, self._timer.now())
+        if status is not None:
+            self._spawn(self._patch_status(failure.pod, status))
+
+    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
+        try:
+            await self._client.patch_pod_status(pod.namespace, pod.name, status)
+        except ApiError as error:
+            log.error("status of pod %s could not be written: %s", pod.key, error)
+
+    async def _evict(self, eviction: Eviction) -> None:
+        """Mark each victim, delete it, and say so on it."""
+        preemptor = eviction.preemptor
+        for victim in eviction.victims:
+            if victim.terminating:
+                continue
+            waiting = self._scheduler.waiting.get(victim.uid)
+            if waiting is not None:
+                waiting.reject("DefaultPreemption", "preempted", Code.ERROR)
+            else:
+                try:
+                    await self._patch_status(
+                        victim, disruption_target(eviction.scheduler_name, self._timer.now())
+                    )
+                    await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
+                except ApiError as error:
+                    if error.status != NOT_FOUND:
+                        log.error("pod %s could not be preempted: %s", victim.key, error)
+                        self._scheduler.queue.activate([preemptor])
+                        self._wake()
+                        return
+            self._recorder.event(
+                victim,
+                "Normal",
+                "Preempted",
+                "Preempting",
+                f"Preempted by pod {preemptor.uid} on node {eviction.node_name}"
+                + (" (in kube-scheduler memory)." if waiting is not None else ""),
+                controller=eviction.scheduler_name,
+                related=preemptor,
+            )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)

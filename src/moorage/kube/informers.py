@@ -1,0 +1,129 @@
+"""The reflectors of all kinds that somebody asked for, started, awaited and stopped together.
+
+Owns which kinds are followed and with which selector. What is done with the news is the handlers'
+business.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import Any
+
+from moorage.errors import ApiError
+from moorage.kube.client import KubeClient
+from moorage.kube.reflector import Reflector
+from moorage.kube.resources import POD_FIELD_SELECTOR, resource_for
+from moorage.kube.store import Handler, Store
+from moorage.kube.timing import Timer, WallTimer
+
+log = logging.getLogger(__name__)
+
+FIELD_SELECTORS: Mapping[str, str] = {"Pod": POD_FIELD_SELECTOR}
+
+
+class Informers:
+    """One reflector per kind (`Pod`) or custom resource (`foos.v1.example.com`)."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        kinds: Iterable[str],
+        *,
+        timer: Timer | None = None,
+        random: Random | None = None,
+        streaming: bool = True,
+        field_selectors: Mapping[str, str] = FIELD_SELECTORS,
+    ) -> None:
+        self.stores = {kind: Store() for kind in dict.fromkeys(kinds)}
+        self._reflectors = {
+            kind: Reflector(
+                client,
+                resource_for(kind),
+                store,
+                timer=timer or WallTimer(),
+                random=random or Random(),
+                field_selector=field_selectors.get(kind, ""),
+                streaming=streaming,
+            )
+            for kind, store in self.stores.items()
+        }
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is followed."""
+        return tuple(self.stores)
+
+    def add_handler(self, kind: str, handler: Handler) -> None:
+        """Tell `handler` of every change of a kind that was asked for."""
+        self.stores[kind].add_handler(handler)
+
+    def start(self) -> None:
+        """Begin to follow; needs a running event loop."""
+        for kind, reflector in self._reflectors.items():
+            if kind not in self._tasks:
+                task = asyncio.create_task(reflector.run(), name=f"reflector of {kind}")
+                task.add_done_callback(_report)
+                self._tasks[kind] = task
+
+    @property
+    def has_synced(self) -> bool:
+        """Has every kind been listed, and every handler heard of all of it?"""
+        return all(store.synced for store in self.stores.values())
+
+    @property
+    def skipped(self) -> int:
+        """How many malformed objects were met."""
+        return sum(reflector.skipped for reflector in self._reflectors.values())
+
+    @property
+    def waiting_for(self) -> dict[str, str]:
+        """The kinds that are not synced, each with what went wrong last ("" for nothing yet)."""
+        return {
+            kind: str(reflector.last_error or "")
+            for kind, reflector in self._reflectors.items()
+            if not reflector.store.synced
+        }
+
+    async def wait_for_sync(self, timeout: float | None = None) -> None:
+        """Return when everything has synced; `ApiError` with the reasons when time runs out."""
+        synced = [asyncio.create_task(r.synced.wait()) for r in self._reflectors.values()]
+        everything = asyncio.gather(*synced)
+        watched: set[asyncio.Future[Any]] = {everything, *self._tasks.values()}
+        try:
+            await asyncio.wait(watched, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            self.raise_failure()
+            if not everything.done():
+                raise ApiError(0, "Timeout", self._complaint(timeout or 0.0))
+        finally:
+            everything.cancel()
+            await asyncio.gather(*synced, return_exceptions=True)
+
+    def raise_failure(self) -> None:
+        """Raise what stopped a reflector; only a failing handler can."""
+        for task in self._tasks.values():
+            if task.done() and not task.cancelled():
+                error = task.exception()
+                if error is not None:
+                    raise error
+
+    async def stop(self) -> None:
+        """Stop following; the stores keep what they have."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _complaint(self, timeout: float) -> str:
+        waiting = self.waiting_for
+        reasons = list(dict.fromkeys(reason for reason in waiting.values() if reason))
+        kinds = ", ".join(sorted(waiting))
+        why = f": {'; '.join(reasons)}" if reasons else ""
+        return f"no full list of {kinds} within {timeout:g} s{why}"
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("the %s stopped", task.get_name(), exc_info=task.exception())

@@ -1,0 +1,167 @@
+"""A scheduler at work on a live cluster: informers in, decisions out, in one event loop.
+
+Owns the order of things: follow the API, wait until everything is known, then decide pod after pod
+and carry the decisions out, until told to stop. The deciding is `engine.scheduler`'s.
+"""
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Mapping
+
+from moorage.cluster.state import ClusterState
+from moorage.config import KubeSchedulerConfiguration
+from moorage.config.feature_gates import FeatureGates
+from moorage.engine.clock import Clock
+from moorage.engine.cycle import Cycle
+from moorage.engine.queue.queue import SchedulingQueue
+from moorage.engine.scheduler import Scheduler
+from moorage.framework.plugin import Handle
+from moorage.framework.profile import Profile, build_profiles
+from moorage.framework.registry import Registry
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.executor import Executor
+from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
+from moorage.kube.informers import Informers
+from moorage.kube.timing import Timer, WallTimer
+
+log = logging.getLogger(__name__)
+
+# How long to decide before the loop gets a turn, so that events and bindings do not starve.
+_SLICE_SECONDS = 0.01
+_DRAIN_SECONDS = 10.0
+
+
+def build_scheduler(
+    config: KubeSchedulerConfiguration,
+    registry: Registry,
+    gates: FeatureGates,
+    clock: Clock,
+    *,
+    max_in_unschedulable_seconds: float = 300,
+) -> Scheduler:
+    """A scheduler that knows no cluster yet."""
+    state = ClusterState()
+    cycle = Cycle(state, clock)
+    profiles = build_profiles(config, registry, Handle(state.listers, gates))
+    queue = SchedulingQueue(
+        profiles,
+        clock,
+        nominated=cycle.nominated,
+        initial_backoff_seconds=config.pod_initial_backoff_seconds,
+        max_backoff_seconds=config.pod_max_backoff_seconds,
+        max_in_unschedulable_seconds=max_in_unschedulable_seconds,
+        pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+        extenders=bool(config.extenders),
+    )
+    return Scheduler(state, cycle, queue, profiles, clock)
+
+
+def watched_kinds(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
+    """Pods, nodes, and what the enabled plugins look up."""
+    kinds = {
+        kind.__name__
+        for profile in profiles.values()
+        for plugin in profile.plugins.values()
+        for kind in plugin.looks_up
+    }
+    return ("Node", "Pod", *sorted(kinds - {"Node", "Pod"}))
+
+
+class LiveScheduler:
+    """A scheduler, its informers and its hands."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: KubeClient,
+        recorder: EventRecorder,
+        *,
+        timer: Timer | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.informers = Informers(client, watched_kinds(scheduler.profiles))
+        self._client = client
+        self._recorder = recorder
+        self._timer = timer or WallTimer()
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        for kind in self.informers.kinds:
+            self.informers.add_handler(kind, self._handler(kind))
+
+    def stop(self) -> None:
+        """Finish what is on its way and return from `run`."""
+        self._stop.set()
+        self._wake.set()
+
+    async def run(self, sync_timeout: float | None = None) -> None:
+        """Schedule until `stop`."""
+        self.informers.start()
+        executor: Executor | None = None
+        try:
+            await self._synced_or_stopped(sync_timeout)
+            if self._stop.is_set():
+                return
+            # What is known by now stays: keep it out of every later garbage collection.
+            gc.collect()
+            gc.freeze()
+            log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
+            self._recorder.start()
+            executor = Executor(
+                self.scheduler, self._client, self._recorder, self._timer, self._wake.set
+            )
+            await self._schedule(executor)
+        finally:
+            self.scheduler.queue.close()
+            if executor is not None:
+                await executor.drain(_DRAIN_SECONDS)
+            await self.informers.stop()
+            await self._recorder.close()
+
+    async def _synced_or_stopped(self, timeout: float | None) -> None:
+        synced = asyncio.create_task(self.informers.wait_for_sync(timeout))
+        stopped = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({synced, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if self._stop.is_set():
+            synced.cancel()
+        await asyncio.gather(stopped, return_exceptions=True)
+        if not self._stop.is_set():
+            await synced
+
+    async def _schedule(self, executor: Executor) -> None:
+        scheduler = self.scheduler
+        while not self._stop.is_set():
+            self.informers.raise_failure()
+            self._wake.clear()
+            scheduler.run_timers()
+            until = time.monotonic() + _SLICE_SECONDS
+            busy = True
+            while busy and time.monotonic() < until:
+                busy = scheduler.schedule_one()
+            executor.carry_out()
+            if busy:
+                await asyncio.sleep(0)
+            else:
+                await self._idle()
+
+    async def _idle(self) -> None:
+        """Wait for an event or for the next timer."""
+        wakeup = self.scheduler.next_wakeup()
+        seconds = None if wakeup is None else max(0.0, wakeup - self.scheduler.clock.now())
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def _handler(self, kind: str) -> PodHandler | NodeHandler | ObjectHandler:
+        handlers = self.scheduler.handlers
+        match kind:
+            case "Pod":
+                return PodHandler(handlers, self._wake.set)
+            case "Node":
+                return NodeHandler(handlers, self._wake.set)
+            case _:
+                return ObjectHandler(handlers, self._wake.set)

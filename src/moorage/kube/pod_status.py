@@ -1,0 +1,70 @@
+"""What the scheduler writes into a pod's status, as strategic merge patches.
+
+Owns the form of the PodScheduled and DisruptionTarget conditions. A patch is built only if it would
+change something, and `lastTransitionTime` is sent only with a change of the condition's status.
+"""
+
+from typing import Any
+
+from moorage.engine.scheduler import Failure
+from moorage.kube.timing import rfc3339
+from moorage.model.pod import Pod, PodCondition
+
+POD_SCHEDULED = "PodScheduled"
+DISRUPTION_TARGET = "DisruptionTarget"
+
+Patch = dict[str, Any]
+
+
+def scheduling_failed(failure: Failure, now: float) -> Patch | None:
+    """The status after a failed attempt; None if the pod's status says the same already."""
+    pod = failure.pod
+    status: Patch = {}
+    known = _condition(pod, POD_SCHEDULED)
+    same = (
+        known is not None
+        and known.status == "False"
+        and known.reason == failure.reason
+        and known.message == failure.message
+    )
+    if not same:
+        condition: Patch = {
+            "type": POD_SCHEDULED,
+            "status": "False",
+            "reason": failure.reason,
+            "message": failure.message,
+        }
+        if pod.metadata.generation is not None:
+            condition["observedGeneration"] = pod.metadata.generation
+        if known is None or known.status != "False":
+            condition["lastProbeTime"] = None
+            condition["lastTransitionTime"] = rfc3339(now)
+        status["conditions"] = [condition]
+    nominated = failure.nominated_node
+    if nominated is not None and nominated != pod.status.nominated_node_name:
+        status["nominatedNodeName"] = nominated or None
+    return status or None
+
+
+def nominated(node_name: str) -> Patch:
+    """The status of a pod that waits for a node to be freed or prepared."""
+    return {"nominatedNodeName": node_name or None}
+
+
+def disruption_target(scheduler_name: str, now: float) -> Patch:
+    """The status of a pod that is about to be evicted for a more important one."""
+    return {
+        "conditions": [
+            {
+                "type": DISRUPTION_TARGET,
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
+                "lastTransitionTime": rfc3339(now),
+            }
+        ]
+    }
+
+
+def _condition(pod: Pod, kind: str) -> PodCondition | None:
+    return next((c for c in pod.status.conditions if c.type == kind), None)

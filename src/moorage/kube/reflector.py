@@ -1,0 +1,237 @@
+"""List and watch: keeps a `Store` equal to a collection of the API server, through every cut.
+
+Owns the protocol: streaming lists where the server offers them and paged lists where not,
+bookmarks, resuming from the last resource version, listing again when that has expired, and
+back-off. What an object means, and what handlers are told, is decided by `decoding` and `store`.
+"""
+
+import asyncio
+import logging
+from random import Random
+
+from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
+from moorage.kube import requests
+from moorage.kube.backoff import Backoff
+from moorage.kube.client import KubeClient, Read, status_error
+from moorage.kube.decoding import (
+    INITIAL_EVENTS_END,
+    Envelope,
+    Malformed,
+    ObjectReader,
+    envelope,
+    outline,
+)
+from moorage.kube.resources import Resource
+from moorage.kube.store import Store
+from moorage.kube.timing import Timer
+from moorage.kube.watch_lines import LineBuffer
+from moorage.model.meta import ApiObject
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = (300.0, 600.0)
+SHORT_WATCH = 1.0
+INITIAL_SILENCE = 30.0
+"""A server that says nothing for so long in the middle of a streaming list is not offering one."""
+PATIENCE = 3
+"""After so many server errors in a row a watch is not resumed any more but begun with a list."""
+BATCH = 256
+REFUSED = frozenset({400, 405, 422})
+
+Listed = dict[str, ApiObject | Malformed]
+
+
+class Reflector:
+    """One collection, followed by `run` until that is cancelled."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        store: Store,
+        *,
+        timer: Timer,
+        random: Random,
+        field_selector: str = "",
+        streaming: bool = True,
+    ) -> None:
+        self.resource = resource
+        self.store = store
+        self.synced = asyncio.Event()
+        self.last_error: MoorageError | None = None
+        self.resource_version = ""
+        self._client = client
+        self._reader = ObjectReader(resource)
+        self._timer = timer
+        self._random = random
+        self._backoff = Backoff(timer, random)
+        self._field_selector = field_selector
+        self._streaming = streaming
+        self._listed = False
+        self._version_unavailable = False
+        self._unfinished_lists = 0
+        self._server_errors = 0
+
+    @property
+    def skipped(self) -> int:
+        """How many objects could not be read."""
+        return self._reader.skipped
+
+    async def run(self) -> None:
+        """Follow the collection for ever."""
+        while True:
+            try:
+                progress = await self._step()
+            except (ApiError, KubeconfigError) as error:
+                progress = self._failed(error)
+            if not progress:
+                asked = getattr(self.last_error, "retry_after", None) or 0.0
+                await self._timer.sleep(max(asked, self._backoff.next()))
+
+    async def _step(self) -> bool:
+        """List, or watch until the stream ends; False if to try again at once would be rash."""
+        if not self._listed and not self._streaming:
+            await self._list()
+            return True
+        started = self._timer.now()
+        count = 0
+        try:
+            async with self._client.stream(self._watch_request()) as read:
+                # Only a full set of initial events makes a list, so they are gathered first.
+                gathered: Listed | None = None if self._listed else {}
+                buffer = LineBuffer()
+                while piece := await self._piece(read):
+                    for line in buffer.feed(piece):
+                        gathered = await self._take(line, gathered)
+                        count += 1
+        except UnreachableError as error:
+            if not count:
+                raise
+            self._note(error)
+        if not self._listed:
+            self._unfinished_lists += 1
+            if self._unfinished_lists > 1:
+                self._streaming = False
+            return False
+        return count > 0 or self._timer.now() - started >= SHORT_WATCH
+
+    def _watch_request(self) -> requests.Request:
+        low, high = WATCH_SECONDS
+        initial = not self._listed
+        return requests.watch(
+            self.resource,
+            field_selector=self._field_selector,
+            resource_version="" if initial and self._version_unavailable else self.resource_version,
+            timeout_seconds=int(low + self._random.random() * (high - low)),
+            initial_events=initial,
+        )
+
+    async def _list(self) -> None:
+        version = "" if self._version_unavailable else self.resource_version or "0"
+        listing = await self._client.list_all(
+            self.resource,
+            self._reader.read,
+            field_selector=self._field_selector,
+            resource_version=version,
+            # With a version the list can come from the server's cache, but only in one piece.
+            limit=requests.PAGE_SIZE if version in ("", "0") else 0,
+        )
+        await self._replace(listing.items, listing.resource_version)
+
+    async def _piece(self, read: Read) -> bytes:
+        """The next piece of a watch; in the middle of a list, silence counts as the end."""
+        try:
+            async with asyncio.timeout(None if self._listed else INITIAL_SILENCE):
+                return await read()
+        except TimeoutError:
+            return b""
+
+    async def _take(self, line: bytes, gathered: Listed | None) -> Listed | None:
+        """Act on one line of the watch."""
+        event = envelope(line)
+        if event is None:
+            raise ApiError(0, "Unreadable", f"a line of the watch is not an event: {line[:80]!r}")
+        if event.type == "ERROR":
+            error = status_error(bytes(event.object), otherwise="the watch ended with an error")
+            if not error.is_expired and error.status != 429:
+                self._listed = False
+            raise error
+        if event.type == "BOOKMARK":
+            return await self._bookmark(event, gathered)
+        self._change(event, gathered)
+        return gathered
+
+    async def _bookmark(self, event: Envelope, gathered: Listed | None) -> Listed | None:
+        meta = outline(event.object).metadata
+        if gathered is None:
+            self._seen(meta.resource_version)
+            return None
+        if (meta.annotations or {}).get(INITIAL_EVENTS_END) != "true":
+            return gathered
+        await self._replace(list(gathered.values()), meta.resource_version)
+        return None
+
+    def _change(self, event: Envelope, gathered: Listed | None) -> None:
+        if event.type == "DELETED":
+            meta = outline(event.object).metadata
+            key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+            if gathered is None:
+                self.store.remove(key)
+                self._seen(meta.resource_version)
+            else:
+                gathered.pop(key, None)
+            return
+        if event.type not in ("ADDED", "MODIFIED"):
+            log.error("skipped an event of the unknown type %r", event.type)
+            return
+        found = self._reader.read(event.object)
+        if gathered is not None:
+            gathered[found.key] = found
+        elif isinstance(found, Malformed):
+            self._seen(found.resource_version)
+        else:
+            self.store.put(found)
+            self._seen(found.metadata.resource_version)
+
+    async def _replace(self, listed: list[ApiObject | Malformed], version: str) -> None:
+        for step, _ in enumerate(self.store.replacing(listed)):
+            if step % BATCH == BATCH - 1:
+                await asyncio.sleep(0)  # thousands of handler calls must not stop the others
+        self.resource_version = version
+        self._version_unavailable = False
+        self._unfinished_lists = 0
+        self._listed = True
+        self.last_error = None
+        self.synced.set()
+
+    def _seen(self, version: str) -> None:
+        if version:
+            self.resource_version = version
+        self.last_error = None
+        self._server_errors = 0
+
+    def _failed(self, error: MoorageError) -> bool:
+        """Draw the consequences of an error; True to go on at once."""
+        self._note(error)
+        if not isinstance(error, ApiError):
+            return False
+        if error.is_expired or error.is_version_too_large:
+            # First ask for anything not older than what we know; if even that is gone, for the
+            # newest there is.
+            at_once = not self._listed and not self._version_unavailable
+            self._version_unavailable = not self._listed
+            self._listed = False
+            return at_once
+        if not self._listed and self._streaming and error.status in REFUSED:
+            self._streaming = False
+            return True
+        self._server_errors += error.status >= 500
+        if error.reason == "Unreadable" or self._server_errors >= PATIENCE:
+            self._server_errors = 0
+            self._listed = False
+        return False
+
+    def _note(self, error: MoorageError) -> None:
+        self.last_error = error
+        doing = "watch" if self._listed else "list"
+        log.info("cannot %s %s: %s", doing, self.resource.kind, error)

@@ -1,0 +1,40 @@
+"""What can go wrong with a CEL expression: it does not compile, or it fails on a device."""
+
+from collections.abc import Iterable
+
+
+class CompileError(Exception):
+    """The expression cannot be used at all; the text is what upstream's compiler would say."""
+
+
+class EvaluationError(Exception):
+    """The expression failed for one input; `||`, `&&` and quantifiers may absorb it."""
+
+
+class Issue(Exception):
+    """One complaint about a place in an expression."""
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+        self.message = message
+
+
+def report(source: str, issues: Iterable[Issue]) -> str:
+    """The complaints as cel-go prints them: place, text, and a pointer into the line."""
+    lines = source.split("\n")
+    shown = []
+    for issue in sorted(issues, key=lambda issue: issue.position):
+        before = source[: issue.position]
+        row = before.count("\n")
+        column = issue.position - (before.rfind("\n") + 1)
+        text = f"ERROR: <input>:{row + 1}:{column + 1}: {issue.message}"
+        shown.append(f"{text}\n | {lines[row]}\n | {'.' * column}^")
+    return "\n".join(shown)
+
+
+def no_such_overload(function: str = "", *kinds: str) -> EvaluationError:
+    """A function was applied to values it is not made for."""
+    if not function:
+        return EvaluationError("no such overload")
+    return EvaluationError(f"no such overload: {function}({', '.join(kinds)})")

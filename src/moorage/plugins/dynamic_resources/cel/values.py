@@ -1,0 +1,187 @@
+"""CEL's values in Python, and what is equal, smaller, or of which type among them.
+
+bool, int, float, str, bytes, None, list and dict stand for themselves. Booleans are ints in Python
+and not in CEL, so everything here looks at the exact class.
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from moorage.model.quantity import parse_nano
+from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+
+MAX_INT = 2**63 - 1
+MIN_INT = -(2**63)
+MAX_UINT = 2**64 - 1
+_NANO = 10**9
+
+
+class Uint(int):
+    """An unsigned integer."""
+
+
+class Quantity(NamedTuple):
+    """A Kubernetes quantity, in billionths."""
+
+    nano: int
+
+
+class Semver(NamedTuple):
+    """A semantic version; builds do not count in comparisons."""
+
+    numbers: tuple[int, int, int]
+    pre_release: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Sorts as semver.org says: a pre-release comes before its release."""
+        parts = tuple(
+            (0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre_release
+        )
+        return (self.numbers, not self.pre_release, parts)
+
+
+class Optional(NamedTuple):
+    """A value that may be absent."""
+
+    present: bool
+    value: object = None
+
+
+class TypeValue(NamedTuple):
+    """A type used as a value, as in `type(x) == string`."""
+
+    name: str
+
+
+class DomainMap(dict[str, Any]):
+    """A map in which every key can be looked up: what is absent is an empty map.
+
+    Devices' attributes and capacities are kept by domain in such maps, so that a selector need not
+    ask for the domain first.
+    """
+
+
+EMPTY: Mapping[str, Any] = {}
+
+KINDS: Mapping[type, str] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    dict: "map",
+    DomainMap: "map",
+    Quantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+    Optional: "optional_type",
+    TypeValue: "type",
+}
+
+_NUMBERS = (int, Uint, float)
+_SEMVER = re.compile(
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
+)
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's type."""
+    return KINDS.get(type(value), "dyn")
+
+
+def equals(left: Any, right: Any) -> bool:
+    """CEL's equality: numbers compare by value, other types only with their like."""
+    kind, other = type(left), type(right)
+    if kind is other:
+        if kind is list:
+            return len(left) == len(right) and all(map(equals, left, right))
+        if kind is dict or kind is DomainMap:
+            return len(left) == len(right) and all(
+                key in right and equals(value, right[key]) for key, value in left.items()
+            )
+        if kind is Semver:
+            return bool(left.order == right.order)
+        return bool(left == right)
+    if kind in _NUMBERS and other in _NUMBERS:
+        return bool(left == right)
+    if {kind, other} == {dict, DomainMap}:
+        return equals(dict(left), dict(right))
+    return False
+
+
+def compare(function: str, left: Any, right: Any) -> int:
+    """-1, 0 or 1 for values that have an order."""
+    kind, other = type(left), type(right)
+    ordered = kind is other and kind in (bool, str, bytes)
+    if not ordered and not (kind in _NUMBERS and other in _NUMBERS):
+        if kind in (bool, str, bytes, *_NUMBERS):
+            raise no_such_overload()
+        raise EvaluationError(f"no such overload: {function}")
+    return int(left > right) - int(left < right)
+
+
+def parse_quantity(text: str) -> Quantity:
+    """A quantity as the API writes it."""
+    try:
+        return Quantity(parse_nano(text))
+    except ValueError:
+        raise EvaluationError(
+            "quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        ) from None
+
+
+def quantity_as_float(quantity: Quantity) -> float:
+    """The nearest floating-point number."""
+    return float(Fraction(quantity.nano, _NANO))
+
+
+def quantity_as_int(quantity: Quantity) -> int | None:
+    """The whole number a quantity is; None if it is not one, or too large."""
+    whole, rest = divmod(quantity.nano, _NANO)
+    return None if rest or not MIN_INT <= whole <= MAX_INT else whole
+
+
+def parse_semver(text: str, *, normalize: bool = False) -> Semver:
+    """A semantic version; `normalize` takes forms such as `v1.2` as well."""
+    if normalize:
+        text = _normalized(text)
+    match = _SEMVER.fullmatch(text)
+    if match is None:
+        raise EvaluationError(_semver_complaint(text))
+    major, minor, patch, pre_release, _ = match.groups()
+    parts = tuple(pre_release.split(".")) if pre_release else ()
+    if any(not part or (part.isdigit() and len(part) > 1 and part[0] == "0") for part in parts):
+        raise EvaluationError(f'Invalid character(s) found in prerelease "{pre_release}"')
+    return Semver((int(major), int(minor), int(patch)), parts)
+
+
+def _normalized(text: str) -> str:
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            stripped = part.lstrip("0")
+            parts[i] = stripped if stripped[:1].isdigit() else f"0{stripped}"
+    if len(parts) < 3 and any(mark in parts[-1] for mark in "+-"):
+        raise EvaluationError("short version cannot contain PreRelease/Build meta data")
+    return ".".join([*parts, "0", "0"][:3])
+
+
+def _semver_complaint(text: str) -> str:
+    if not text:
+        return "Version string empty"
+    if text.count(".") < 2:
+        return "No Major.Minor.Patch elements found"
+    names = ("major", "minor", "patch")
+    for name, part in zip(names, re.split(r"[+-]", text, maxsplit=1)[0].split("."), strict=False):
+        if not part.isdigit():
+            return f'Invalid character(s) found in {name} number "{part}"'
+        if len(part) > 1 and part[0] == "0":
+            return f'{name.capitalize()} number must not contain leading zeroes "{part}"'
+    return f'Invalid character(s) found in version "{text}"'

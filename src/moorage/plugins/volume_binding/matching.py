@@ -1,0 +1,137 @@
+"""Existing volumes for claims: the smallest that fits, each used once.
+
+All nodes are matched together. Which volumes suit a claim does not depend on the node; which of
+them a node reaches does, so volumes are offered by size to all nodes that still need one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.model.labels import Selector, SelectorError, compile_selector
+from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.plugins.volume_binding.reach import Reach
+
+AVAILABLE = "Available"
+NONE = -1
+
+
+class MatchingError(ValueError):
+    """A claim that cannot be matched with anything; the message is upstream's."""
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A claim, and per place of the view the number of its volume (NONE: there is none)."""
+
+    claim: PersistentVolumeClaim
+    numbers: Ints
+
+
+class Matches:
+    """Claims matched one after the other; a volume taken by one is not offered to the next."""
+
+    def __init__(
+        self, volumes: Mapping[str, Sequence[PersistentVolume]], reach: Reach, size: int
+    ) -> None:
+        self._volumes = volumes
+        self._reach = reach
+        self._size = size
+        self._numbered: list[PersistentVolume] = []
+        self._numbers: dict[str, int] = {}
+        self.done: list[Match] = []
+
+    def add(self, claim: PersistentVolumeClaim) -> Match:
+        """Find the next claim's volumes. Claims must come by size, the smallest first."""
+        prebound, free = _candidates(claim, self._volumes[claim.storage_class])
+        numbers = np.full(self._size, NONE, np.int64)
+        still_open = np.ones(self._size, np.bool_)
+        for volume in prebound:
+            # Whoever wrote the claim into the volume has decided: this one, or none.
+            number = self._number(volume)
+            decided = still_open & ~self._taken(number)
+            places = self._reach.places(volume.required_nodes)
+            numbers[places[decided[places]]] = number
+            still_open &= ~decided
+        left = int(np.count_nonzero(still_open))
+        for volume in sorted(free, key=lambda volume: volume.milli_capacity):
+            if not left:
+                break
+            number = self._number(volume)
+            places = self._reach.places(volume.required_nodes)
+            places = places[still_open[places]]
+            for earlier in self.done:
+                places = places[earlier.numbers[places] != number]
+            numbers[places] = number
+            still_open[places] = False
+            left -= len(places)
+        match = Match(claim, numbers)
+        self.done.append(match)
+        return match
+
+    def volume(self, match: Match, place: int) -> PersistentVolume | None:
+        """The volume that a match found for a place."""
+        number = int(match.numbers[place])
+        return None if number == NONE else self._numbered[number]
+
+    def _number(self, volume: PersistentVolume) -> int:
+        number = self._numbers.setdefault(volume.name, len(self._numbered))
+        if number == len(self._numbered):
+            self._numbered.append(volume)
+        return number
+
+    def _taken(self, number: int) -> Bools:
+        taken = np.zeros(self._size, np.bool_)
+        for earlier in self.done:
+            taken |= earlier.numbers == number
+        return taken
+
+
+def _candidates(
+    claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]
+) -> tuple[list[PersistentVolume], list[PersistentVolume]]:
+    """The volumes that suit a claim: those that name it, and those free for anybody."""
+    selector = _selector(claim)
+    prebound, free = [], []
+    for volume in volumes:
+        if not _suits(volume, claim):
+            continue
+        if volume.bound_to(claim):
+            prebound.append(volume)
+        elif volume.spec.claim_ref is None and _available(volume, claim, selector):
+            free.append(volume)
+    return prebound, free
+
+
+def _selector(claim: PersistentVolumeClaim) -> Selector | None:
+    if claim.spec.selector is None:
+        return None
+    try:
+        return compile_selector(claim.spec.selector)
+    except SelectorError as error:
+        raise MatchingError(
+            f"error creating internal label selector for claim: {claim.key}: {error}"
+        ) from error
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """What even a volume that names the claim must fulfil."""
+    return (
+        volume.milli_capacity >= (claim.milli_request or 0)
+        and volume.volume_mode == claim.volume_mode
+        and (volume.spec.volume_attributes_class_name or "")
+        == (claim.spec.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _available(
+    volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector | None
+) -> bool:
+    return (
+        volume.status.phase == AVAILABLE
+        and (selector is None or selector.matches(volume.labels))
+        and volume.storage_class == claim.storage_class
+        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+    )

@@ -1,0 +1,427 @@
+"""The active queue, popping, and what is in flight (parity sections 1 and 2)."""
+
+import logging
+
+import pytest
+
+from engine.queueing import Bench, ByName, gate, judge, profile
+from moorage.engine.events import ASSIGNED_POD_DELETE, NODE_ADD
+from moorage.errors import StateError
+from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint, on
+from moorage.testing.builders import make_node, make_pod
+
+NODE_ADDED = on(EventResource.NODE, ActionType.ADD)
+
+
+def names(bench: Bench) -> list[str]:
+    popped = []
+    while (info := bench.queue.pop()) is not None:
+        popped.append(info.pod.name)
+    return popped
+
+
+def test_higher_priority_goes_first_then_the_longest_waiting__qc_001() -> None:
+    bench = Bench()
+    for name, priority in (("first", 0), ("second", 0), ("urgent", 5), ("low", -1)):
+        bench.pod(name, priority=priority)
+        bench.clock.advance(1)
+    assert names(bench) == ["urgent", "first", "second", "low"]
+
+
+def test_the_first_profile_orders_the_pods_of_all_profiles__qc_001() -> None:
+    bench = Bench(profile(name="one", queue_sort=ByName()), profile(name="two"))
+    for name, scheduler in (("c", "one"), ("a", "two"), ("b", "one")):
+        bench.pod(name, spec={"schedulerName": scheduler})
+    assert names(bench) == ["a", "b", "c"]
+
+
+def test_pods_that_nothing_tells_apart_keep_their_order() -> None:
+    bench = Bench()
+    for number in range(200):
+        bench.pod(f"pod-{number}")
+    assert names(bench) == [f"pod-{number}" for number in range(200)]
+
+
+def test_an_empty_queue_gives_nothing_and_does_not_block__qc_013() -> None:
+    bench = Bench()
+    assert bench.queue.pop() is None
+    assert bench.queue.next_wakeup() is None
+
+
+def test_a_closed_queue_gives_nothing_and_ends_all_attempts__qc_013_qc_017() -> None:
+    bench = Bench()
+    bench.pod("a")
+    bench.pod("b")
+    bench.pop()
+    bench.queue.close()
+    assert bench.queue.pop() is None
+    assert bench.queue.pending_pods().in_flight == ()
+
+
+def test_a_new_pod_is_ready_and_counted_as_added__qc_010_qc_011() -> None:
+    bench = Bench()
+    bench.pod()
+    info = bench.pop()
+    assert (info.timestamp, info.initial_attempt_timestamp, info.attempts) == (100.0, 100.0, 1)
+    assert bench.ledger.incoming == [("active", "UnschedulablePodAdd")]
+
+
+def test_time_behind_a_gate_does_not_count_as_waiting__qc_011() -> None:
+    closed = {"pod"}
+    bench = Bench(profile(gate("Gate", lambda pod: pod.name in closed, NODE_ADDED)))
+    bench.pod()
+    closed.clear()
+    bench.clock.advance(7)
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node())
+    info = bench.pop()
+    assert (info.timestamp, info.initial_attempt_timestamp) == (100.0, 107.0)
+
+
+def test_the_first_attempt_is_never_dated_again__qc_011() -> None:
+    bench = Bench()
+    bench.pod()
+    bench.clock.advance(3)
+    bench.reject(bench.pop(), "Picky")
+    bench.clock.advance(3)
+    bench.queue.activate([make_pod()])
+    assert bench.pop().initial_attempt_timestamp == 100.0
+
+
+def test_popping_starts_an_attempt__qc_015() -> None:
+    bench = Bench()
+    bench.rejected("Picky", "Other")
+    assert bench.ledger.reasons == {
+        ("Picky", "default-scheduler"): 1,
+        ("Other", "default-scheduler"): 1,
+    }
+    bench.queue.activate([make_pod()])
+    info = bench.pop()
+    assert info.attempts == 2
+    assert bench.queue.scheduling_cycle == 2
+    assert bench.place() == "in flight"
+    assert not +bench.ledger.reasons
+    assert bench.ledger.in_flight["PodPopped"] == 1
+
+
+def test_a_pod_that_is_in_flight_already_is_discarded_and_the_next_one_popped__qc_015(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.pod("twin")
+    bench.pop()
+    bench.pod("twin", priority=9)
+    bench.pod("next")
+    with caplog.at_level(logging.ERROR):
+        assert bench.pop().pod.name == "next"
+    assert "tracked in multiple places in the scheduler: default/twin" in caplog.text
+    assert bench.queue.scheduling_cycle == 2
+
+
+def test_done_forgets_the_pod_and_the_events_only_it_could_ask_for__qc_016() -> None:
+    bench = Bench(profile(judge("Picky", NODE_ADDED)))
+    bench.pod("early")
+    bench.pod("late")
+    early = bench.pop()
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node("between"))
+    late = bench.pop()
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node("after"))
+    assert bench.ledger.in_flight == {"PodPopped": 2, "NodeAdd": 2}
+    bench.queue.done(early.pod.uid)
+    assert bench.ledger.in_flight == {"PodPopped": 1, "NodeAdd": 1}
+    bench.queue.done(late.pod.uid)
+    assert not +bench.ledger.in_flight
+    bench.queue.done(late.pod.uid)
+    assert not +bench.ledger.in_flight
+
+
+def test_done_keeps_the_events_that_an_older_pod_may_ask_for__qc_016() -> None:
+    bench = Bench(profile(judge("Picky", NODE_ADDED)))
+    bench.pod("early")
+    bench.pod("late")
+    early, late = bench.pop(), bench.pop()
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node())
+    bench.queue.done(late.pod.uid)
+    bench.reject(early, "Picky")
+    assert bench.place("early") == "backoff"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("unschedulable", "Pod default/pod is already present in unschedulable queue"),
+        ("active", "Pod default/pod is already present in the active queue"),
+        ("backoff", "Pod default/pod is already present in the backoff queue"),
+    ],
+)
+def test_a_pod_that_waits_already_cannot_be_added_as_unschedulable__qc_018(
+    place: str, message: str
+) -> None:
+    bench = Bench()
+    info = bench.rejected("Picky") if place == "unschedulable" else bench.rejected()
+    if place == "active":
+        bench.queue.activate([info.pod])
+    assert bench.place() == place
+    with pytest.raises(StateError, match=message):
+        bench.queue.add_unschedulable_if_not_present(info)
+
+
+def test_an_attempt_ends_even_if_the_pod_cannot_be_taken_back__qc_017() -> None:
+    bench = Bench()
+    bench.pod()
+    info = bench.pop()
+    bench.pod()
+    with pytest.raises(StateError, match="already present in the active queue"):
+        bench.queue.add_unschedulable_if_not_present(info)
+    assert bench.queue.pending_pods().in_flight == ()
+
+
+def test_a_rejection_counts_as_one_and_ends_a_row_of_errors__qc_019() -> None:
+    bench = Bench()
+    info = bench.rejected()
+    assert (info.unschedulable_count, info.consecutive_errors_count) == (0, 1)
+    info.was_flushed_from_unschedulable, info.flush_timestamp = True, 90.0
+    bench.queue.activate([info.pod])
+    bench.clock.advance(4)
+    bench.reject(bench.pop(), "Picky")
+    assert (info.unschedulable_count, info.consecutive_errors_count) == (1, 0)
+    assert info.timestamp == 104.0
+    assert (info.was_flushed_from_unschedulable, info.flush_timestamp) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "pending", "place"),
+    [
+        pytest.param((), (), "backoff", id="QC_021 an error waits out its back-off"),
+        pytest.param(("Picky",), (), "unschedulable", id="QC_020 a rejection waits for an event"),
+        pytest.param((), ("Picky",), "unschedulable", id="QC_020 pending waits for an event"),
+    ],
+)
+def test_where_a_pod_goes_after_a_failed_attempt(
+    plugins: tuple[str, ...], pending: tuple[str, ...], place: str
+) -> None:
+    bench = Bench()
+    bench.pod()
+    bench.reject(bench.pop(), *plugins, pending=pending)
+    assert bench.place() == place
+    assert bench.ledger.incoming[-1] == (place, "ScheduleAttemptFailure")
+
+
+def test_a_member_of_a_pod_group_waits_out_its_back_off_only__qc_022() -> None:
+    group = {"schedulingGroup": {"podGroupName": "crew"}}
+    bench = Bench(generic_workload=True)
+    assert bench.place(bench.rejected("Picky", name="member", spec=group).pod.name) == "backoff"
+    assert bench.place(bench.rejected("Picky", name="loner").pod.name) == "unschedulable"
+
+
+def test_an_update_reaches_a_ready_pod_where_it_stands__qc_023() -> None:
+    bench = Bench()
+    bench.pod("a")
+    old = bench.pod("b")
+    bench.queue.update(old, make_pod("b", priority=3))
+    assert [(pod.name, pod.priority) for pod in bench.queue.pending_pods().active] == [
+        ("b", 3),
+        ("a", 0),
+    ]
+    assert bench.ledger.pending["active"] == 2
+
+
+def test_an_update_reorders_pods_in_back_off__qc_023() -> None:
+    bench = Bench(profile(judge("Picky", NODE_ADDED)))
+    for name in ("a", "b"):
+        bench.rejected("Picky", name=name)
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node())
+    assert bench.place("b") == "backoff"
+    bench.queue.update(make_pod("b"), make_pod("b", priority=3))
+    assert names(bench) == ["b", "a"]
+
+
+def test_an_update_reaches_a_pod_in_error_back_off__qc_023() -> None:
+    bench = Bench()
+    info = bench.rejected()
+    bench.queue.update(info.pod, make_pod(labels={"new": "yes"}))
+    assert bench.place() == "backoff"
+    assert info.pod.labels == {"new": "yes"}
+
+
+def test_an_update_may_wake_the_pod_itself__qc_023() -> None:
+    seen = []
+
+    def hint(pod: object, old: object, new: object) -> QueueingHint:
+        seen.append((pod, old, new))
+        return QueueingHint.QUEUE
+
+    bench = Bench(profile(judge("Picky", on(EventResource.POD, ActionType.UPDATE_POD_LABEL, hint))))
+    info = bench.rejected("Picky")
+    old, new = info.pod, make_pod(labels={"new": "yes"})
+    bench.queue.update(old, new)
+    assert bench.place() == "backoff"
+    assert seen == [(new, old, new)]
+    assert bench.ledger.incoming[-1] == ("backoff", "UnschedulablePodUpdatePodLabel")
+
+
+def test_an_update_that_helps_nobody_only_replaces_the_object__qc_023() -> None:
+    bench = Bench(profile(judge("Picky", NODE_ADDED)))
+    info = bench.rejected("Picky")
+    new = make_pod(labels={"new": "yes"})
+    incoming = len(bench.ledger.incoming)
+    bench.queue.update(info.pod, new)
+    assert bench.place() == "unschedulable"
+    assert info.pod is new
+    assert len(bench.ledger.incoming) == incoming
+
+
+def test_the_first_change_that_helps_ends_the_search__qc_023() -> None:
+    bench = Bench(
+        profile(
+            judge(
+                "Picky",
+                on(EventResource.POD, ActionType.UPDATE_POD_LABEL),
+                on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION),
+            )
+        )
+    )
+    info = bench.rejected("Picky")
+    new = make_pod(labels={"a": "b"}, spec={"tolerations": [{"operator": "Exists"}]})
+    bench.queue.update(info.pod, new)
+    assert bench.place() == "backoff"
+    assert bench.ledger.hints == [("Picky", "UnschedulablePodUpdatePodLabel", "Queue")]
+
+
+def test_an_update_in_flight_is_kept_for_when_the_pod_comes_back__qc_023() -> None:
+    bench = Bench(profile(judge("Picky", on(EventResource.POD, ActionType.UPDATE_POD_LABEL))))
+    old = bench.pod()
+    info = bench.pop()
+    new = make_pod(labels={"new": "yes"})
+    bench.queue.update(old, new)
+    assert bench.place() == "in flight"
+    info.pod = new
+    bench.reject(info, "Picky")
+    assert bench.place() == "backoff"
+
+
+def test_an_update_of_an_unknown_pod_adds_it__qc_023() -> None:
+    bench = Bench()
+    bench.queue.update(make_pod(), make_pod(labels={"new": "yes"}))
+    assert bench.place() == "active"
+    assert bench.ledger.incoming == [("active", "UnschedulablePodUpdate")]
+
+
+@pytest.mark.parametrize("place", ["active", "backoff", "unschedulable", "gated"])
+def test_a_deleted_pod_is_gone_wherever_it_was__qc_025(place: str) -> None:
+    bench = Bench(profile(judge("Picky"), gate("Gate", lambda pod: place == "gated")))
+    if place in ("active", "gated"):
+        bench.pod()
+    else:
+        bench.rejected(*(["Picky"] if place == "unschedulable" else []))
+    assert bench.place() == place
+    bench.queue.delete(make_pod())
+    assert bench.place() == "nowhere"
+    assert not +bench.ledger.pending
+    assert not +bench.ledger.reasons
+    assert bench.queue.pop() is None
+
+
+def test_deleting_a_pod_in_flight_leaves_the_attempt_alone__qc_025() -> None:
+    bench = Bench()
+    pod = bench.pod()
+    bench.pop()
+    bench.queue.delete(pod)
+    assert bench.place() == "in flight"
+
+
+@pytest.mark.parametrize("plugins", [(), ("Picky",)])
+def test_activating_makes_a_pod_ready_at_once__qc_026(plugins: tuple[str, ...]) -> None:
+    bench = Bench()
+    bench.rejected(*plugins)
+    bench.queue.activate([make_pod()])
+    assert bench.place() == "active"
+    assert bench.ledger.incoming[-1] == ("active", "ForceActivate")
+
+
+def test_activating_asks_the_gate_unless_the_pod_was_in_back_off__qc_026() -> None:
+    closed = False
+    guard = gate("Gate", lambda pod: closed)
+    bench = Bench(profile(guard, judge("Picky")))
+    bench.rejected("Picky", name="pool")
+    bench.rejected(name="backoff")
+    closed = True
+    guard.asked.clear()
+    bench.queue.activate([make_pod("pool"), make_pod("backoff"), make_pod("unknown")])
+    assert guard.asked == ["pool"]
+    assert (bench.place("pool"), bench.place("backoff")) == ("gated", "active")
+    assert bench.place("unknown") == "nowhere"
+
+
+def test_activating_a_pod_in_flight_brings_it_back_whoever_rejects_it__qc_026_qc_053() -> None:
+    bench = Bench()
+    for name in ("meant", "other"):
+        bench.pod(name)
+    meant, other = bench.pop(), bench.pop()
+    bench.queue.activate([make_pod("meant")])
+    assert bench.ledger.in_flight["ForceActivate"] == 1
+    bench.reject(meant, "Picky")
+    bench.reject(other, "Picky")
+    assert (bench.place("meant"), bench.place("other")) == ("backoff", "unschedulable")
+
+
+@pytest.mark.parametrize("place", ["active", "backoff", "unschedulable"])
+def test_a_certain_pod_can_be_popped_out_of_turn__qc_027(place: str) -> None:
+    bench = Bench()
+    bench.pod("first", priority=9)
+    if place == "active":
+        bench.pod()
+    else:
+        bench.rejected(*(["Picky"] if place == "unschedulable" else []))
+    info = bench.queue.pop_specific(make_pod())
+    assert info is not None
+    assert info.pod.name == "pod"
+    assert bench.place() == "in flight"
+    assert bench.queue.pop_specific(make_pod()) is None
+
+
+def test_a_gated_pod_is_not_popped_out_of_turn__qc_027() -> None:
+    bench = Bench(profile(gate("Gate", lambda pod: True)))
+    bench.pod()
+    assert bench.queue.pop_specific(make_pod()) is None
+    assert bench.place() == "gated"
+
+
+def test_what_waits_where_can_be_seen__qc_031() -> None:
+    bench = Bench(profile(judge("Picky"), gate("Gate", lambda pod: pod.name == "gated")))
+    bench.rejected("Picky", name="rejected")
+    bench.rejected(name="broken")
+    for name in ("flying", "ready", "gated"):
+        bench.pod(name)
+    bench.pop()
+    pending = bench.queue.pending_pods()
+    assert pending.summary == "activeQ:1; backoffQ:1; unschedulablePods:2"
+    assert [pod.name for pod in pending.pods] == ["ready", "broken", "rejected", "gated"]
+    assert [pod.name for pod in pending.in_flight] == ["flying"]
+    assert [pod.name for pod in pending.gated] == ["gated"]
+    assert +bench.ledger.pending == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 1}
+    assert bench.queue.get("default/broken") is not None
+    assert bench.queue.get("default/flying") is None
+
+
+def test_the_log_names_the_queues_as_upstream_does__qc_030(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(profile(judge("Picky"), gate("Gate", lambda pod: pod.name == "gated")))
+    with caplog.at_level(logging.DEBUG):
+        bench.rejected(name="broken")
+        bench.pod("gated")
+    for place in ("Active", "Backoff", "Unschedulable"):
+        assert f"moved to queue {place} because of" in caplog.text
+
+
+def test_an_attempt_that_fails_after_its_end_was_told_waits_out_a_back_off__qc_130(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(profile(judge("Picky", NODE_ADDED)))
+    bench.pod()
+    info = bench.pop()
+    bench.queue.done(info.pod.uid)
+    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, make_pod(), None)
+    bench.reject(info, "Picky")
+    assert bench.place() == "backoff"
+    assert "without having been in flight" in caplog.text
