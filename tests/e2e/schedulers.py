@@ -15,6 +15,8 @@ from e2e.processes import Process
 
 PEER = "kube-scheduler"
 MOORAGE = "moorage"
+# Moorage is run from this tree, whether or not it is installed.
+_FROM_SOURCE = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
 
 
 class Scheduler(NamedTuple):
@@ -32,8 +34,11 @@ class Scheduler(NamedTuple):
             file = folder / f"{label}.config.yaml"
             file.write_text(yaml.safe_dump(_document(config, kubeconfig)))
             flags.append(f"--config={file}")
-        log = folder / f"{label}.{self.name}.log"
-        return Process(self.name, [*self.command, *flags], log)
+        return self.run(flags, folder / f"{label}.{self.name}.log")
+
+    def run(self, flags: Sequence[str], log: Path) -> Process:
+        """Start it with these flags."""
+        return Process(self.name, [*self.command, *flags], log, os.environ | _FROM_SOURCE)
 
 
 def schedulers(binaries: Binaries) -> dict[str, Scheduler]:

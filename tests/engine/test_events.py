@@ -214,6 +214,7 @@ def repod(**fields: Any) -> Pod:
             repod(labels={}, cpu="1", spec={"tolerations": [{"operator": "Exists"}]}),
             [
                 ActionType.UPDATE_POD_LABEL,
+                ActionType.UPDATE_POD_SCALE_DOWN,
                 ActionType.UPDATE_POD_TOLERATION,
             ],
             id="several at once",
@@ -227,18 +228,16 @@ def test_what_an_update_of_a_pod_amounts_to__qc_069(
 
 
 def test_a_resize_counts_from_when_the_kubelet_has_done_it__qc_069() -> None:
-    def running(cpu: str) -> Pod:
-        resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    def running(wanted: str, given: str) -> Pod:
+        resources = {"requests": {"cpu": given}}
         status = {"containerStatuses": [{"name": "main", "resources": resources}]}
-        return make_pod(cpu="1", memory="1Gi", node_name="quay", status=status)
+        return make_pod(cpu=wanted, node_name="quay", status=status)
 
-    asked = pod_update_events(
-        make_pod(cpu="2", memory="1Gi", node_name="quay", status=running("2").__dict__ or {}),
-        running("2"),
-    )
-    done = pod_update_events(running("2"), running("1"))
-    assert [event.action for event in done] == [ActionType.UPDATE_POD_SCALE_DOWN]
-    assert [event.action for event in asked] == [ActionType.UPDATE]
+    before, asked, done = running("2", "2"), running("1", "2"), running("1", "1")
+    assert [event.action for event in pod_update_events(before, asked)] == [ActionType.UPDATE]
+    assert [event.action for event in pod_update_events(asked, done)] == [
+        ActionType.UPDATE_POD_SCALE_DOWN
+    ]
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,8 @@ def test_a_rejection_counts_as_one_and_ends_a_row_of_errors__qc_019() -> None:
     bench.reject(bench.pop(), "Picky")
     assert (info.unschedulable_count, info.consecutive_errors_count) == (1, 0)
     assert info.timestamp == 104.0
-    assert (info.was_flushed_from_unschedulable, info.flush_timestamp) == (False, None)
+    assert not info.was_flushed_from_unschedulable
+    assert info.flush_timestamp is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import msgspec
 from moorage.apiserver.columns import columns_of
 from moorage.apiserver.conversion import from_stored, stored_as_is
 from moorage.apiserver.history import Stored
+from moorage.apiserver.metadata import Clock
 from moorage.apiserver.negotiation import Form
 from moorage.apiserver.resources import Resource
 from moorage.apiserver.statuses import Json
@@ -23,12 +24,12 @@ class Renderer:
     """Writes objects of one resource in one form."""
 
     def __init__(
-        self, resource: Resource, form: Form, include: str, clock_now: float
+        self, resource: Resource, form: Form, include: str, clock: Clock
     ) -> None:
         self._resource = resource
         self._form = form
         self._include = include
-        self._now = clock_now
+        self._clock = clock
         self._as_is = form is Form.OBJECT and stored_as_is(resource)
 
     def one(self, stored: Stored) -> bytes:
@@ -97,7 +98,7 @@ class Renderer:
         }
 
     def _row(self, obj: Json) -> Json:
-        row: Json = {"cells": [c.cell(obj, self._now) for c in columns_of(self._resource)]}
+        row: Json = {"cells": [c.cell(obj, self._clock()) for c in columns_of(self._resource)]}
         if self._include == "Object":
             row["object"] = obj
         elif self._include != "None":

@@ -16,7 +16,7 @@ from typing import Any
 from moorage.cli.configuration import read_configuration
 from moorage.cli.output import fail
 from moorage.config import FeatureGates, KubeSchedulerConfiguration
-from moorage.config.duration import Duration
+from moorage.config.duration import Duration, parse_duration
 from moorage.engine.clock import WallClock
 from moorage.errors import ConfigError, CorruptStateError, MoorageError
 from moorage.kube.client import KubeClient, user_agent
@@ -162,7 +162,7 @@ def _boolean(text: str) -> bool:
 
 def _duration(text: str) -> Duration:
     try:
-        return Duration.parse(text)
+        return parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -131,12 +131,13 @@ class EventHandlers:
 
     def _drop_assumed(self, pod: Pod) -> None:
         """A pod that is on its way to a node was deleted."""
+        left = pod.on_node(self._state.node_of(pod) or "")
         waiting = self._waiting.get(pod.uid)
         if waiting is not None:
             waiting.reject("", "removed")
         else:
             self._state.forget(pod)
-        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
 
     def _free_nomination(self, pod: Pod) -> None:
         """The place a pod waited for is free again, for pods that had to keep off it."""

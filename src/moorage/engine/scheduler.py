@@ -135,9 +135,10 @@ class Scheduler:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
         pod, info, profile = binding.pod, binding.info, binding.profile
         self._undo(profile, pod, binding.node_name)
+        left = pod.on_node(binding.node_name)
         rejected = status.code.rejected
         if not rejected:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
         message = status.message
         plugins: frozenset[str] = frozenset()
         if rejected and binding.waiting is not None:
@@ -146,7 +147,7 @@ class Scheduler:
             info, profile, Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
         )
         if rejected:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, all_but(pod))
+            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         try:

@@ -22,8 +22,8 @@ from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.status import Reason, Skip, Status, Verdicts
-from moorage.model.node import Node
 from moorage.model.meta import ApiObject
+from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 

@@ -119,6 +119,7 @@ class SeriesMemory:
 
     def __init__(self) -> None:
         self._events: dict[EventKey, Event] = {}
+        self._last_name = 0
 
     def __len__(self) -> int:
         return len(self._events)
@@ -129,7 +130,9 @@ class SeriesMemory:
         if known is None:
             if len(self._events) >= MOST_REMEMBERED:
                 self._events.pop(next(iter(self._events)))
-            name = event_name(key.regarding.name, int(now * 1e9))
+            # Two events of one moment must not get one name.
+            self._last_name = max(int(now * 1e9), self._last_name + 1)
+            name = event_name(key.regarding.name, self._last_name)
             namespace = key.regarding.namespace or "default"
             self._events[key] = event = Event(key, namespace, name, note, now)
             return msgspec.structs.replace(event)

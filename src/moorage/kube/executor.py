@@ -188,7 +188,6 @@ class Executor:
                 f"Preempted by pod {preemptor.uid} on node {eviction.node_name}"
                 + (" (in kube-scheduler memory)." if waiting is not None else ""),
                 controller=eviction.scheduler_name,
-                related=preemptor,
             )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

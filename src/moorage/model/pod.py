@@ -203,6 +203,11 @@ class Pod(ApiObject, frozen=True, dict=True):
         """Has it run to its end? Such pods occupy nothing and are ignored entirely."""
         return self.status.phase in ("Succeeded", "Failed")
 
+    def on_node(self, node_name: str) -> "Pod":
+        """The same pod with a node: what the API will show once it is bound."""
+        spec = msgspec.structs.replace(self.spec, node_name=node_name)
+        return msgspec.structs.replace(self, spec=spec)
+
     @cached_property
     def started(self) -> float | None:
         """`status.startTime` as a Unix time; None if it has not started or cannot be read."""

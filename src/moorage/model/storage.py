@@ -58,6 +58,7 @@ class ClaimReference(Object, frozen=True):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+    resource_version: str = ""
 
 
 class CSIPersistentVolume(Object, frozen=True):

@@ -12,17 +12,15 @@ from moorage.plugins.node_name import NodeName
 from moorage.plugins.node_ports import NodePorts
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.node_unschedulable import NodeUnschedulable
-from moorage.plugins.pending_families import (
-    DynamicResources,
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeRestrictions,
-    VolumeZone,
-)
+from moorage.plugins.node_volume_limits import NodeVolumeLimits
+from moorage.plugins.pending_families import DynamicResources
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.plugins.taint_toleration import TaintToleration
 from moorage.plugins.topology_spread import PodTopologySpread
+from moorage.plugins.volume_binding import VolumeBinding
+from moorage.plugins.volume_restrictions import VolumeRestrictions
+from moorage.plugins.volume_zone import VolumeZone
 
 
 def in_tree_registry() -> Registry:

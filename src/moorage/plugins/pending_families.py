@@ -1,8 +1,8 @@
-"""Storage and device plugins, as far as they concern pods that use neither.
+"""The device plugin, as far as it concerns pods that use no devices.
 
-For such pods they answer exactly as upstream's do: they have nothing to say, and DynamicResources
-speaks first when nothing fits. A pod that does use a volume claim, an attachable disk or a device
-is refused with a sentence that says so, rather than placed by half of the rules.
+For such pods it answers exactly as upstream's does: it has nothing to say, but speaks first when
+nothing fits. A pod that does use a device is refused with a sentence that says so, rather than
+placed by half of the rules.
 """
 
 import numpy as np
@@ -17,63 +17,10 @@ from moorage.framework.plugin import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
-    PreScorePlugin,
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
 from moorage.model.pod import Pod
-
-
-class _VolumePlugin(PreFilterPlugin[None], FilterPlugin[None]):
-    """Nothing to say about pods without volumes to place."""
-
-    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip | Status:
-        """Skip, or say plainly that such pods are not placed yet."""
-        del nodes
-        if not uses_placed_volumes(pod):
-            return SKIP
-        return Status(
-            Code.UNRESOLVABLE, ("pod uses volumes that this version of moorage cannot place",)
-        )
-
-    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
-        """Only reached if PreFilter is disabled in the profile."""
-        del pod, state
-        return Verdicts(len(nodes))
-
-
-class VolumeRestrictions(_VolumePlugin):
-    """Conflicts over the same disk."""
-
-    name = "VolumeRestrictions"
-
-
-class NodeVolumeLimits(_VolumePlugin):
-    """How many volumes a node can attach."""
-
-    name = "NodeVolumeLimits"
-
-
-class VolumeZone(_VolumePlugin):
-    """Volumes tied to a zone."""
-
-    name = "VolumeZone"
-
-
-class VolumeBinding(_VolumePlugin, PreScorePlugin[None], ScorePlugin[None]):
-    """Claims and the volumes they are or will be bound to."""
-
-    name = "VolumeBinding"
-
-    def pre_score(self, pod: Pod, nodes: NodeView) -> Skip | None:
-        """At the default feature gates this plugin never scores."""
-        del pod, nodes
-        return SKIP
-
-    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
-        """Only reached if PreScore is disabled in the profile."""
-        del pod, state
-        return np.zeros(len(nodes), np.int64)
 
 
 class DynamicResources(
@@ -118,16 +65,3 @@ class DynamicResources(
         """No claims, no preference."""
         del pod, state
         return np.zeros(len(nodes), np.int64)
-
-
-def uses_placed_volumes(pod: Pod) -> bool:
-    """Does the pod use a volume that restricts where it can run?"""
-    return any(
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.iscsi is not None
-        or volume.rbd is not None
-        for volume in pod.spec.volumes
-    )

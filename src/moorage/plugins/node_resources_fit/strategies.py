@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.framework.broken_line import broken_line
 from moorage.framework.plugin import MAX_NODE_SCORE
 
 _MAX_SHAPE_SCORE = 10
@@ -65,7 +66,7 @@ def most_allocated(shares: Sequence[NodeShares]) -> Ints:
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     """A broken line over utilisation; resources that score 0 do not count in the mean."""
-    table = np.array([_on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
+    table = np.array([broken_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
 
     def score(shares: Sequence[NodeShares]) -> Ints:
         total: Ints = np.zeros(len(shares[0].requested), np.int64)
@@ -83,20 +84,6 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
         return (whole + (mean - whole >= 0.5)).astype(np.int64)
 
     return score
-
-
-def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
-    """The line's value; the division truncates toward zero, as Go's does."""
-    previous = shape[0]
-    for point in shape:
-        if percent <= point[0]:
-            if point is shape[0]:
-                return point[1]
-            rise = (point[1] - previous[1]) * (percent - previous[0])
-            run = point[0] - previous[0]
-            return previous[1] + (rise // run if rise >= 0 else -(-rise // run))
-        previous = point
-    return shape[-1][1]
 
 
 def _weighted_mean(shares: Sequence[NodeShares], measure: Callable[[NodeShares], Ints]) -> Ints:

@@ -42,9 +42,7 @@ class AssumeCache(Generic[Kind]):
             raise StateError(f'"{decided.key}" not found')
         theirs, ours = stored.metadata.resource_version, decided.metadata.resource_version
         if theirs != ours:
-            raise StateError(
-                f'"{decided.key}" is out of sync (stored: {theirs}, assume: {ours})'
-            )
+            raise StateError(f'"{decided.key}" is out of sync (stored: {theirs}, assume: {ours})')
         self._assumed[decided.namespace, decided.name] = (stored, decided)
 
     def restore(self, decided: Kind) -> None:

@@ -30,7 +30,8 @@ def shape_of(points: Sequence[UtilizationShapePoint]) -> Shape:
 
 def score(search: Search, size: int, shape: Shape) -> Ints:
     """The score of every place of the search's view."""
-    return np.fromiter((_score_place(search, place, shape) for place in range(size)), np.int64, size)
+    scores = (_score_place(search, place, shape) for place in range(size))
+    return np.fromiter(scores, np.int64, size)
 
 
 def _score_place(search: Search, place: int, shape: Shape) -> int:

@@ -25,9 +25,7 @@ from moorage.plugins.volume_binding.matching import NONE, Match, Matches, Matchi
 from moorage.plugins.volume_binding.provisioning import Provisioning, provision
 from moorage.plugins.volume_binding.reach import Reach
 
-NODE_CONFLICT = Reason(
-    "node(s) didn't match PersistentVolume's node affinity", Code.UNRESOLVABLE
-)
+NODE_CONFLICT = Reason("node(s) didn't match PersistentVolume's node affinity", Code.UNRESOLVABLE)
 BIND_CONFLICT = Reason(
     "node(s) didn't find available persistent volumes to bind", Code.UNRESOLVABLE
 )

@@ -1,0 +1,156 @@
+"""`ApiServer`: the parts put together, started and stopped.
+
+Callers (commands, tests) use only this class. Must not hold rules about objects.
+"""
+
+import base64
+import random
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import web
+
+from moorage.apiserver.authentication import Authentication, User
+from moorage.apiserver.certificates import Tls, self_signed, tls_context
+from moorage.apiserver.faults import Faults
+from moorage.apiserver.handlers import Handlers
+from moorage.apiserver.journal import Journal
+from moorage.apiserver.kubelets import KubeletOptions, Kubelets
+from moorage.apiserver.listing import Lists
+from moorage.apiserver.metadata import Clock, Identities
+from moorage.apiserver.operations import Operations
+from moorage.apiserver.resources import BY_PLURAL
+from moorage.apiserver.statuses import Json
+from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Store
+from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
+from moorage.model.priority import SYSTEM_PRIORITIES
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_MAX_BODY = 3 * 2**20
+_SHUTDOWN_SECONDS = 2.0
+_NAME = "moorage"
+
+
+class ApiServer:
+    """An API server in this process.
+
+    `operations` is the same way in that HTTP requests take; `faults` makes it fail on purpose.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: Path | None = None,
+        tokens: dict[str, User] | None = None,
+        kubelets: KubeletOptions | None = None,
+        clock: Clock = time.time,
+        seed: int | None = None,
+        history_changes: int = DEFAULT_HISTORY_CHANGES,
+        history_bytes: int = DEFAULT_HISTORY_BYTES,
+        bookmark_seconds: float = BOOKMARK_SECONDS,
+    ) -> None:
+        generator = random.Random(seed)
+        self.store = Store(history_changes=history_changes, history_bytes=history_bytes)
+        self.operations = Operations(self.store, Identities(clock, generator))
+        self.faults = Faults(generator)
+        self.watches = Watches(self.store, bookmark_seconds)
+        self._lists = Lists(self.store)
+        self._authentication = Authentication(tokens)
+        self._handlers = Handlers(
+            self.operations, self._lists, self.watches, self._authentication, self.faults
+        )
+        self.faults.connect(self.watches.cut, self._compact)
+        self.kubelets = None if kubelets is None else Kubelets(self.operations, kubelets)
+        self._journal = None if data is None else Journal(data)
+        self._runner: web.ServerRunner | None = None
+        self._authority = b""
+        self.url = ""
+
+    async def start(
+        self, host: str = "127.0.0.1", port: int = 0, tls: Tls | bool | None = None
+    ) -> None:
+        """Read what is kept, listen, and answer; port 0 picks a free one."""
+        if self._journal is not None:
+            self._journal.load(self.store)
+            self.store.attach(self._journal)
+            self._journal.start()
+        self._bootstrap()
+        context = self._secure(host, tls)
+        server = web.Server(
+            self._handlers.handle,
+            request_factory=_make_request,
+            # An idle watch would otherwise not notice that its client has gone.
+            handler_cancellation=True,
+            access_log=None,
+        )
+        self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
+        await site.start()
+        bound = self._runner.addresses[0][1]
+        self.url = f"{'http' if context is None else 'https'}://{host}:{bound}"
+        if self.kubelets is not None:
+            self.kubelets.start()
+
+    async def stop(self) -> None:
+        """End watches in good order, stop listening, and close the journal."""
+        if self.kubelets is not None:
+            await self.kubelets.stop()
+        self.watches.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._journal is not None:
+            await self._journal.stop()
+
+    def kubeconfig(self) -> Json:
+        """How to reach this server, as a kubeconfig."""
+        cluster: Json = {"server": self.url}
+        if self._authority:
+            cluster["certificate-authority-data"] = base64.b64encode(self._authority).decode()
+        token = self._authentication.first_token()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": _NAME,
+            "clusters": [{"name": _NAME, "cluster": cluster}],
+            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+            "users": [{"name": _NAME, "user": {"token": token} if token else {}}],
+        }
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write the kubeconfig, readable by its owner alone since it may hold a token."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(self.kubeconfig(), sort_keys=False), encoding="utf-8")
+
+    def _secure(self, host: str, tls: Tls | bool | None) -> ssl.SSLContext | None:
+        if not tls:
+            return None
+        files = self_signed(host) if tls is True else tls
+        self._authority = files.authority
+        return tls_context(files)
+
+    def _bootstrap(self) -> None:
+        """What every cluster has from the beginning."""
+        namespaces = BY_PLURAL["", "v1", "namespaces"]
+        classes = BY_PLURAL["scheduling.k8s.io", "v1", "priorityclasses"]
+        for name in _NAMESPACES:
+            if self.store.namespaces.get("", name) is None:
+                self.operations.create(namespaces, "", {"metadata": {"name": name}})
+        for name, value in SYSTEM_PRIORITIES.items():
+            if self.store.collection(classes.storage).get("", name) is None:
+                obj = {"metadata": {"name": name}, "value": value}
+                self.operations.create(classes, "", obj)
+
+    def _compact(self) -> None:
+        self._lists.expire_pages()
+        for collection in self.store.collections.values():
+            collection.history.compact(self.store.version)
+
+
+def _make_request(*arguments: Any) -> web.BaseRequest:
+    return web.BaseRequest(*arguments, client_max_size=_MAX_BODY)

@@ -1,0 +1,18 @@
+"""CEL, as far as device selectors use it: parsed, type-checked and compiled to closures."""
+
+from moorage.plugins.dynamic_resources.cel.errors import CompileError, EvaluationError
+from moorage.plugins.dynamic_resources.cel.selector import (
+    CelFeatures,
+    Selector,
+    compile_selector,
+    device_value,
+)
+
+__all__ = [
+    "CelFeatures",
+    "CompileError",
+    "EvaluationError",
+    "Selector",
+    "compile_selector",
+    "device_value",
+]

@@ -1,0 +1,243 @@
+"""The types of an expression worked out before it is ever run.
+
+Owns what upstream refuses at compile time, in its words, and which overloads of a function a call
+may mean. Must not evaluate anything.
+"""
+
+from moorage.plugins.dynamic_resources.cel.errors import Issue
+from moorage.plugins.dynamic_resources.cel.syntax import (
+    Bind,
+    Call,
+    Comprehension,
+    Index,
+    Literal,
+    MakeList,
+    MakeMap,
+    Name,
+    Node,
+    OptionalMap,
+    Select,
+)
+from moorage.plugins.dynamic_resources.cel.types import (
+    BOOL,
+    DYN,
+    INT,
+    STRING,
+    Functions,
+    Overload,
+    Type,
+    assignable,
+    list_of,
+    map_of,
+    optional_of,
+    resolve,
+)
+from moorage.plugins.dynamic_resources.cel.values import kind_of
+
+TYPE_NAMES = frozenset(
+    ("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type")
+)
+_TYPE = Type("type")
+
+Scope = dict[str, Type]
+Fields = dict[str, Type]
+
+
+class Checker:
+    """Checks one expression; `issues` and `overloads` are filled on the way."""
+
+    def __init__(self, functions: Functions, objects: dict[str, Fields]) -> None:
+        self._functions = functions
+        self._objects = objects
+        self.issues: list[Issue] = []
+        self.overloads: dict[int, list[Overload]] = {}
+        """By the identity of a call: what it may mean."""
+
+    def check(self, node: Node, scope: Scope) -> Type:
+        """The type of a node; complaints go to `issues`, and the type is then unknown."""
+        match node:
+            case Literal():
+                return Type(kind_of(node.value))
+            case Name():
+                return self._name(node, scope)
+            case Select():
+                return self._select(node, scope)
+            case Index():
+                return self._index(node, scope)
+            case Call():
+                return self._call(node, scope)
+            case MakeList():
+                return self._list(node, scope)
+            case MakeMap():
+                return self._map(node, scope)
+            case Bind():
+                inner = {**scope, node.name: self.check(node.value, scope)}
+                return self.check(node.body, inner)
+            case OptionalMap():
+                return self._optional_map(node, scope)
+            case Comprehension():
+                return self._comprehension(node, scope)
+
+    def _complain(self, node: Node, message: str) -> Type:
+        self.issues.append(Issue(node.position, message))
+        return DYN
+
+    def _name(self, node: Name, scope: Scope) -> Type:
+        found = scope.get(node.name)
+        if found is not None:
+            return found
+        if node.name in TYPE_NAMES:
+            return _TYPE
+        return self._complain(node, f"undeclared reference to '{node.name}' (in container '')")
+
+    def _select(self, node: Select, scope: Scope) -> Type:
+        target = self.check(node.operand, scope)
+        optional = node.optional or target.name == "optional_type"
+        if target.name == "optional_type":
+            target = target.parameters[0]
+        found = self._field(node, target)
+        if node.test:
+            return BOOL
+        return optional_of(found) if optional else found
+
+    def _field(self, node: Select, target: Type) -> Type:
+        if target.unknown:
+            return DYN
+        if target.name == "map":
+            return target.parameters[1]
+        fields = self._objects.get(target.name)
+        if fields is None:
+            return self._complain(node, f"type '{target}' does not support field selection")
+        found = fields.get(node.field)
+        if found is None:
+            return self._complain(node, f"undefined field '{node.field}'")
+        return found
+
+    def _index(self, node: Index, scope: Scope) -> Type:
+        arguments = (self.check(node.operand, scope), self.check(node.key, scope))
+        if node.optional:
+            target = arguments[0]
+            if target.name == "optional_type":
+                target = target.parameters[0]
+            if target.unknown:
+                return optional_of(DYN)
+            if target.name in ("list", "map"):
+                return optional_of(target.parameters[-1])
+            return self._mismatch(node, "_[?_]", arguments)
+        if arguments[0].unknown:
+            return DYN
+        return self._resolve(node, "_[_]", arguments, member=False)
+
+    def _call(self, node: Call, scope: Scope) -> Type:
+        arguments = tuple(self.check(argument, scope) for argument in node.arguments)
+        if node.target is None:
+            return self._resolve(node, node.function, arguments, member=False)
+        qualified = qualified_function(node, scope.keys(), self._functions)
+        if qualified is not None:
+            return self._resolve(node, qualified, arguments, member=False)
+        target = self.check(node.target, scope)
+        return self._resolve(node, node.function, (target, *arguments), member=True)
+
+    def _resolve(
+        self, node: Node, function: str, arguments: tuple[Type, ...], *, member: bool
+    ) -> Type:
+        known = self._functions.get(function)
+        if known is None:
+            return self._complain(node, f"undeclared reference to '{function}' (in container '')")
+        found: list[Overload] = []
+        results: list[Type] = []
+        for overload in known:
+            if overload.member == member:
+                result = resolve(overload, arguments)
+                if result is not None:
+                    found.append(overload)
+                    results.append(result)
+        if not found:
+            return self._mismatch(node, function, arguments, member=member)
+        self.overloads[id(node)] = found
+        return results[0] if all(result == results[0] for result in results) else DYN
+
+    def _mismatch(
+        self, node: Node, function: str, arguments: tuple[Type, ...], *, member: bool = False
+    ) -> Type:
+        if member:
+            rest = ", ".join(map(str, arguments[1:]))
+            applied = f"{arguments[0]}.({rest})"
+        else:
+            applied = f"({', '.join(map(str, arguments))})"
+        return self._complain(
+            node, f"found no matching overload for '{function}' applied to '{applied}'"
+        )
+
+    def _list(self, node: MakeList, scope: Scope) -> Type:
+        item: Type | None = None
+        for place, part in enumerate(node.items):
+            found = self.check(part, scope)
+            if place in node.optional:
+                found = found.parameters[0] if found.name == "optional_type" else DYN
+            item = self._joined(part, item, found)
+        return list_of(item or DYN)
+
+    def _map(self, node: MakeMap, scope: Scope) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for key_part, value_part in node.entries:
+            key = self._joined(key_part, key, self.check(key_part, scope))
+            value = self._joined(value_part, value, self.check(value_part, scope))
+        return map_of(key or DYN, value or DYN)
+
+    def _joined(self, node: Node, before: Type | None, found: Type) -> Type:
+        """Kubernetes wants the parts of a literal to be of one type."""
+        if before is None:
+            return found
+        if not assignable(before, found, {}):
+            return self._complain(node, f"expected type '{before}' but found '{found}'")
+        return found if before.unknown else before
+
+    def _optional_map(self, node: OptionalMap, scope: Scope) -> Type:
+        target = self.check(node.target, scope)
+        if target.name != "optional_type" and not target.unknown:
+            function = "optFlatMap" if node.flat else "optMap"
+            return self._mismatch(node, function, (target,))
+        inner = target.parameters[0] if target.parameters else DYN
+        body = self.check(node.body, {**scope, node.name: inner})
+        return body if node.flat else optional_of(body)
+
+    def _comprehension(self, node: Comprehension, scope: Scope) -> Type:
+        target = self.check(node.target, scope)
+        if target.name not in ("list", "map", "dyn"):
+            return self._complain(
+                node.target,
+                f"expression of type '{target}' cannot be range of a comprehension "
+                "(must be list, map, or dynamic)",
+            )
+        first, second = DYN, DYN
+        if target.name == "list":
+            first, second = target.parameters[0], target.parameters[0]
+            if node.second is not None:
+                first = INT
+        elif target.name == "map":
+            first, second = target.parameters
+        inner = {**scope, node.name: first}
+        if node.second is not None:
+            inner[node.second] = second
+        body = self.check(node.body, inner)
+        if node.kind == "map" and node.transform is None:
+            return list_of(body)
+        if not assignable(BOOL, body, {}):
+            self._complain(node.body, f"expected type 'bool' but found '{body}'")
+        if node.kind == "map" and node.transform is not None:
+            return list_of(self.check(node.transform, inner))
+        return list_of(first) if node.kind == "filter" else BOOL
+
+
+def qualified_function(call: Call, names: object, functions: Functions) -> str | None:
+    """`sets.contains(...)` looks like a method; it is one function if `sets` is no variable."""
+    target = call.target
+    if isinstance(target, Name) and target.name not in names:  # type: ignore[operator]
+        qualified = f"{target.name}.{call.function}"
+        return qualified if qualified in functions else None
+    return None
+
+
+__all__ = ["STRING", "TYPE_NAMES", "Checker", "qualified_function"]

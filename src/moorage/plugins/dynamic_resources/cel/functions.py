@@ -1,0 +1,289 @@
+"""The functions of CEL's standard library, and those Kubernetes adds for devices."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from moorage.plugins.dynamic_resources.cel import list_functions, operators, string_functions
+from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.types import Functions, Signatures
+from moorage.plugins.dynamic_resources.cel.values import (
+    MAX_INT,
+    MAX_UINT,
+    MIN_INT,
+    Optional,
+    Quantity,
+    Semver,
+    TypeValue,
+    Uint,
+    equals,
+    kind_of,
+    parse_quantity,
+    parse_semver,
+    quantity_as_float,
+    quantity_as_int,
+)
+
+MAX_LIST_VALUES = 48
+"""`includes` refuses longer lists: as many values as a device may have."""
+_NANO = 10**9
+
+
+@lru_cache(maxsize=2)
+def function_table(*, list_attributes: bool) -> Functions:
+    """Every function and operator; `includes` comes with DRAListTypeAttributes."""
+    signatures = Signatures()
+    operators.declare(signatures)
+    _declare_standard(signatures)
+    _declare_conversions(signatures)
+    string_functions.declare(signatures)
+    list_functions.declare(signatures)
+    _declare_optionals(signatures)
+    _declare_quantities(signatures)
+    _declare_versions(signatures)
+    if list_attributes:
+        signatures.add("dra_includes_dyn_dyn", "dyn.includes(dyn) -> bool", _includes)
+    return signatures.functions
+
+
+def _declare_standard(signatures: Signatures) -> None:
+    for kind in ("string", "bytes", "list(A)", "map(A, B)"):
+        name = kind.partition("(")[0]
+        signatures.add(f"size_{name}", f"size({kind}) -> int", len)
+        signatures.add(f"{name}_size", f"{kind}.size() -> int", len)
+    signatures.add("string_contains_string", "string.contains(string) -> bool", str.__contains__)
+    signatures.add("starts_with_string", "string.startsWith(string) -> bool", str.startswith)
+    signatures.add("ends_with_string", "string.endsWith(string) -> bool", str.endswith)
+    signatures.add("matches", "matches(string, string) -> bool", _matches)
+    signatures.add("matches_string", "string.matches(string) -> bool", _matches)
+
+
+def _declare_conversions(signatures: Signatures) -> None:
+    def add(result: str, convert: Callable[[Any], Any], *kinds: str) -> None:
+        for kind in kinds:
+            signatures.add(f"{kind}_to_{result}", f"{result}({kind}) -> {result}", convert)
+
+    add("int", _to_int, "int", "uint", "double", "string")
+    add("uint", _to_uint, "uint", "int", "double", "string")
+    add("double", _to_double, "double", "int", "uint", "string")
+    add("string", _to_string, "string", "bool", "int", "uint", "double", "bytes")
+    add("bool", _to_bool, "bool", "string")
+    add("bytes", lambda value: value.encode() if isinstance(value, str) else value, "string")
+    signatures.add("to_dyn", "dyn(A) -> dyn", lambda value: value)
+    signatures.add("type", "type(A) -> type", lambda value: TypeValue(kind_of(value)))
+
+
+def _declare_optionals(signatures: Signatures) -> None:
+    add = signatures.add
+    add("optional_of", "@optional.of(A) -> optional(A)", lambda value: Optional(True, value))
+    add("optional_none", "@optional.none() -> optional(A)", lambda: Optional(False))
+    add(
+        "optional_ofNonZeroValue",
+        "@optional.ofNonZeroValue(A) -> optional(A)",
+        lambda value: Optional(True, value) if value else Optional(False),
+    )
+    add("optional_hasValue", "optional(A).hasValue() -> bool", lambda option: option.present)
+    add("optional_value", "optional(A).value() -> A", _value)
+    add(
+        "optional_orValue_value",
+        "optional(A).orValue(A) -> A",
+        lambda option, other: option.value if option.present else other,
+    )
+    add(
+        "optional_or_optional",
+        "optional(A).or(optional(A)) -> optional(A)",
+        lambda option, other: option if option.present else other,
+    )
+
+
+def _declare_quantities(signatures: Signatures) -> None:
+    add = signatures.add
+    add("string_to_quantity", "quantity(string) -> quantity", parse_quantity)
+    add("is_quantity_string", "isQuantity(string) -> bool", _succeeds(parse_quantity))
+    add("quantity_sign", "sign(quantity) -> int", lambda q: (q.nano > 0) - (q.nano < 0))
+    add(
+        "quantity_is_greater_than",
+        "quantity.isGreaterThan(quantity) -> bool",
+        lambda left, right: left.nano > right.nano,
+    )
+    add(
+        "quantity_is_less_than",
+        "quantity.isLessThan(quantity) -> bool",
+        lambda left, right: left.nano < right.nano,
+    )
+    add(
+        "quantity_compare_to",
+        "quantity.compareTo(quantity) -> int",
+        lambda left, right: (left.nano > right.nano) - (left.nano < right.nano),
+    )
+    add("quantity_get_float", "quantity.asApproximateFloat() -> double", quantity_as_float)
+    add("quantity_get_int", "quantity.asInteger() -> int", _as_integer)
+    add("quantity_is_integer", "quantity.isInteger() -> bool", _is_integer)
+    add(
+        "quantity_add",
+        "quantity.add(quantity) -> quantity",
+        lambda left, right: Quantity(left.nano + right.nano),
+    )
+    add(
+        "quantity_add_int",
+        "quantity.add(int) -> quantity",
+        lambda left, right: Quantity(left.nano + right * _NANO),
+    )
+    add(
+        "quantity_sub",
+        "quantity.sub(quantity) -> quantity",
+        lambda left, right: Quantity(left.nano - right.nano),
+    )
+    add(
+        "quantity_sub_int",
+        "quantity.sub(int) -> quantity",
+        lambda left, right: Quantity(left.nano - right * _NANO),
+    )
+
+
+def _declare_versions(signatures: Signatures) -> None:
+    add = signatures.add
+    add("string_to_semver", "semver(string) -> semver", parse_semver)
+    add("string_bool_to_semver", "semver(string, bool) -> semver", _lenient_semver)
+    add("is_semver_string", "isSemver(string) -> bool", _succeeds(parse_semver))
+    add("is_semver_string_bool", "isSemver(string, bool) -> bool", _succeeds(_lenient_semver))
+    add(
+        "semver_is_greater_than",
+        "semver.isGreaterThan(semver) -> bool",
+        lambda left, right: _compare_versions(left, right) > 0,
+    )
+    add(
+        "semver_is_less_than",
+        "semver.isLessThan(semver) -> bool",
+        lambda left, right: _compare_versions(left, right) < 0,
+    )
+    add("semver_compare_to", "semver.compareTo(semver) -> int", _compare_versions)
+    add("semver_major", "semver.major() -> int", lambda version: version.numbers[0])
+    add("semver_minor", "semver.minor() -> int", lambda version: version.numbers[1])
+    add("semver_patch", "semver.patch() -> int", lambda version: version.numbers[2])
+
+
+def _compare_versions(left: Semver, right: Semver) -> int:
+    one, other = left.order, right.order
+    return int(one > other) - int(one < other)
+
+
+def _lenient_semver(text: str, normalize: bool) -> Semver:
+    return parse_semver(text, normalize=normalize)
+
+
+def _succeeds(convert: Callable[..., Any]) -> Callable[..., bool]:
+    def test(*arguments: Any) -> bool:
+        try:
+            convert(*arguments)
+        except EvaluationError:
+            return False
+        return True
+
+    return test
+
+
+def _as_integer(quantity: Quantity) -> int:
+    value = quantity_as_int(quantity)
+    if value is None:
+        raise EvaluationError("cannot convert value to integer")
+    return value
+
+
+def _is_integer(quantity: Quantity) -> bool:
+    return quantity_as_int(quantity) is not None
+
+
+def _value(option: Optional) -> Any:
+    if not option.present:
+        raise EvaluationError("optional.none() dereference")
+    return option.value
+
+
+def _includes(target: Any, item: Any) -> bool:
+    if not isinstance(target, list):
+        return equals(target, item)
+    for place, other in enumerate(target):
+        if place >= MAX_LIST_VALUES:
+            raise EvaluationError(
+                f"'includes' function cannot be applied to lists longer than "
+                f"{MAX_LIST_VALUES} values"
+            )
+        if equals(other, item):
+            return True
+    return False
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return compiled_regex(pattern).search(text) is not None
+
+
+@lru_cache(maxsize=256)
+def compiled_regex(pattern: str) -> re.Pattern[str]:
+    """A regular expression, compiled once."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise EvaluationError(f"error parsing regexp: {error}") from None
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, str):
+        try:
+            number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
+        except ValueError:
+            number = None
+        if number is None:
+            raise EvaluationError(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+    elif isinstance(value, float):
+        if not MIN_INT < value < MAX_INT:
+            raise EvaluationError("integer overflow")
+        number = int(value)
+    else:
+        number = int(value)
+    if not MIN_INT <= number <= MAX_INT:
+        raise EvaluationError("integer overflow")
+    return number
+
+
+def _to_uint(value: Any) -> Uint:
+    if isinstance(value, str):
+        if not re.fullmatch(r"\+?[0-9]+", value):
+            raise EvaluationError(f'strconv.ParseUint: parsing "{value}": invalid syntax')
+        value = int(value)
+    if not 0 <= value <= MAX_UINT:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(int(value))
+
+
+def _to_double(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise EvaluationError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+
+
+def _to_string(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+        case float():
+            return f"{value:.17g}" if float(f"{value:g}") != value else f"{value:g}"
+        case _:
+            return str(value)
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("1", "t", "T", "TRUE", "true", "True"):
+        return True
+    if value in ("0", "f", "F", "FALSE", "false", "False"):
+        return False
+    raise EvaluationError(f'strconv.ParseBool: parsing "{value}": invalid syntax')

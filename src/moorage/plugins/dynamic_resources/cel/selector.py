@@ -1,0 +1,161 @@
+"""Device selectors: CEL expressions compiled once and asked about devices.
+
+Owns the `device` variable, as upstream declares it, and the cache of compiled expressions.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from moorage.model.devices import Device, DeviceAttribute
+from moorage.model.quantity import parse_nano
+from moorage.plugins.dynamic_resources.cel.checker import Checker
+from moorage.plugins.dynamic_resources.cel.compiler import Closure, Compiler
+from moorage.plugins.dynamic_resources.cel.errors import (
+    CompileError,
+    EvaluationError,
+    Issue,
+    report,
+)
+from moorage.plugins.dynamic_resources.cel.functions import function_table
+from moorage.plugins.dynamic_resources.cel.parser import parse
+from moorage.plugins.dynamic_resources.cel.types import (
+    ANY,
+    BOOL,
+    DYN,
+    QUANTITY,
+    STRING,
+    Type,
+    map_of,
+)
+from moorage.plugins.dynamic_resources.cel.values import (
+    DomainMap,
+    Quantity,
+    kind_of,
+    parse_semver,
+)
+
+DEVICE = "device"
+_DEVICE_TYPE = Type("kubernetes.DRADevice")
+
+
+class CelFeatures:
+    """Which optional parts of the environment are there; a value."""
+
+    __slots__ = ("consumable_capacity", "list_attributes")
+
+    def __init__(self, *, consumable_capacity: bool = True, list_attributes: bool = False) -> None:
+        self.consumable_capacity = consumable_capacity
+        self.list_attributes = list_attributes
+
+
+class Selector:
+    """A compiled expression."""
+
+    __slots__ = ("_closure", "_frame_size", "_slot")
+
+    def __init__(self, closure: Closure, slot: int, frame_size: int) -> None:
+        self._closure = closure
+        self._slot = slot
+        self._frame_size = frame_size
+
+    def matches(self, device: Mapping[str, Any]) -> bool:
+        """Is the device selected? Raises `EvaluationError`; `device` comes from `device_value`."""
+        frame: list[Any] = [0] * self._frame_size
+        frame[self._slot] = device
+        try:
+            result = self._closure(frame)
+        except RecursionError:
+            raise EvaluationError("evaluation nested too deeply") from None
+        if type(result) is not bool:
+            kind = kind_of(result)
+            raise EvaluationError(
+                f"CEL result of type {kind} could not be converted to bool: "
+                f"type conversion error from '{kind}' to 'bool'"
+            )
+        return result
+
+
+@lru_cache(maxsize=1024)
+def _compile(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:
+    """The compiled expression, or why there is none; the failure is kept as well."""
+    functions = function_table(list_attributes=list_attributes)
+    attribute = DYN if list_attributes else ANY
+    fields = {
+        "driver": STRING,
+        "attributes": map_of(STRING, map_of(STRING, attribute)),
+        "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+    }
+    if consumable_capacity:
+        fields["allowMultipleAllocations"] = BOOL
+    checker = Checker(functions, {_DEVICE_TYPE.name: fields})
+    try:
+        tree = parse(expression)
+    except Issue as issue:
+        return f"compilation failed: {report(expression, [issue])}"
+    result = checker.check(tree, {DEVICE: _DEVICE_TYPE})
+    if checker.issues:
+        return f"compilation failed: {report(expression, checker.issues)}"
+    if result not in (BOOL, ANY) and not (list_attributes and result == DYN):
+        return f"must evaluate to bool or the unknown type, not {result}"
+    compiler = Compiler(functions, checker.overloads)
+    slot = compiler.slot()
+    closure = compiler.compile(tree, {DEVICE: slot})
+    return Selector(closure, slot, compiler.frame_size)
+
+
+def compile_selector(expression: str, features: CelFeatures) -> Selector:
+    """Compile an expression, or raise `CompileError` with upstream's complaint."""
+    found = _compile(expression, features.consumable_capacity, features.list_attributes)
+    if isinstance(found, str):
+        raise CompileError(found)
+    return found
+
+
+def device_value(device: Device, driver: str, features: CelFeatures) -> dict[str, Any]:
+    """The `device` variable for a device; an attribute without a usable value is an error."""
+    attributes = DomainMap()
+    for name, attribute in device.attributes.items():
+        try:
+            value = _attribute_value(attribute, features)
+        except EvaluationError as error:
+            raise EvaluationError(f"attribute {name}: {error}") from None
+        domain, identifier = _qualified(name, driver)
+        attributes.setdefault(domain, {})[identifier] = value
+    capacity = DomainMap()
+    for name, amount in device.capacity.items():
+        domain, identifier = _qualified(name, driver)
+        capacity.setdefault(domain, {})[identifier] = Quantity(parse_nano(amount.value))
+    return {
+        "driver": driver,
+        "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+        "attributes": attributes,
+        "capacity": capacity,
+    }
+
+
+def _attribute_value(attribute: DeviceAttribute, features: CelFeatures) -> Any:
+    if features.list_attributes:
+        for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
+            if values:
+                return list(values)
+        if attribute.version_values:
+            return [_version(text) for text in attribute.version_values]
+    for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
+        if value is not None:
+            return value
+    if attribute.version_value is not None:
+        return _version(attribute.version_value)
+    raise EvaluationError("unsupported attribute value")
+
+
+def _version(text: str) -> Any:
+    try:
+        return parse_semver(text)
+    except EvaluationError as error:
+        raise EvaluationError(f"parse semantic version: {error}") from None
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)

@@ -1,0 +1,313 @@
+"""The API client against a small server: what it sends, when it tries again, what it says."""
+
+import asyncio
+import re
+
+import pytest
+from aiohttp import web
+from kube.fake_api import FakeApi, JumpingTimer, failure, run
+
+from moorage.errors import ApiError, UnreachableError
+from moorage.kube import requests
+from moorage.kube.access import Access
+from moorage.kube.client import KubeClient, user_agent
+from moorage.kube.rate_limit import TokenBucket
+from moorage.kube.requests import Request
+from moorage.kube.resources import RESOURCES
+
+POD = RESOURCES["Pod"]
+
+
+async def _fine(_: web.Request) -> web.StreamResponse:
+    return web.json_response({"kind": "Status", "status": "Success"})
+
+
+def _client(api: FakeApi, timer: JumpingTimer | None = None, **more: float) -> KubeClient:
+    return KubeClient(
+        Access(server=api.url, source="test.kubeconfig"),
+        timer=timer or JumpingTimer(),
+        qps=more.get("qps", 0),
+        burst=int(more.get("burst", 100)),
+        timeout=more.get("timeout", 10.0),
+        agent=user_agent("scheduler"),
+        env={},
+    )
+
+
+def test_binding() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api, _client(api) as client:
+            api.routes["POST /api/v1/namespaces/default/pods/web/binding"] = _fine
+            await client.bind("default", "web", "u1", "node-1")
+            assert api.bodies == [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"namespace": "default", "name": "web", "uid": "u1"},
+                    "target": {"kind": "Node", "name": "node-1"},
+                }
+            ]
+            headers = api.headers[0]
+            assert headers["Content-Type"] == "application/json"
+            assert headers["Accept-Encoding"] == "identity"
+            agent = r"moorage/\S+ \(linux/\w+\) kubernetes/v1\.36\.4/scheduler"
+            assert re.fullmatch(agent, headers["User-Agent"])
+
+    run(scenario())
+
+
+def test_requests_as_values() -> None:
+    status_patch = requests.patch_pod_status("ns", "web", {"nominatedNodeName": "n"})
+    assert str(status_patch) == "PATCH /api/v1/namespaces/ns/pods/web/status"
+    assert status_patch.content_type == "application/strategic-merge-patch+json"
+    deletion = requests.delete(POD, "ns", "web", uid="u", grace_seconds=0)
+    assert deletion.body == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u"},
+        "gracePeriodSeconds": 0,
+    }
+    assert requests.delete(POD, "ns", "web").body is None
+    lease = requests.get(RESOURCES["Lease"], "kube-system", "kube-scheduler")
+    assert lease.path == (
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+    )
+    review = requests.token_review("secret", ("api",))
+    assert review.path == "/apis/authentication.k8s.io/v1/tokenreviews"
+    assert review.body["spec"] == {"token": "secret", "audiences": ["api"]}
+    access = requests.subject_access_review({"user": "jane"})
+    assert access.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert requests.get(POD, "ns", "we/ird").path.endswith("/pods/we%2Fird")
+
+
+@pytest.mark.parametrize("code", [429, 503, 500])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_waits_as_long_as_it_is_told(code: int, method: str) -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        async with FakeApi() as api, _client(api, timer) as client:
+
+            async def busy(_: web.Request) -> web.StreamResponse:
+                return failure(code, "Busy", {"Retry-After": "7"})
+
+            api.faults.extend([busy, busy, _fine])
+            await client.send(Request(method, "/x"))
+            assert timer.waits == [7.0, 7.0]
+            assert len(api.requests) == 3
+
+    run(scenario())
+
+
+def test_gives_up_after_ten_retries() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        async with FakeApi() as api, _client(api, timer) as client:
+
+            async def busy(_: web.Request) -> web.StreamResponse:
+                return failure(429, "TooManyRequests", {"Retry-After": "1"})
+
+            api.faults.extend([busy] * 20)
+            with pytest.raises(ApiError) as caught:
+                await client.send(Request("GET", "/x"))
+            assert caught.value.status == 429
+            assert len(api.requests) == 11
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 422, 500, 503])
+def test_other_errors_are_not_retried(code: int) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api, _client(api) as client:
+
+            async def refuse(_: web.Request) -> web.StreamResponse:
+                return failure(code, "Reason")
+
+            api.faults.append(refuse)
+            with pytest.raises(ApiError) as caught:
+                await client.send(Request("GET", "/x"))
+            error = caught.value
+            assert (error.status, error.reason, error.message) == (code, "Reason", "Reason")
+            assert error.is_not_found == (code == 404)
+            assert error.is_conflict == (code == 409)
+            assert len(api.requests) == 1
+
+    run(scenario())
+
+
+def test_error_without_a_status_object_names_the_request() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api, _client(api) as client:
+
+            async def refuse(_: web.Request) -> web.StreamResponse:
+                return web.Response(status=502, text="<html>")
+
+            api.faults.append(refuse)
+            with pytest.raises(ApiError, match=r"^GET /x: the API server answered 502"):
+                await client.send(Request("GET", "/x"))
+
+    run(scenario())
+
+
+async def _hang_up(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
+def test_broken_connections_are_retried_only_where_that_is_safe() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        async with FakeApi() as api, _client(api, timer) as client:
+            api.faults.extend([_hang_up] * 3)
+            api.routes["GET /x"] = _fine
+            await client.send(Request("GET", "/x"))
+            assert timer.waits
+            assert set(timer.waits) == {1.0}
+            api.faults.clear()
+            api.faults.append(_hang_up)
+            before = len(api.requests)
+            with pytest.raises(UnreachableError) as caught:
+                await client.send(Request("POST", "/x", body={}))
+            assert caught.value.maybe_applied
+            assert len(api.requests) == before + 1
+
+    run(scenario())
+
+
+def test_unreachable_server_is_one_sentence() -> None:
+    async def scenario() -> None:
+        api = FakeApi()
+        await api.start()
+        await api.stop()
+        async with _client(api) as client:
+            with pytest.raises(UnreachableError) as caught:
+                await client.send(Request("GET", "/x"))
+            assert not caught.value.maybe_applied
+            assert str(caught.value) == (
+                f"the API server {api.url} cannot be reached: connection refused"
+            )
+
+    run(scenario())
+
+
+def test_unknown_host_is_one_sentence() -> None:
+    async def scenario() -> None:
+        access = Access(server="http://no-such-host.invalid:1")
+        async with KubeClient(access, timer=JumpingTimer(), env={}) as client:
+            with pytest.raises(UnreachableError, match=r"the host no-such-host.invalid is not"):
+                await client.send(Request("GET", "/x"))
+
+    run(scenario())
+
+
+def test_silent_server_runs_into_the_time_out() -> None:
+    async def scenario() -> None:
+        release = asyncio.Event()
+
+        async def silent(_: web.Request) -> web.StreamResponse:
+            await release.wait()
+            return web.Response()
+
+        async with FakeApi() as api, _client(api, timeout=0.05) as client:
+            api.faults.append(silent)
+            with pytest.raises(UnreachableError, match="no answer in time"):
+                await client.send(Request("POST", "/x"))
+            release.set()
+
+    run(scenario())
+
+
+def test_refused_credentials_are_one_sentence() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api, _client(api) as client:
+
+            async def refuse(_: web.Request) -> web.StreamResponse:
+                return failure(401, "Unauthorized")
+
+            api.faults.append(refuse)
+            with pytest.raises(ApiError) as caught:
+                await client.send(Request("GET", "/x"))
+            assert str(caught.value) == (
+                f"the API server {api.url} does not accept the credentials of test.kubeconfig:"
+                " Unauthorized"
+            )
+
+    run(scenario())
+
+
+def test_lists_in_pages() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api, _client(api) as client:
+            for number in range(1100):
+                api.put(f"p{number:04}")
+            listing = await client.list_all(POD, bytes)
+            assert len(listing.items) == 1100
+            assert listing.resource_version == str(api.version)
+            assert len(api.requests) == 3
+
+    run(scenario())
+
+
+def test_rate_is_kept() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        async with FakeApi() as api, _client(api, timer, qps=10, burst=5) as client:
+            api.routes["GET /x"] = _fine
+            for _ in range(15):
+                await client.send(Request("GET", "/x"))
+            assert sum(timer.waits) == pytest.approx(1.0, abs=0.01)
+
+    run(scenario())
+
+
+def test_token_bucket_queues_callers_in_order() -> None:
+    timer = JumpingTimer(0.0)
+    bucket = TokenBucket(10, 2, timer)
+    assert [bucket.reserve() for _ in range(5)] == pytest.approx([0, 0, 0.1, 0.2, 0.3])
+    timer.time = 100.0
+    assert [bucket.reserve() for _ in range(3)] == pytest.approx([0, 0, 0.1])
+    assert TokenBucket(-1, 1, timer).reserve() == 0
+
+
+def test_connections_are_limited() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            running = 0
+            most = 0
+
+            async def slow(_: web.Request) -> web.StreamResponse:
+                nonlocal running, most
+                running += 1
+                most = max(most, running)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                running -= 1
+                return web.json_response({})
+
+            api.routes["GET /x"] = slow
+            access = Access(server=api.url)
+            async with KubeClient(access, qps=0, max_connections=3, env={}) as client:
+                await asyncio.gather(*(client.send(Request("GET", "/x")) for _ in range(30)))
+            assert most <= 3
+
+    run(scenario())
+
+
+def test_every_attempt_is_observed() -> None:
+    async def scenario() -> None:
+        seen: list[tuple[str, int]] = []
+        async with FakeApi() as api:
+            access = Access(server=api.url)
+
+            def observe(method: str, code: int, _: float) -> None:
+                seen.append((method, code))
+
+            async with KubeClient(access, observe=observe, env={}, timer=JumpingTimer()) as client:
+                api.routes["GET /x"] = _fine
+                await client.send(Request("GET", "/x"))
+                with pytest.raises(ApiError):
+                    await client.send(Request("PUT", "/nothing"))
+            assert seen == [("GET", 200), ("PUT", 404)]
+
+    run(scenario())

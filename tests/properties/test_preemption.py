@@ -1,0 +1,158 @@
+"""Victims and the chosen node, against the naive way and against what the rules promise."""
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from moorage.engine.decisions import Unschedulable
+from moorage.framework.plugin import Candidate
+from moorage.framework.status import Code
+from moorage.model.pod import Pod
+from moorage.model.workloads import PodDisruptionBudget
+from moorage.plugins.default_preemption.budgets import compile_budgets
+from moorage.plugins.default_preemption.columns import applies, select_victims_everywhere
+from moorage.plugins.default_preemption.victims import select_victims
+from properties import strategies
+from properties.clusters import clusters
+from properties.harness import NOW, Twin, effort, make_profile, plain
+from properties.strategies import named
+from reference.answers import Refusal
+from reference.preemption import NaiveCandidate, best, candidates, message
+from reference.scheduler import NaiveScheduler, change
+
+
+def important(body: Pod, priority: int) -> Pod:
+    """A pod that outranks the others, and wants at most what some node has."""
+    pod = named(body, 1000)
+    spec = strategies.msgspec.structs.replace(pod.spec, priority=priority)
+    return strategies.msgspec.structs.replace(pod, spec=spec)
+
+
+def check_decision(twin: Twin, pod: Pod) -> None:
+    naive = NaiveScheduler(twin.naive)
+    assume(naive.prepare(pod).rejection is None)
+    assume(all(refusal is not None for refusal in naive.refusals(pod).values()))
+    outcomes = candidates(naive, pod, NOW)
+    found = {n: c for n, c in outcomes.items() if isinstance(c, NaiveCandidate)}
+    # Upstream calls it an error if nobody has to go; that cannot come about here.
+    assert all(candidate.victims for candidate in found.values())
+
+    decision, attempt = twin.cycle.decide(make_profile(twin.state), pod)
+
+    assert isinstance(decision, Unschedulable)
+    assert attempt is not None
+    result = attempt.post_filter
+    assert result is not None
+    if not found:
+        assert result.status.code is Code.UNSCHEDULABLE
+        assert decision.nominated_node == ""
+        assert decision.victims == ()
+        text = message(outcomes, len(twin.naive.nodes))
+        assert decision.message.endswith(f"no new claims to deallocate, preemption: {text}")
+        return
+    assert result.status.code is Code.SUCCESS
+    assert {c.node_name: (list(c.victims), c.pdb_violations) for c in result.candidates} == {
+        name: (c.victims, c.violations) for name, c in found.items()
+    }
+    choice = best(list(found.values()), NOW)
+    assert decision.nominated_node in choice
+    assert list(decision.victims) == found[decision.nominated_node or ""].victims
+    assert "preemption" not in decision.message
+
+
+@effort(250)
+@given(clusters(), strategies.pods(incoming=True), st.sampled_from([1, 7, 100]))
+def test_victims_and_node_are_those_of_the_naive_preemption(
+    twin: Twin, body: Pod, priority: int
+) -> None:
+    check_decision(twin, important(body, priority))
+
+
+@effort(250)
+@given(
+    clusters(plain=True, nominations=False),
+    strategies.pods(plain=True, incoming=True),
+    st.sampled_from([7, 100]),
+)
+def test_victims_found_in_columns_are_those_of_the_naive_preemption(
+    twin: Twin, body: Pod, priority: int
+) -> None:
+    check_decision(twin, important(body, priority))
+
+
+@effort(150)
+@given(
+    clusters(plain=True, nominations=False),
+    strategies.pods(plain=True, incoming=True),
+    st.sampled_from([7, 100]),
+)
+def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(
+    twin: Twin, body: Pod, priority: int
+) -> None:
+    pod = important(body, priority)
+    attempt = twin.cycle.filter(make_profile(twin.state), pod)
+    assume(attempt.outcome is not None and applies(attempt))
+    rows = np.flatnonzero(attempt.diagnosis.resolvable_rows())
+    budgets = compile_budgets(twin.state.listers.of(PodDisruptionBudget))
+    together = select_victims_everywhere(attempt, rows, budgets)
+    one_by_one = [select_victims(attempt, int(row), budgets) for row in rows]
+    assert together == one_by_one
+
+
+@effort(150)
+@given(clusters(plain=True), strategies.pods(plain=True, incoming=True), st.sampled_from([7, 100]))
+def test_no_victim_could_have_stayed(twin: Twin, body: Pod, priority: int) -> None:
+    pod = important(body, priority)
+    naive = NaiveScheduler(twin.naive)
+    prepared = naive.prepare(pod)
+    assume(prepared.rejection is None)
+    _, attempt = twin.cycle.decide(make_profile(twin.state), pod)
+    assume(attempt is not None and attempt.post_filter is not None)
+    assert attempt is not None
+    assert attempt.post_filter is not None
+    for candidate in attempt.post_filter.candidates:
+        check_minimal(naive, pod, candidate)
+
+
+def check_minimal(naive: NaiveScheduler, pod: Pod, candidate: Candidate) -> None:
+    prepared = naive.prepare(pod)
+    info = naive.cluster.infos[candidate.node_name].copy()
+    for victim in candidate.victims:
+        assert victim.priority < pod.priority
+        change(info, prepared, pod, victim, -1)
+    assert naive.with_nominated(pod, info, prepared) is None, "the pod must fit without them"
+    for victim in candidate.victims:
+        crowded, changed = info.copy(), prepared.copy()
+        change(crowded, changed, pod, victim, 1)
+        assert naive.with_nominated(pod, crowded, changed) is not None, "one victim too many"
+
+
+@effort(100)
+@given(clusters(), strategies.pods(incoming=True))
+def test_the_node_taken_breaks_no_more_budgets_than_another_would(twin: Twin, body: Pod) -> None:
+    _, attempt = twin.cycle.decide(make_profile(twin.state), important(body, 100))
+    assume(attempt is not None and attempt.post_filter is not None)
+    assert attempt is not None
+    assert attempt.post_filter is not None
+    result = attempt.post_filter
+    assume(result.status.code is Code.SUCCESS)
+    fewest = min(candidate.pdb_violations for candidate in result.candidates)
+    taken = next(c for c in result.candidates if c.node_name == result.nominated_node)
+    assert taken.pdb_violations == fewest
+
+
+@effort(80)
+@given(clusters(plain=True, nominations=False), strategies.pods(plain=True, incoming=True))
+def test_a_node_that_cannot_be_freed_says_why(twin: Twin, body: Pod) -> None:
+    pod = important(body, 7)
+    attempt = twin.cycle.filter(make_profile(twin.state), pod)
+    assume(attempt.outcome is not None)
+    naive = candidates(NaiveScheduler(twin.naive), pod, NOW)
+    rows = np.flatnonzero(attempt.diagnosis.resolvable_rows())
+    assert {attempt.nodes.node(int(row)).name for row in rows} == set(naive)
+    for row in rows:
+        expected = naive[attempt.nodes.node(int(row)).name]
+        result = select_victims(attempt, int(row), [])
+        if isinstance(expected, Refusal):
+            assert not isinstance(result, Candidate)
+            assert plain(result) == expected
