@@ -130,8 +130,8 @@ class Ledger(QueueObserver):
     def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         self.hints.append((plugin, event, hint))
 
-    def pre_enqueue_answered(self, plugin: str, profile: str, code: str, seconds: float) -> None:
-        self.gates.append((plugin, profile, code))
+    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
+        self.gates.append((plugin, profile, code.value))
 
 
 class Bench:

@@ -327,7 +327,9 @@ _COLUMNS: Mapping[StorageKey, tuple[Column, ...]] = {
         Column("Claim", _claim),
         Column("StorageClass", at("spec", "storageClassName", absent="")),
     ),
-    "leases.coordination.k8s.io": _columns(Column("Holder", at("spec", "holderIdentity", absent=""))),
+    "leases.coordination.k8s.io": _columns(
+        Column("Holder", at("spec", "holderIdentity", absent=""))
+    ),
     "priorityclasses.scheduling.k8s.io": (
         NAME,
         Column("Value", at("value", absent=0), "integer"),

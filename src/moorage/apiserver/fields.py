@@ -1,7 +1,7 @@
 """Which fields a field selector may name, and how their values are read from an object.
 
 Values are taken once, when an object is stored, so that selecting needs no decoding.
-Upstream: kubernetes@v1.36.4 pkg/apis/core/v1/conversion.go and each registry's `ToSelectableFields`.
+Upstream: kubernetes@v1.36.4 pkg/apis/core/v1/conversion.go, `ToSelectableFields` in registries.
 """
 
 import sys

@@ -97,7 +97,9 @@ class Handlers:
             if fault is not None and not fault.after:
                 return _struck(fault, request)
             if request.method == "POST" and target.resource.virtual:
-                response: web.StreamResponse = await self._post_virtual(request, target, query, user)
+                response: web.StreamResponse = await self._post_virtual(
+                    request, target, query, user
+                )
             else:
                 response = await method(request, target, query)
             return response if fault is None else _struck(fault, request)
@@ -292,5 +294,3 @@ def _struck(fault: Fault, request: web.BaseRequest) -> web.Response:
             request.transport.abort()
         return web.Response(status=500)
     return answer_error(fault.error)
-
-

@@ -59,9 +59,7 @@ class Lists:
         token = query.get("continue")
         if token:
             if query.get("resourceVersion", "0") != "0":
-                raise bad_request(
-                    "specifying resource version is not allowed when using continue"
-                )
+                raise bad_request("specifying resource version is not allowed when using continue")
             return self._page(_unpack(token), limit)
         items, version = self._items(target, query)
         if not selection.everything:

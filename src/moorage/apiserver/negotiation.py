@@ -47,9 +47,7 @@ def wants_aggregated_discovery(accept: str) -> bool:
     for choice in accept.split(","):
         media, parameters = _parse(choice)
         if media == JSON:
-            return (
-                parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("v") == "v2"
-            )
+            return parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("v") == "v2"
     return False
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from moorage.apiserver.admission import Admission
 from moorage.apiserver.conversion import from_stored, to_stored
 from moorage.apiserver.defaults import apply_defaults, begin_status
-from moorage.apiserver.deletion import Deletion, DeleteOptions
+from moorage.apiserver.deletion import DeleteOptions, Deletion
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Identities, metadata_of
 from moorage.apiserver.resources import STATUS, Resource

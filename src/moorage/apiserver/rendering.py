@@ -23,9 +23,7 @@ _META = "meta.k8s.io/v1"
 class Renderer:
     """Writes objects of one resource in one form."""
 
-    def __init__(
-        self, resource: Resource, form: Form, include: str, clock: Clock
-    ) -> None:
+    def __init__(self, resource: Resource, form: Form, include: str, clock: Clock) -> None:
         self._resource = resource
         self._form = form
         self._include = include

@@ -129,7 +129,9 @@ def _apps() -> list[Resource]:
 def _scheduling() -> list[Resource]:
     group = "scheduling.k8s.io"
     return [
-        _row("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", sub="status"),
+        _row(
+            "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", sub="status"
+        ),
         _row(group, "v1", "priorityclasses", "PriorityClass", namespaced=False, short="pc"),
         _row(group, "v1alpha2", "podgroups", "PodGroup", sub="status"),
         _row(group, "v1alpha2", "workloads", "Workload", short="wl"),
@@ -138,9 +140,7 @@ def _scheduling() -> list[Resource]:
 
 def _storage() -> list[Resource]:
     def row(plural: str, kind: str, short: str = "", sub: str = "") -> Resource:
-        return _row(
-            "storage.k8s.io", "v1", plural, kind, namespaced=False, short=short, sub=sub
-        )
+        return _row("storage.k8s.io", "v1", plural, kind, namespaced=False, short=short, sub=sub)
 
     return [
         row("csidrivers", "CSIDriver"),

@@ -6,7 +6,6 @@ pkg/fields/selector.go.
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
@@ -32,7 +31,7 @@ _OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": 
 _NAME, _NAMESPACE = -1, -2
 
 
-class FieldTest(NamedTuple):
+class FieldTest(msgspec.Struct, frozen=True):
     """One field compared with one value; `index` points into `Stored.fields`."""
 
     index: int

@@ -3,6 +3,7 @@
 Callers (commands, tests) use only this class. Must not hold rules about objects.
 """
 
+import asyncio
 import base64
 import random
 import ssl
@@ -130,7 +131,7 @@ class ApiServer:
     def _secure(self, host: str, tls: Tls | bool | None) -> ssl.SSLContext | None:
         if not tls:
             return None
-        files = self_signed(host) if tls is True else tls
+        files = tls if isinstance(tls, Tls) else self_signed(host)
         self._authority = files.authority
         return tls_context(files)
 
@@ -152,5 +153,10 @@ class ApiServer:
             collection.history.compact(self.store.version)
 
 
-def _make_request(*arguments: Any) -> web.BaseRequest:
-    return web.BaseRequest(*arguments, client_max_size=_MAX_BODY)
+def _make_request(
+    message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY
+    )

@@ -110,12 +110,13 @@ def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> ApiStat
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiStatusError:
     """An object whose fields are wrong; `causes` name them."""
     listed = list(causes)
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed]
+    texts = [
+        f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed
+    ]
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _about(kind, group, name)
     details["causes"] = [
-        {"reason": cause.reason, "message": cause.message, "field": cause.field}
-        for cause in listed
+        {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in listed
     ]
     return ApiStatusError(422, "Invalid", f'{kind} "{name}" is invalid: {joined}', details)
 
@@ -184,9 +185,9 @@ def too_large(asked: int, current: int) -> ApiStatusError:
     return ApiStatusError(504, "Timeout", message, details, retry_after=1)
 
 
-def too_many_requests(message: str, retry_after: int, causes: list[Json] | None = None) -> (
-    ApiStatusError
-):
+def too_many_requests(
+    message: str, retry_after: int, causes: list[Json] | None = None
+) -> ApiStatusError:
     """Come back later."""
     details: Json = {"causes": causes} if causes else {}
     return ApiStatusError(429, "TooManyRequests", message, details, retry_after)

@@ -151,9 +151,7 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(previous.version)
         data = _encode(obj)
         # Equal objects with their members in another order still encode to equal lengths.
-        if len(data) == len(previous.data) and (
-            data == previous.data or obj == previous.object()
-        ):
+        if len(data) == len(previous.data) and (data == previous.data or obj == previous.object()):
             return previous
         stored = self._next(collection, previous.key, obj)
         self._publish(collection, Change(MODIFIED, stored, previous))

@@ -53,7 +53,7 @@ def strategic_merge(document: Json, patch: Any) -> Json:
 def _merge(document: Json, patch: Json) -> Json:
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
-        return _plain({name: value for name, value in patch.items() if name != _DIRECTIVE})
+        return _plain_members(patch)
     if directive == "delete":
         return {}
     retained = patch.get(_RETAIN)
@@ -141,10 +141,12 @@ def _identity(field: str, item: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A patch's value as a document: without directives and nulls."""
-    if isinstance(value, dict):
-        return {
-            name: _plain(item)
-            for name, item in value.items()
-            if item is not None and not name.startswith("$")
-        }
-    return copy.deepcopy(value)
+    return _plain_members(value) if isinstance(value, dict) else copy.deepcopy(value)
+
+
+def _plain_members(value: Json) -> Json:
+    return {
+        name: _plain(item)
+        for name, item in value.items()
+        if item is not None and not name.startswith("$")
+    }

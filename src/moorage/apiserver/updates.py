@@ -5,8 +5,6 @@ Upstream: each registry's strategy; kubernetes@v1.36.4 pkg/apis/core/validation
 `ValidatePodUpdate`.
 """
 
-import copy
-
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of
 from moorage.apiserver.pod_defaults import mappings
@@ -60,8 +58,11 @@ def prepare_update(resource: Resource, obj: Json, old: Json) -> None:
 
 
 def prepare_status(obj: Json, old: Json) -> Json:
-    """The stored object with the client's status; labels and annotations may come along."""
-    result = copy.deepcopy(old)
+    """The stored object with the client's status; labels and annotations may come along.
+
+    Takes `old` over: it is a fresh copy that nobody else holds.
+    """
+    result = old
     if "status" in obj:
         result["status"] = obj["status"]
     else:

@@ -171,7 +171,8 @@ class Executor:
             else:
                 try:
                     await self._patch_status(
-                        victim, disruption_target(eviction.scheduler_name, self._timer.now())
+                        victim,
+                        disruption_target(victim, eviction.scheduler_name, self._timer.now()),
                     )
                     await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
                 except ApiError as error:

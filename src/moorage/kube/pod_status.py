@@ -34,12 +34,10 @@ def scheduling_failed(failure: Failure, now: float) -> Patch | None:
             "reason": failure.reason,
             "message": failure.message,
         }
-        if pod.metadata.generation is not None:
-            condition["observedGeneration"] = pod.metadata.generation
         if known is None or known.status != "False":
             condition["lastProbeTime"] = None
             condition["lastTransitionTime"] = rfc3339(now)
-        status["conditions"] = [condition]
+        status.update(_with_condition(pod, condition))
     nominated = failure.nominated_node
     if nominated is not None and nominated != pod.status.nominated_node_name:
         status["nominatedNodeName"] = nominated or None
@@ -51,18 +49,28 @@ def nominated(node_name: str) -> Patch:
     return {"nominatedNodeName": node_name or None}
 
 
-def disruption_target(scheduler_name: str, now: float) -> Patch:
+def disruption_target(victim: Pod, scheduler_name: str, now: float) -> Patch:
     """The status of a pod that is about to be evicted for a more important one."""
+    return _with_condition(
+        victim,
+        {
+            "type": DISRUPTION_TARGET,
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": rfc3339(now),
+        },
+    )
+
+
+def _with_condition(pod: Pod, condition: Patch) -> Patch:
+    """Add or change one condition; the order of the others stays, a new one comes last."""
+    if pod.metadata.generation is not None:
+        condition["observedGeneration"] = pod.metadata.generation
+    kinds = dict.fromkeys((*(known.type for known in pod.status.conditions), condition["type"]))
     return {
-        "conditions": [
-            {
-                "type": DISRUPTION_TARGET,
-                "status": "True",
-                "reason": "PreemptionByScheduler",
-                "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
-                "lastTransitionTime": rfc3339(now),
-            }
-        ]
+        "$setElementOrder/conditions": [{"type": kind} for kind in kinds],
+        "conditions": [condition],
     }
 
 

@@ -1,12 +1,13 @@
 """Devices and the claims on them (`resource.k8s.io`): what drivers offer and what pods ask for.
 
 Owns the shape of ResourceSlice, DeviceClass, ResourceClaim and ResourceClaimTemplate. Driver
-configuration is left out, as no choice of a node depends on it. Allocating devices and evaluating
-CEL belong to the plugin. Quantities here keep nine decimal places (`quantity.parse_nano`): unlike
+configuration is carried along as it is: no choice of a node depends on it, but an allocation hands
+it to the driver. Allocating devices and evaluating CEL belong to the plugin. Quantities here keep nine decimal places (`quantity.parse_nano`): unlike
 resource lists, the API server does not round them.
 """
 
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -164,10 +165,17 @@ class ResourceSlice(ApiObject, frozen=True, dict=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
+class DeviceClassConfiguration(Object, frozen=True, omit_defaults=True):
+    """What a class tells the driver about its devices."""
+
+    opaque: dict[str, Any] | None = None
+
+
 class DeviceClassSpec(Object, frozen=True):
     """Which devices belong to the class, and the extended resource it stands for."""
 
     selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceClassConfiguration, ...] = ()
     extended_resource_name: str | None = None
 
 
@@ -223,11 +231,19 @@ class DeviceConstraint(Object, frozen=True):
     distinct_attribute: str | None = None
 
 
+class DeviceClaimConfiguration(Object, frozen=True, omit_defaults=True):
+    """What a claim tells the driver about the devices of some requests, or of all of them."""
+
+    requests: tuple[str, ...] = ()
+    opaque: dict[str, Any] | None = None
+
+
 class DeviceClaim(Object, frozen=True):
     """What a claim asks for."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
 class ResourceClaimSpec(Object, frozen=True):
@@ -251,10 +267,19 @@ class DeviceRequestAllocationResult(Object, frozen=True):
     consumed_capacity: dict[str, Quantity] = {}
 
 
+class DeviceAllocationConfiguration(Object, frozen=True, omit_defaults=True):
+    """Configuration handed to the driver, and whether the class or the claim brought it."""
+
+    source: str = ""
+    requests: tuple[str, ...] = ()
+    opaque: dict[str, Any] | None = None
+
+
 class DeviceAllocationResult(Object, frozen=True):
     """All devices that were given to a claim."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class AllocationResult(Object, frozen=True):

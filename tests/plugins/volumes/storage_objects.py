@@ -125,15 +125,17 @@ def storage_class(
     )
 
 
-def csi_node(name: str, limit: int | None = None, *, migrated: str = "") -> CSINode:
-    """A CSINode with DRIVER and its limit."""
+def csi_node(
+    name: str, limit: int | None = None, *, driver: str = DRIVER, migrated: str = ""
+) -> CSINode:
+    """A CSINode with one driver and its limit."""
     allocatable = {} if limit is None else {"allocatable": {"count": limit}}
     return _decoded(
         CSINode,
         "storage.k8s.io/v1",
         {
             "metadata": {"name": name, "annotations": {MIGRATED_PLUGINS: migrated}},
-            "spec": {"drivers": [{"name": DRIVER, "nodeID": name, **allocatable}]},
+            "spec": {"drivers": [{"name": driver, "nodeID": name, **allocatable}]},
         },
     )
 

@@ -18,7 +18,6 @@ from moorage.config import FeatureGates
 from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
 from moorage.framework.status import SKIP
 from moorage.model.meta import ApiObject, Json
-from moorage.model.storage import CSINode
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.testing import cluster, make_node
 
@@ -34,25 +33,6 @@ def bound(*names: str) -> list[ApiObject]:
         source = {"driver": DRIVER, "volumeHandle": name}
         objects += [claim(name, bound_to=f"pv-{name}"), volume(f"pv-{name}", csi=source)]
     return objects
-
-
-def ebs_node(name: str, limit: int) -> CSINode:
-    text = {"count": limit}
-    node = csi_node(name)
-    drivers = [{"name": EBS, "nodeID": name, "allocatable": text}]
-    from moorage.model.decode import decode_object
-
-    found = decode_object(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "CSINode",
-            "metadata": {"name": node.name},
-            "spec": {"drivers": drivers},
-        },
-        "test",
-    )
-    assert isinstance(found, CSINode)
-    return found
 
 
 def test_a_node_is_full_when_its_pods_use_all_places() -> None:
@@ -97,7 +77,7 @@ def test_an_unbound_claim_counts_for_the_driver_of_its_class() -> None:
 )
 def test_disks_of_migrated_plugins_count_for_the_driver(source: Json) -> None:
     guest = pod_with({"awsElasticBlockStore": {"volumeID": "vol-1"}}, name="guest", node="a")
-    state = cluster(NODES, [guest], [ebs_node("a", 1), ebs_node("b", 1)])
+    state = cluster(NODES, [guest], [csi_node("a", 1, driver=EBS), csi_node("b", 1, driver=EBS)])
     assert ask(make(NodeVolumeLimits, state), pod_with(source), state) == {"a": FULL}
 
 

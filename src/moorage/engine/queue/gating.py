@@ -57,7 +57,7 @@ class Gatekeeper:
             status = Status(Code.ERROR, (str(error),))
         code = Code.SUCCESS if status is None else status.code
         self._observer.pre_enqueue_answered(
-            plugin.name, info.pod.spec.scheduler_name, code.value, self._clock.now() - start
+            plugin.name, info.pod.spec.scheduler_name, code, self._clock.now() - start
         )
         return status
 

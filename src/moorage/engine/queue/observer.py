@@ -4,6 +4,8 @@ Owns the list of things worth counting, in upstream's words; the counting is som
 base class ignores everything, so that the queue never asks whether anybody watches.
 """
 
+from moorage.framework.status import Code
+
 ACTIVE = "active"
 BACKOFF = "backoff"
 UNSCHEDULABLE = "unschedulable"
@@ -31,5 +33,5 @@ class QueueObserver:
     def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A queueing hint answered `Queue`, `QueueSkip` or `Error` after so long."""
 
-    def pre_enqueue_answered(self, plugin: str, profile: str, code: str, seconds: float) -> None:
+    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
         """A PreEnqueue plugin answered with a status code after so long."""

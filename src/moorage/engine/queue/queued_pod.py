@@ -35,11 +35,11 @@ class QueuedPodInfo:
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
     gating_plugin: str = ""
+    key: str = field(init=False)
+    """`namespace/name`, under which the pod is found in every place; no update changes it."""
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`, under which the pod is found in every place."""
-        return self.pod.key
+    def __post_init__(self) -> None:
+        self.key = self.pod.key
 
     @property
     def gated(self) -> bool:

@@ -35,7 +35,6 @@ from moorage.plugins.dynamic_resources.cel.values import (
     DomainMap,
     Optional,
     TypeValue,
-    equals,
     kind_of,
 )
 
@@ -136,7 +135,10 @@ class Compiler:
             qualified = qualified_function(node, slots.keys(), self._functions)
             if qualified is None:
                 arguments.insert(0, self.compile(node.target, slots))
-        return _dispatch(node.function, self._overloads[id(node)], arguments)
+        call = _dispatch(node.function, self._overloads[id(node)], arguments)
+        if node.target is None and all(isinstance(part, Literal) for part in node.arguments):
+            return _folded(call)
+        return call
 
     def _list(self, node: MakeList, slots: Slots) -> Closure:
         items = [self.compile(item, slots) for item in node.items]
@@ -333,4 +335,10 @@ def _dispatch(function: str, overloads: list[Overload], arguments: list[Closure]
     return call
 
 
-__all__ = ["Closure", "Compiler", "equals"]
+def _folded(call: Closure) -> Closure:
+    """A call of constants, such as `quantity("40Gi")`, done once; a failure waits for its turn."""
+    try:
+        value = call([])
+    except EvaluationError:
+        return call
+    return lambda frame: value

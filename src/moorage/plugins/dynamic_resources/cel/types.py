@@ -80,9 +80,9 @@ class Signatures:
     ) -> None:
         """Add one overload, written `target.name(arguments) -> result`."""
         call, _, result = signature.partition(" -> ")
-        head, _, inside = call.partition("(")
-        target, dot, name = head.rpartition(".")
-        arguments = [parse_type(text) for text in _split(inside[:-1])]
+        opening = _opening(call)
+        target, dot, name = call[:opening].rpartition(".")
+        arguments = [parse_type(text) for text in _split(call[opening + 1 : -1])]
         member = bool(dot) and not target.startswith("@")
         if member:
             arguments.insert(0, parse_type(target))
@@ -147,6 +147,16 @@ def _substitute(pattern: Type, bound: dict[str, Type]) -> Type:
 
 def _is_parameter(pattern: Type) -> bool:
     return len(pattern.name) == 1
+
+
+def _opening(call: str) -> int:
+    """Where the argument list begins: the parenthesis that the last one closes."""
+    depth = 0
+    for place in range(len(call) - 1, -1, -1):
+        depth += (call[place] == ")") - (call[place] == "(")
+        if depth == 0:
+            return place
+    raise ValueError(call)
 
 
 def _split(text: str) -> list[str]:

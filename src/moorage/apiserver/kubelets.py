@@ -1,0 +1,270 @@
+"""Simulated kubelets: bound pods start, finish where told to, and go when deleted.
+
+They read changes and write through `Operations` like any client, so every effect is visible on
+watches. Which nodes are theirs and how long a stage takes follows KWOK's annotations. No
+containers, no time of their own: delays run on the event loop.
+"""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from moorage.apiserver.bindings import set_condition
+from moorage.apiserver.deletion import DeleteOptions
+from moorage.apiserver.history import DELETED, Stored
+from moorage.apiserver.node_heartbeats import NodeHeartbeats
+from moorage.apiserver.operations import Operations
+from moorage.apiserver.pod_defaults import mappings
+from moorage.apiserver.resources import BY_PLURAL
+from moorage.apiserver.statuses import ApiStatusError, Json
+
+FINISH_AFTER = "moorage.io/finish-after"
+EXIT_CODE = "moorage.io/exit-code"
+_STAGE = "stage.kwok.x-k8s.io"
+_PODS = BY_PLURAL["", "v1", "pods"]
+_NODE_FIELD, _PHASE_FIELD = 0, 1
+_BATCH = 200
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+_log = logging.getLogger(__name__)
+
+
+class KubeletOptions(NamedTuple):
+    """How the simulated kubelets behave."""
+
+    all_nodes: bool = True
+    start_seconds: float = 0.0
+    start_jitter_seconds: float = 0.0
+    max_grace_seconds: float = 1.0
+    job_seconds: float = 0.0
+    lease_seconds: float = 10.0
+
+
+def parse_duration(text: Any) -> float | None:
+    """A Go duration such as `1m30s` in seconds; None if it is none."""
+    if not isinstance(text, str) or not text:
+        return None
+    if _DURATION.sub("", text):
+        return None
+    return sum(float(n) * _UNITS[unit] for n, unit in _DURATION.findall(text))
+
+
+class Kubelets:
+    """All kubelets of the cluster in one task."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        options: KubeletOptions,
+        generator: random.Random | None = None,
+    ) -> None:
+        self._operations = operations
+        self._options = options
+        self._random = generator or random.Random(0)
+        self._nodes = NodeHeartbeats(
+            operations, all_nodes=options.all_nodes, lease_seconds=options.lease_seconds
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._next_address = 0
+
+    def start(self) -> None:
+        """Take up work; what is in the store already counts too."""
+        self._tasks = [
+            asyncio.create_task(self._nodes.run(), name="node heartbeats"),
+            asyncio.create_task(self._run(), name="simulated kubelets"),
+        ]
+
+    async def stop(self) -> None:
+        """Drop everything that is pending."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    async def _run(self) -> None:
+        history = self._operations.store.pods.history
+        position = history.end
+        pending = self._operations.store.pods.all()
+        with history.listening() as wake:
+            while True:
+                for index, stored in enumerate(pending):
+                    self._guarded(stored)
+                    if index % _BATCH == _BATCH - 1:
+                        await asyncio.sleep(0)  # clients come first
+                wake.clear()
+                try:
+                    changes = history.read(position, _BATCH)
+                except ApiStatusError:  # fell behind: look at everything again
+                    position, pending = history.end, self._operations.store.pods.all()
+                    continue
+                position += len(changes)
+                pending = [c.stored for c in changes if c.type != DELETED]
+                if changes:
+                    await asyncio.sleep(0)
+                else:
+                    await wake.wait()
+
+    def _guarded(self, stored: Stored) -> None:
+        """One pod that cannot be handled must not stop the others."""
+        try:
+            self._look_at(stored)
+        except ApiStatusError as error:
+            if error.code not in (404, 409):  # gone or changed meanwhile
+                _log.warning("pod %s: %s", stored.key, error.message)
+
+    def _look_at(self, stored: Stored) -> None:
+        node = stored.fields[_NODE_FIELD]
+        if not node or not self._nodes.manages(node):
+            return
+        pod = stored.object()
+        if pod["metadata"].get("deletionTimestamp"):
+            grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+            delay = self._delay(pod, "pod-delete", min(grace, self._options.max_grace_seconds))
+            self._later(stored, "delete", delay, self._delete)
+        elif stored.fields[_PHASE_FIELD] == "Pending":
+            jitter = self._random.random() * self._options.start_jitter_seconds
+            delay = self._delay(pod, "pod-ready", self._options.start_seconds + jitter)
+            self._later(stored, "start", delay, self._start)
+        elif stored.fields[_PHASE_FIELD] == "Running":
+            lifetime = self._lifetime(pod)
+            if lifetime is not None:
+                self._later(stored, "finish", lifetime, self._finish)
+
+    def _delay(self, pod: Json, stage: str, default: float) -> float:
+        annotations = pod["metadata"].get("annotations") or {}
+        delay = parse_duration(annotations.get(f"{stage}.{_STAGE}/delay"))
+        jitter = parse_duration(annotations.get(f"{stage}.{_STAGE}/jitter-delay"))
+        if delay is None:
+            return default
+        # KWOK's jitter is the upper end of the delay, not an addition to it.
+        return delay if jitter is None else self._random.uniform(delay, max(delay, jitter))
+
+    def _lifetime(self, pod: Json) -> float | None:
+        annotations = pod["metadata"].get("annotations") or {}
+        lifetime = parse_duration(annotations.get(FINISH_AFTER))
+        if lifetime is not None:
+            return lifetime
+        owners = mappings(pod["metadata"].get("ownerReferences"))
+        job = any(owner.get("kind") == "Job" for owner in owners)
+        if job or f"pod-complete.{_STAGE}/delay" in annotations:
+            return self._delay(pod, "pod-complete", self._options.job_seconds)
+        return None
+
+    def _later(
+        self, stored: Stored, stage: str, delay: float, act: Callable[[Stored], None]
+    ) -> None:
+        mark = (stored.uid, stage)
+        if mark in self._timers:
+            return
+
+        def due() -> None:
+            self._timers.pop(mark, None)
+            try:
+                act(stored)
+            except ApiStatusError as error:
+                if error.code not in (404, 409):
+                    _log.warning("pod %s: %s", stored.key, error.message)
+
+        if delay <= 0:
+            due()
+        else:
+            self._timers[mark] = asyncio.get_running_loop().call_later(delay, due)
+
+    # ---- stages ----
+
+    def _start(self, stored: Stored) -> None:
+        now = self._operations.identities.now()
+        node_address = self._nodes.address(stored.fields[_NODE_FIELD])
+
+        def running(pod: Json) -> Json:
+            _same(pod, stored)
+            spec, status = pod["spec"], pod["status"]
+            address = node_address if spec.get("hostNetwork") else self._address()
+            status["phase"] = "Running"
+            status["startTime"] = now
+            status["hostIP"], status["hostIPs"] = node_address, [{"ip": node_address}]
+            status["podIP"], status["podIPs"] = address, [{"ip": address}]
+            for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+                set_condition(status, {"type": kind, "status": "True"}, now)
+            set_condition(status, {"type": "PodScheduled", "status": "True"}, now)
+            status["containerStatuses"] = [
+                _container_status(container, {"running": {"startedAt": now}}, ready=True)
+                for container in mappings(spec.get("containers"))
+            ]
+            done = {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}
+            initial = [
+                _container_status(container, {"terminated": done}, ready=True)
+                for container in mappings(spec.get("initContainers"))
+            ]
+            if initial:
+                status["initContainerStatuses"] = initial
+            return pod
+
+        self._change(stored, running)
+
+    def _finish(self, stored: Stored) -> None:
+        now = self._operations.identities.now()
+
+        def finished(pod: Json) -> Json:
+            _same(pod, stored)
+            annotations = pod["metadata"].get("annotations") or {}
+            code = annotations.get(EXIT_CODE) or annotations.get(
+                f"pod-complete.{_STAGE}/exit-code", "0"
+            )
+            failed = code.lstrip("-").isdigit() and int(code) != 0
+            status = pod["status"]
+            status["phase"] = "Failed" if failed else "Succeeded"
+            for kind in ("Ready", "ContainersReady"):
+                reason = {"reason": "PodFailed" if failed else "PodCompleted"}
+                set_condition(status, {"type": kind, "status": "False", **reason}, now)
+            ended = {
+                "exitCode": int(code) if failed else 0,
+                "reason": "Error" if failed else "Completed",
+                "startedAt": status.get("startTime", now),
+                "finishedAt": now,
+            }
+            status["containerStatuses"] = [
+                _container_status(container, {"terminated": ended}, ready=False)
+                for container in mappings(pod["spec"].get("containers"))
+            ]
+            return pod
+
+        self._change(stored, finished)
+
+    def _delete(self, stored: Stored) -> None:
+        options = DeleteOptions(grace=0, uid=stored.uid)
+        self._operations.delete(_PODS, stored.namespace, stored.name, options)
+
+    def _change(self, stored: Stored, change: Callable[[Json], Json]) -> None:
+        self._operations.change(_PODS, stored.namespace, stored.name, change, subresource="status")
+
+    def _address(self) -> str:
+        self._next_address += 1
+        number = self._next_address % (2**24 - 2) + 1
+        return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def _same(pod: Json, stored: Stored) -> None:
+    """A timer may outlive its pod: the next one of that name is none of its business."""
+    if pod["metadata"]["uid"] != stored.uid or pod["metadata"].get("deletionTimestamp"):
+        raise ApiStatusError(409, "Conflict", "the pod has gone or is going")
+
+
+def _container_status(container: Json, state: Json, *, ready: bool) -> Json:
+    name, image = container.get("name", ""), container.get("image", "")
+    return {
+        "name": name,
+        "image": image,
+        "imageID": "",
+        "ready": ready,
+        "started": "running" in state,
+        "restartCount": 0,
+        "state": state,
+    }
