@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import yaml
 
@@ -44,35 +44,44 @@ _AUDIT_POLICY = {
 class Server(Protocol):
     """An API server that scenarios can run against."""
 
-    @property
-    def admin(self) -> Access:
-        """The user who may do everything."""
-
-    @property
-    def scheduler_kubeconfig(self) -> Path:
-        """The kubeconfig of the user system:kube-scheduler."""
-
-    @property
-    def folder(self) -> Path:
-        """Where logs and files go."""
+    admin: Access
+    scheduler_kubeconfig: Path
+    folder: Path
 
     def bindings(self, namespace: str) -> Counter[str] | None:
         """How often each pod was bound with success; None where the server keeps no such record."""
 
+    def restart(self) -> None:
+        """Kill the server and start it again with the same address and the same objects."""
 
-class ControlPlane(NamedTuple):
+
+class ControlPlane:
     """A running etcd and kube-apiserver."""
 
-    admin: Access
-    scheduler_kubeconfig: Path
-    admin_kubeconfig: Path
-    folder: Path
-    audit_log: Path
+    def __init__(self, command: list[str], folder: Path, port: int, tokens: dict[str, str]) -> None:
+        self.folder = folder
+        self._command = command
+        self._certificate = folder / "certificates" / "apiserver.crt"
+        server = f"https://127.0.0.1:{port}"
+        self.admin = Access(server, tokens["admin"], str(self._certificate))
+        scheduler = Access(server, tokens["system:kube-scheduler"], str(self._certificate))
+        self.admin_kubeconfig = write_kubeconfig(folder / "admin.kubeconfig", self.admin)
+        self.scheduler_kubeconfig = write_kubeconfig(folder / "scheduler.kubeconfig", scheduler)
+        self._process = self._started()
+
+    def restart(self) -> None:
+        """Kill kube-apiserver and start it again on the same port, with the same etcd."""
+        self._process.kill()
+        self._process = self._started()
+
+    def stop(self) -> None:
+        """End kube-apiserver."""
+        self._process.stop()
 
     def bindings(self, namespace: str) -> Counter[str]:
         """How often each pod of the namespace was bound with success."""
         bound: Counter[str] = Counter()
-        for line in self.audit_log.read_text().splitlines():
+        for line in (self.folder / "audit.log").read_text().splitlines():
             entry = json.loads(line)
             what = entry.get("objectRef", {})
             if (
@@ -82,6 +91,17 @@ class ControlPlane(NamedTuple):
             ):
                 bound[what["name"]] += 1
         return bound
+
+    def _started(self) -> Process:
+        process = Process("kube-apiserver", self._command, self.folder / "kube-apiserver.log")
+        try:
+            wait_until_ready(process, self._certificate.exists, 60)
+            with closing(Api(self.admin)) as api:
+                wait_until_ready(process, api.ready, 120)
+        except BaseException:
+            process.kill()
+            raise
+        return process
 
 
 @contextmanager
@@ -110,26 +130,10 @@ def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
             "audit-policy-file": folder / "audit.yaml",
             "audit-log-path": folder / "audit.log",
         }
-        apiserver = Process(
-            "kube-apiserver",
-            [str(binaries.kube_apiserver), *(f"--{key}={value}" for key, value in flags.items())],
-            folder / "kube-apiserver.log",
-        )
-        running.callback(apiserver.stop)
-        server = f"https://127.0.0.1:{port}"
-        ca_file = folder / "certificates" / "apiserver.crt"
-        wait_until_ready(apiserver, lambda: ca_file.exists(), 60)
-        admin = Access(server, tokens["admin"], str(ca_file))
-        with closing(Api(admin)) as api:
-            wait_until_ready(apiserver, api.ready, 120)
-        scheduler = Access(server, tokens["system:kube-scheduler"], str(ca_file))
-        yield ControlPlane(
-            admin,
-            write_kubeconfig(folder / "scheduler.kubeconfig", scheduler),
-            write_kubeconfig(folder / "admin.kubeconfig", admin),
-            folder,
-            folder / "audit.log",
-        )
+        command = [str(binaries.kube_apiserver), *(f"--{key}={flags[key]}" for key in flags)]
+        plane = ControlPlane(command, folder, port, tokens)
+        running.callback(plane.stop)
+        yield plane
 
 
 def _start_etcd(binaries: Binaries, folder: Path, running: ExitStack) -> str:

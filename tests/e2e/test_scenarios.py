@@ -7,11 +7,11 @@ import yaml
 
 from e2e.client import Json
 from e2e.cluster import ControlPlane
-from e2e.scenarios import lifecycle, load, placement, preemption, requeueing
+from e2e.scenarios import lifecycle, load, placement, preemption, requeueing, volumes
 from e2e.schedulers import PEER, Scheduler, subject
 from e2e.trial import Trial, trial
 
-_MODULES = (placement, requeueing, lifecycle, preemption, load)
+_MODULES = (placement, requeueing, lifecycle, preemption, volumes, load)
 _SCENARIOS = [
     pytest.param(scenario, id=f"{module.__name__.rpartition('.')[2]}-{scenario.__name__}")
     for module in _MODULES

@@ -49,6 +49,11 @@ class Trial:
         if process is not None:
             process.kill()
 
+    def restart_server(self) -> None:
+        """Kill the API server and start it again."""
+        self.api.close()
+        self.server.restart()
+
     # What a scenario does.
 
     def add_node(self, name: str, **fields: Any) -> Json:

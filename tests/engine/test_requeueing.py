@@ -1,5 +1,7 @@
 """Which event wakes which pod (parity section 6, and QC-028, QC-053, QC-109)."""
 
+from typing import Any
+
 import pytest
 
 from engine.queueing import Bench, Bystander, judge, profile
@@ -179,10 +181,18 @@ def test_the_hint_sees_the_pod_and_both_objects__qc_054() -> None:
     assert seen == [(make_pod(), old, new)]
 
 
-def test_a_hint_that_fails_counts_as_yes__qc_056(caplog: pytest.LogCaptureFixture) -> None:
-    def hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-        raise ValueError("no idea")
+def _raises(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    raise ValueError("no idea")
 
+
+def _babbles(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> Any:
+    return "no idea"
+
+
+@pytest.mark.parametrize("hint", [_raises, _babbles])
+def test_a_hint_that_fails_counts_as_yes__qc_056(
+    hint: HintFunction, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = registered(on(EventResource.NODE, ActionType.ADD, hint))
     assert moves(bench, NODE_ADD)
     assert bench.ledger.hints == [("Picky", "NodeAdd", "Error")]

@@ -170,6 +170,10 @@ class FakeApi:
         if self._runner is not None:
             self._life += 1
             self._wake()
+            for site in list(self._runner.sites):
+                await site.stop()
+            for _ in range(5):  # connections that are being accepted right now must be known
+                await asyncio.sleep(0)
             await self._runner.cleanup()
             self._runner = None
 

@@ -13,4 +13,5 @@ _COMMON = settings(
 
 settings.register_profile("default", _COMMON, derandomize=True)
 settings.register_profile("deep", _COMMON, derandomize=False, print_blob=True)
+settings.register_profile("unshrunk", _COMMON, derandomize=True, phases=[Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

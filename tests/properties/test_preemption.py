@@ -1,16 +1,18 @@
 """Victims and the chosen node, against the naive way and against what the rules promise."""
 
+import msgspec
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from moorage.engine.decisions import Unschedulable
 from moorage.framework.plugin import Candidate
-from moorage.framework.status import Code
+from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.default_preemption.budgets import compile_budgets
 from moorage.plugins.default_preemption.columns import applies, select_victims_everywhere
+from moorage.plugins.default_preemption.pick import pick
 from moorage.plugins.default_preemption.victims import select_victims
 from properties import strategies
 from properties.clusters import clusters
@@ -24,8 +26,8 @@ from reference.scheduler import NaiveScheduler, change
 def important(body: Pod, priority: int) -> Pod:
     """A pod that outranks the others, and wants at most what some node has."""
     pod = named(body, 1000)
-    spec = strategies.msgspec.structs.replace(pod.spec, priority=priority)
-    return strategies.msgspec.structs.replace(pod, spec=spec)
+    spec = msgspec.structs.replace(pod.spec, priority=priority)
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def check_decision(twin: Twin, pod: Pod) -> None:
@@ -96,7 +98,11 @@ def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(
     budgets = compile_budgets(twin.state.listers.of(PodDisruptionBudget))
     together = select_victims_everywhere(attempt, rows, budgets)
     one_by_one = [select_victims(attempt, int(row), budgets) for row in rows]
-    assert together == one_by_one
+    candidates_found = [found for found in one_by_one if isinstance(found, Candidate)]
+    assert list(together) == candidates_found
+    assert together.refusals == [found for found in one_by_one if isinstance(found, Status)]
+    if candidates_found:
+        assert together.best() == pick(candidates_found, NOW)
 
 
 @effort(150)

@@ -4,6 +4,8 @@ One function per method; routing is a look-up, because the hot requests (binding
 must not pay for a general router. Decides nothing about objects.
 """
 
+import logging
+
 from aiohttp import web
 
 from moorage.apiserver.answers import answer, answer_error, answer_json, answer_parts
@@ -34,6 +36,8 @@ from moorage.apiserver.targets import Target, flag, parse_target, split_path
 from moorage.apiserver.watching import Watches
 
 Query = dict[str, str]
+
+_log = logging.getLogger(__name__)
 
 # Upstream answers these deletions with the object instead of a Status.
 _RETURNED_WHEN_DELETED = frozenset(
@@ -105,6 +109,13 @@ class Handlers:
             return response if fault is None else _struck(fault, request)
         except ApiStatusError as error:
             return answer_error(error)
+        except web.HTTPRequestEntityTooLarge:
+            message = "the body of the request is larger than this server takes"
+            return answer_error(ApiStatusError(413, "RequestEntityTooLarge", message))
+        except Exception as error:  # the outermost guard: one bad request must not end the server
+            _log.exception("%s %s", request.method, request.raw_path)
+            message = f"Internal error occurred: {type(error).__name__}: {error}"
+            return answer_error(ApiStatusError(500, "InternalError", message))
 
     # ---- reading ----
 

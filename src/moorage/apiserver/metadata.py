@@ -108,6 +108,14 @@ def keep_identity(obj: Json, old: Json) -> None:
     metadata.pop("selfLink", None)
 
 
+def drop_empty(obj: Json) -> None:
+    """Leave out what Go's types would not write: empty labels, annotations and lists."""
+    metadata = obj["metadata"]
+    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if field in metadata and not metadata[field]:
+            del metadata[field]
+
+
 def bump_generation(obj: Json, old: Json) -> None:
     """Count a change of what is asked for."""
     if "generation" in old["metadata"] and obj.get("spec") != old.get("spec"):

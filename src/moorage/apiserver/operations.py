@@ -11,7 +11,7 @@ from moorage.apiserver.conversion import from_stored, to_stored
 from moorage.apiserver.defaults import apply_defaults, begin_status
 from moorage.apiserver.deletion import DeleteOptions, Deletion
 from moorage.apiserver.history import Stored
-from moorage.apiserver.metadata import Identities, metadata_of
+from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
 from moorage.apiserver.resources import STATUS, Resource
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.statuses import (
@@ -85,6 +85,7 @@ class Operations:
         self.admission.admit(resource, obj, model)
         if "spec" in obj:
             obj["metadata"]["generation"] = 1
+        drop_empty(obj)
         if dry_run:
             return make_stored(resource.storage, key, self.store.version, obj)
         return self.store.create(collection, key, obj)
@@ -154,6 +155,7 @@ class Operations:
                 check_update(resource, obj, old)
         else:
             raise bad_request(f"{subresource} of {resource.plural} cannot be updated")
+        drop_empty(obj)
         if dry_run:
             return make_stored(resource.storage, stored.key, stored.version, obj)
         collection = self.store.collection(resource.storage)

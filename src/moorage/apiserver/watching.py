@@ -65,7 +65,8 @@ class Watches:
     def __init__(self, store: Store, bookmark_seconds: float) -> None:
         self._store = store
         self._bookmark_seconds = bookmark_seconds
-        self._open: set[web.BaseRequest] = set()
+        self._open: dict[int, asyncio.Transport] = {}
+        self._served = 0
         self._stopping = False
 
     @property
@@ -75,11 +76,10 @@ class Watches:
 
     def cut(self) -> int:
         """Break all connections at once, without a farewell."""
-        requests = list(self._open)
-        for request in requests:
-            if request.transport is not None:
-                request.transport.abort()
-        return len(requests)
+        transports = list(self._open.values())
+        for transport in transports:
+            transport.abort()
+        return len(transports)
 
     def stop(self) -> None:
         """End all watches in good order."""
@@ -101,14 +101,17 @@ class Watches:
         response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        self._open.add(request)
+        self._served += 1
+        number = self._served
+        if request.transport is not None:
+            self._open[number] = request.transport
         try:
             await self._pump(stream, response)
             await response.write_eof()
         except ConnectionError:
             pass  # the client has gone; there is nobody left to tell
         finally:
-            self._open.discard(request)
+            self._open.pop(number, None)
         return response
 
     async def _pump(self, stream: "_Stream", response: web.StreamResponse) -> None:

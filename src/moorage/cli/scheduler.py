@@ -72,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     gates = FeatureGates.parse(",".join(args.feature_gates))
     config = read_configuration(args.config, gates)
     if config.leader_election.leader_elect and args.leader_elect:
-        log.warning("leader election is not there yet: run one instance only (--leader-elect=false)")
+        log.warning(
+            "leader election is not there yet: run one instance only (--leader-elect=false)"
+        )
     try:
         return asyncio.run(_serve(args, config, gates))
     except CorruptStateError as error:
@@ -85,9 +87,7 @@ async def _serve(
     connection = config.client_connection
     # As in kube-scheduler, a file makes the flags it could hold irrelevant.
     from_file = args.config is not None
-    access = scheduler_access(
-        connection.kubeconfig if from_file else args.kubeconfig, args.master
-    )
+    access = scheduler_access(connection.kubeconfig if from_file else args.kubeconfig, args.master)
     qps = connection.qps if from_file else args.kube_api_qps
     burst = connection.burst if from_file else args.kube_api_burst
     try:
@@ -120,7 +120,9 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubeconfig", default="", metavar="FILE", help="access to the cluster (without --config)"
     )
-    parser.add_argument("--master", default="", metavar="URL", help="overrides the server's address")
+    parser.add_argument(
+        "--master", default="", metavar="URL", help="overrides the server's address"
+    )
     parser.add_argument(
         "--feature-gates", action="append", default=[], metavar="NAME=BOOL,…", help="feature gates"
     )

@@ -198,7 +198,7 @@ class WakeRules:
         try:
             with guard(one.plugin, "QueueingHint"):
                 hint = one.hint(pod, old, new)
-            result = _HINT_NAMES[hint]
+                result = _HINT_NAMES[hint]
         except MoorageError:
             # A pod tried once too often is cheaper than one that is stuck.
             self._log.exception(

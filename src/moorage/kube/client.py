@@ -4,6 +4,7 @@ Owns the driver's policy (rate limit, Retry-After, refused credentials, paging) 
 error answers. What is asked is built in `requests`, how it travels is `transport`'s business.
 """
 
+import asyncio
 import os
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,6 +29,8 @@ T = TypeVar("T")
 MAX_RETRIES = 10
 DEFAULT_TIMEOUT = 60.0
 BROKEN_CONNECTION_WAIT = 1.0
+STREAM_PATIENCE = 60.0
+"""How long the beginning of a stream may take; some proxies keep it until there is an event."""
 
 Observer = Callable[[str, int, float], None]
 """Told of every attempt: method, HTTP status (0 without an answer), seconds."""
@@ -155,7 +158,12 @@ class KubeClient:
         """A long answer: what this yields gives its next piece, b"" at its end. Not retried."""
         await self._limiter.acquire()
         started = self._timer.now()
-        response = await self._opened(request, started, long=True)
+        try:
+            async with asyncio.timeout(STREAM_PATIENCE):
+                response = await self._opened(request, started, long=True)
+        except TimeoutError:
+            message = f"the API server {self.access.server} does not answer {request}"
+            raise UnreachableError(message, maybe_applied=True) from None
         try:
             if response.status >= 300:
                 error = await self._error(request, response)

@@ -14,7 +14,9 @@ def dump(scheduler: Scheduler, informers: Informers) -> None:
     compare(scheduler, informers)
     log.info("Dump of cached NodeInfo\n%s", "\n\n".join(_nodes(scheduler)))
     pending = scheduler.queue.pending_pods()
-    log.info("Dump of scheduling queue: %s\n%s", pending.summary, "\n".join(map(_pod, pending.pods)))
+    log.info(
+        "Dump of scheduling queue: %s\n%s", pending.summary, "\n".join(map(_pod, pending.pods))
+    )
 
 
 def compare(scheduler: Scheduler, informers: Informers) -> None:

@@ -86,10 +86,16 @@ class LiveScheduler:
         self._client = client
         self._recorder = recorder
         self._timer = timer or WallTimer()
+        self._executor: Executor | None = None
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         for kind in self.informers.kinds:
             self.informers.add_handler(kind, self._handler(kind))
+
+    @property
+    def busy(self) -> bool:
+        """Is anything on its way to the API?"""
+        return self._executor is None or self._executor.busy
 
     def stop(self) -> None:
         """Finish what is on its way and return from `run`."""
@@ -99,7 +105,6 @@ class LiveScheduler:
     async def run(self, sync_timeout: float | None = None) -> None:
         """Schedule until `stop`."""
         self.informers.start()
-        executor: Executor | None = None
         try:
             await self._synced_or_stopped(sync_timeout)
             if self._stop.is_set():
@@ -109,14 +114,14 @@ class LiveScheduler:
             gc.freeze()
             log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
             self._recorder.start()
-            executor = Executor(
+            self._executor = Executor(
                 self.scheduler, self._client, self._recorder, self._timer, self._wake.set
             )
-            await self._schedule(executor)
+            await self._schedule(self._executor)
         finally:
             self.scheduler.queue.close()
-            if executor is not None:
-                await executor.drain(_DRAIN_SECONDS)
+            if self._executor is not None:
+                await self._executor.drain(_DRAIN_SECONDS)
             await self.informers.stop()
             await self._recorder.close()
 

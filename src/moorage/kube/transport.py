@@ -173,7 +173,9 @@ def _reason(error: Exception) -> str:
         case aiohttp.ClientConnectorSSLError():
             return f"TLS failed: {error.os_error}"
         case aiohttp.ClientConnectorError():
-            return (error.os_error.strerror or str(error.os_error)).lower()
+            # asyncio replaces the system's word by "Connect call failed ('127.0.0.1', 6443)".
+            number = error.os_error.errno
+            return (os.strerror(number) if number else str(error.os_error)).lower()
         case asyncio.TimeoutError():
             return "no answer in time"
         case aiohttp.ServerDisconnectedError():

@@ -46,15 +46,13 @@ def load_manifests(paths: Sequence[str], stdin: TextIO) -> Manifests:
     """Read every object of the given files and directories; `-` stands for `stdin`."""
     placed: list[_Placed] = []
     skipped: dict[str, int] = {}
-    for path in paths:
-        for name, text in _texts(path, stdin):
-            for data, where in _members(name, text):
-                obj = decode_object(data, where)
-                if isinstance(obj, UnknownKind):
-                    skipped[obj.kind] = skipped.get(obj.kind, 0) + 1
-                    continue
-                check_object(obj, where)
-                placed.append(_Placed(obj, where))
+    for data, where in read_documents(paths, stdin):
+        obj = decode_object(data, where)
+        if isinstance(obj, UnknownKind):
+            skipped[obj.kind] = skipped.get(obj.kind, 0) + 1
+            continue
+        check_object(obj, where)
+        placed.append(_Placed(obj, where))
     _refuse_doubles(placed)
     named = with_names([item.obj for item in placed])
     classes = Classes.among(named)
@@ -62,6 +60,15 @@ def load_manifests(paths: Sequence[str], stdin: TextIO) -> Manifests:
         with_defaults(obj, classes, item.where) for obj, item in zip(named, placed, strict=True)
     ]
     return Manifests(tuple(complete), skipped)
+
+
+def read_documents(
+    paths: Sequence[str], stdin: TextIO
+) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Every object of the given files and directories as it is written, with its place."""
+    for path in paths:
+        for name, text in _texts(path, stdin):
+            yield from _members(name, text)
 
 
 def _texts(path: str, stdin: TextIO) -> Iterator[tuple[str, str]]:

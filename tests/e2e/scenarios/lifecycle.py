@@ -139,6 +139,24 @@ def restarted(trial: Trial) -> Json:
     }
 
 
+def api_server_restarted(trial: Trial) -> Json:
+    """The API server is killed and comes back: the scheduler goes on where it was."""
+    trial.add_node("n1", cpu="4")
+    trial.start()
+    trial.place("before", cpu="1")
+    trial.add_pod("too-big", cpu="8")
+    trial.refused("too-big")
+    trial.restart_server()
+    trial.place("after", cpu="1")
+    trial.add_node("n2", cpu="16")
+    trial.bound("too-big")
+    bindings = dict(trial.server.bindings(trial.namespace) or {})
+    return {
+        "bindings": dict(sorted(bindings.items())),
+        **trial.observe("before", "after", "too-big"),
+    }
+
+
 def whole_objects(trial: Trial) -> Json:
     """Every field of the status and of the events, as the scheduler writes them."""
     trial.add(priority_class("high", 1000))
@@ -170,5 +188,6 @@ SCENARIOS = (
     deleted_while_pending,
     priority_order,
     restarted,
+    api_server_restarted,
     whole_objects,
 )

@@ -1,6 +1,13 @@
 """NodeVolumeLimits: what counts as a volume of a driver, and when a node is full."""
 
 import pytest
+
+from moorage.config import FeatureGates
+from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
+from moorage.framework.status import SKIP
+from moorage.model.meta import ApiObject, Json
+from moorage.plugins.node_volume_limits import NodeVolumeLimits
+from moorage.testing import cluster, make_node
 from plugins.volumes.judging import ask, make
 from plugins.volumes.storage_objects import (
     DRIVER,
@@ -13,13 +20,6 @@ from plugins.volumes.storage_objects import (
     uses,
     volume,
 )
-
-from moorage.config import FeatureGates
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
-from moorage.framework.status import SKIP
-from moorage.model.meta import ApiObject, Json
-from moorage.plugins.node_volume_limits import NodeVolumeLimits
-from moorage.testing import cluster, make_node
 
 FULL = ("node(s) exceed max volume count",)
 NODES = (make_node("a"), make_node("b"))
@@ -127,9 +127,7 @@ def test_a_driver_may_insist_on_being_installed() -> None:
     ("before", "after", "hint"),
     [(1, 2, QueueingHint.QUEUE), (2, 1, QueueingHint.SKIP), (None, 1, QueueingHint.QUEUE)],
 )
-def test_only_a_raised_limit_is_a_hint(
-    before: int | None, after: int, hint: QueueingHint
-) -> None:
+def test_only_a_raised_limit_is_a_hint(before: int | None, after: int, hint: QueueingHint) -> None:
     plugin = make(NodeVolumeLimits, cluster())
     (event,) = [
         e

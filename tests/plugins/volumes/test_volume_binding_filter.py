@@ -1,6 +1,16 @@
 """VolumeBinding: which nodes are left, and what is said of the others."""
 
 import pytest
+
+from moorage.cluster.view import NodeView
+from moorage.config import FeatureGates
+from moorage.config.args import UtilizationShapePoint, VolumeBindingArgs
+from moorage.framework.cluster_events import EventResource, QueueingHint
+from moorage.framework.status import SKIP, Code, Status
+from moorage.model.meta import ApiObject, Json
+from moorage.model.storage import SELECTED_NODE
+from moorage.plugins.volume_binding import VolumeBinding
+from moorage.testing import cluster, make_node
 from plugins.volumes.judging import ask, make
 from plugins.volumes.storage_objects import (
     DRIVER,
@@ -14,16 +24,6 @@ from plugins.volumes.storage_objects import (
     uses,
     volume,
 )
-
-from moorage.cluster.view import NodeView
-from moorage.config import FeatureGates
-from moorage.config.args import UtilizationShapePoint, VolumeBindingArgs
-from moorage.framework.cluster_events import EventResource, QueueingHint
-from moorage.framework.status import SKIP, Code, Status
-from moorage.model.meta import ApiObject, Json
-from moorage.model.storage import SELECTED_NODE
-from moorage.plugins.volume_binding import VolumeBinding
-from moorage.testing import cluster, make_node
 
 ZONE = "topology.kubernetes.io/zone"
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
@@ -93,7 +93,8 @@ def test_the_first_bound_claim_that_fails_is_the_one_reported() -> None:
 
 
 def test_bound_and_unbound_claims_are_both_reported() -> None:
-    objects = (claim("x", bound_to="v"), volume("v", nodes=["a"]), claim("y"), storage_class())
+    bound_volume = volume("v", nodes=["a"], phase="Bound")
+    objects = (claim("x", bound_to="v"), bound_volume, claim("y"), storage_class())
     assert answer(*objects, pods=("x", "y")) == {
         "a": (UNMATCHED,),
         "b": (UNREACHED, UNMATCHED),
@@ -127,9 +128,7 @@ def test_two_claims_do_not_get_the_same_volume() -> None:
     ids=["size", "phase", "mode", "access", "class", "attributes", "claimed"],
 )
 def test_volumes_that_do_not_suit_are_not_used(unsuitable: ApiObject) -> None:
-    assert answer(storage_class(), claim("x"), unsuitable) == {
-        name: (UNMATCHED,) for name in ("a", "b", "c")
-    }
+    assert answer(storage_class(), claim("x"), unsuitable) == dict.fromkeys(("a", "b", "c"), (UNMATCHED,))
 
 
 def test_a_volume_that_names_the_claim_is_the_only_one_considered() -> None:

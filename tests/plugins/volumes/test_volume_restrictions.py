@@ -1,8 +1,6 @@
 """VolumeRestrictions: disks that pods name themselves, and claims for one pod."""
 
 import pytest
-from plugins.volumes.judging import ask, make
-from plugins.volumes.storage_objects import claim, pod_with, uses
 
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import EventResource, QueueingHint
@@ -11,6 +9,8 @@ from moorage.model.meta import Json
 from moorage.model.pod import Pod
 from moorage.plugins.volume_restrictions import ClaimsInUse, VolumeRestrictions
 from moorage.testing import cluster, make_node
+from plugins.volumes.judging import ask, make
+from plugins.volumes.storage_objects import claim, pod_with, uses
 
 NO_DISK = ("node(s) had no available disk",)
 IN_USE = (
@@ -120,7 +120,5 @@ def test_taking_a_user_away_compares_names_only() -> None:
 )
 def test_a_deleted_pod_that_shared_a_volume_is_a_hint(deleted: Pod, hint: QueueingHint) -> None:
     plugin = make(VolumeRestrictions, cluster())
-    (event,) = [
-        e for e in plugin.events_to_register() if e.event.resource is EventResource.POD
-    ]
+    (event,) = [e for e in plugin.events_to_register() if e.event.resource is EventResource.POD]
     assert event.hint(pod_with(*uses("alone"), ebs("vol-1")), deleted, None) is hint

@@ -1,14 +1,14 @@
 """VolumeZone: labels of bound volumes against labels of nodes."""
 
 import pytest
-from plugins.volumes.judging import ask, make
-from plugins.volumes.storage_objects import claim, pod_with, storage_class, uses, volume
 
 from moorage.framework.cluster_events import EventResource, QueueingHint
 from moorage.framework.status import SKIP, Code, Status
 from moorage.model.meta import ApiObject
 from moorage.plugins.volume_zone import VolumeZone
 from moorage.testing import cluster, make_node
+from plugins.volumes.judging import ask, make
+from plugins.volumes.storage_objects import claim, pod_with, storage_class, uses, volume
 
 ZONE = "topology.kubernetes.io/zone"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"

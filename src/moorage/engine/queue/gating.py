@@ -53,9 +53,10 @@ class Gatekeeper:
         try:
             with guard(plugin, "PreEnqueue"):
                 status = plugin.pre_enqueue(info.pod)
+                code = Code.SUCCESS if status is None else status.code
         except MoorageError as error:
-            status = Status(Code.ERROR, (str(error),))
-        code = Code.SUCCESS if status is None else status.code
+            code = Code.ERROR
+            status = Status(code, (str(error),))
         self._observer.pre_enqueue_answered(
             plugin.name, info.pod.spec.scheduler_name, code, self._clock.now() - start
         )

@@ -1,0 +1,140 @@
+"""`moorage up`: a whole cluster in one process, for trying things out."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from moorage.cli.configuration import add_config_argument, read_configuration
+from moorage.cli.output import print_table, warn
+from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.errors import InputError
+from moorage.local.cluster import LocalCluster, node_manifests
+from moorage.local.loading import apply_documents
+from moorage.model.pod import Pod
+from moorage.simulator.manifests import read_documents
+from moorage.simulator.world import full_registry
+
+_SETTLE_SECONDS = 120.0
+_DEFAULT_NODES = 3
+
+_EPILOG = """\
+examples:
+  moorage up                        three nodes, an API server and a scheduler; Ctrl-C ends them
+  moorage up --nodes 50 -f apps/    fifty nodes and your manifests
+  moorage up -f cluster.yaml --once place everything, show where it went, and end
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add `moorage up`."""
+    parser = commands.add_parser(
+        "up",
+        help="run a whole cluster in one process: API server, scheduler, simulated kubelets",
+        description="Run an API server on loopback, simulated kubelets and the scheduler in one "
+        "process. Any Kubernetes client can talk to it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE|DIR|-",
+        help="manifests to start with; may be repeated",
+    )
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", help="nodes to add (3 if no manifests are given)"
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="PORT", help="0 picks a free one")
+    parser.add_argument(
+        "--write-kubeconfig", type=Path, metavar="PATH", help="where to write the kubeconfig"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="keep the cluster's objects in this folder"
+    )
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="end when every pod is placed or known to fit nowhere, and show the outcome",
+    )
+    add_config_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the cluster until told to stop, or until it has settled."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
+    )
+    if args.nodes is not None and args.nodes < 0:
+        raise InputError(f"--nodes: expected a number of nodes, got {args.nodes}")
+    return asyncio.run(_up(args))
+
+
+async def _up(args: argparse.Namespace) -> int:
+    documents = list(read_documents(args.filename, sys.stdin))
+    nodes = args.nodes
+    if nodes is None:
+        nodes = 0 if args.filename else _DEFAULT_NODES
+    documents += [(node, "--nodes") for node in node_manifests(nodes)]
+    cluster = LocalCluster(
+        read_configuration(args.config), full_registry(), DEFAULT_FEATURE_GATES, data=args.data
+    )
+    try:
+        await cluster.start(args.port)
+    except OSError as error:
+        raise InputError(f"--port {args.port}: cannot listen: {error.strerror}") from error
+    try:
+        _say(f"API server at {cluster.server.url}")
+        for kind, count in (await apply_documents(cluster.client(), documents)).items():
+            warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
+        _say(f"{len(documents)} objects created")
+        if args.once:
+            return await _once(cluster)
+        kubeconfig = args.write_kubeconfig or Path(tempfile.mkdtemp("moorage")) / "kubeconfig"
+        cluster.server.write_kubeconfig(kubeconfig)
+        _say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await stop.wait()
+        return 0
+    finally:
+        await cluster.stop()
+
+
+async def _once(cluster: LocalCluster) -> int:
+    settled = await cluster.settled(_SETTLE_SECONDS)
+    assert cluster.live is not None, "the cluster was started"
+    pods = [
+        pod for pod in cluster.live.informers.stores["Pod"].objects.values() if isinstance(pod, Pod)
+    ]
+    rows = [(pod.namespace, pod.name, *_outcome(pod)) for pod in sorted(pods, key=lambda p: p.key)]
+    print_table(("NAMESPACE", "POD", "NODE", "MESSAGE"), rows)
+    placed = sum(bool(pod.spec.node_name) for pod in pods)
+    print(f"\n{len(pods)} pods: {placed} on nodes, {len(pods) - placed} waiting")
+    if not settled:
+        warn(f"the cluster had not settled after {_SETTLE_SECONDS:.0f} s")
+        return 1
+    return 0
+
+
+def _outcome(pod: Pod) -> tuple[str, str]:
+    if pod.spec.node_name:
+        return pod.spec.node_name, ""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"<{condition.reason}>", condition.message
+    return "<pending>", f"schedulerName is {pod.spec.scheduler_name}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""`LocalCluster`: an API server on loopback with a scheduler at work on it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from moorage.apiserver.kubelets import KubeletOptions
+from moorage.apiserver.server import ApiServer
+from moorage.config import FeatureGates, KubeSchedulerConfiguration
+from moorage.engine.clock import WallClock
+from moorage.framework.registry import Registry
+from moorage.kube.access import Access
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.live import LiveScheduler, build_scheduler
+from moorage.kube.timing import WallTimer
+
+# The client of one's own server need not be held back.
+_QPS = 100_000.0
+_POLL_SECONDS = 0.05
+# A preemptor comes back after its victims are gone; a quiet moment shorter than that is not peace.
+_QUIET_SECONDS = 1.5
+
+
+class LocalCluster:
+    """A cluster that lives and dies with this object."""
+
+    def __init__(
+        self,
+        config: KubeSchedulerConfiguration,
+        registry: Registry,
+        gates: FeatureGates,
+        *,
+        data: Path | None = None,
+        kubelets: KubeletOptions | None = None,
+    ) -> None:
+        self.server = ApiServer(data=data, kubelets=kubelets or KubeletOptions())
+        self._scheduler = build_scheduler(config, registry, gates, WallClock())
+        self._clients: list[KubeClient] = []
+        self._timer = WallTimer()
+        self._work: asyncio.Task[None] | None = None
+        self.live: LiveScheduler | None = None
+
+    async def start(self, port: int = 0) -> None:
+        """Serve, then schedule."""
+        await self.server.start(port=port)
+        client, events = self.client(), self.client()
+        self.live = LiveScheduler(self._scheduler, client, EventRecorder(events))
+        self._work = asyncio.create_task(self.live.run())
+
+    async def stop(self) -> None:
+        """End everything in order."""
+        if self.live is not None and self._work is not None:
+            self.live.stop()
+            await self._work
+        for client in self._clients:
+            await client.close()
+        await self.server.stop()
+
+    def client(self) -> KubeClient:
+        """A client of this cluster; it is closed with it."""
+        access = Access(server=self.server.url, source="the local cluster")
+        client = KubeClient(access, qps=_QPS, burst=int(_QPS))
+        self._clients.append(client)
+        return client
+
+    async def run_forever(self) -> None:
+        """Return when the scheduler ends, which it does only when it is stopped or fails."""
+        assert self._work is not None, "start first"
+        await self._work
+
+    async def settled(self, seconds: float) -> bool:
+        """Wait until every pod has found a place or been told why not; False if time runs out."""
+        deadline = self._timer.now() + seconds
+        quiet_since: float | None = None
+        while (now := self._timer.now()) < deadline:
+            if self._busy():
+                quiet_since = None
+            elif quiet_since is None:
+                quiet_since = now
+            elif now - quiet_since >= _QUIET_SECONDS:
+                return True
+            await self._timer.sleep(_POLL_SECONDS)
+        return False
+
+    def _busy(self) -> bool:
+        live = self.live
+        if live is None or not live.informers.has_synced or live.busy:
+            return True
+        pending = self._scheduler.queue.pending_pods()
+        return bool(pending.active or pending.backoff or pending.in_flight)
+
+
+def node_manifests(count: int) -> Sequence[dict[str, Any]]:
+    """Nodes for a cluster without any: 8 CPUs, 32Gi, spread over three zones."""
+    amounts = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"node-{index}",
+                "labels": {
+                    "kubernetes.io/hostname": f"node-{index}",
+                    "kubernetes.io/os": "linux",
+                    "topology.kubernetes.io/zone": f"zone-{'abc'[index % 3]}",
+                },
+            },
+            "status": {
+                "allocatable": amounts,
+                "capacity": amounts,
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        for index in range(count)
+    ]

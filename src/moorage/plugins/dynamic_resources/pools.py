@@ -1,0 +1,201 @@
+"""Resource pools as one node sees them: which slices count, in which order, and whether to trust them.
+
+Owns the rules for outdated, incomplete and invalid pools, and the order in which devices are tried.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from moorage.cluster.listers import Lister
+from moorage.model.devices import ResourceSlice
+from moorage.model.node import Node
+from moorage.plugins.dynamic_resources.cel import CelFeatures
+from moorage.plugins.dynamic_resources.records import DeviceRecord, PoolId, SliceRecord
+
+CounterKey = tuple[str, str]
+"""Counter set and counter."""
+
+
+class Pool:
+    """A pool of devices."""
+
+    __slots__ = ("all_devices", "binds_late", "counters", "devices", "id", "incomplete", "invalid")
+
+    def __init__(self, pool_id: PoolId, *, incomplete: bool = False, invalid: bool = False) -> None:
+        self.id = pool_id
+        self.incomplete = incomplete
+        self.invalid = invalid
+        self.devices: tuple[DeviceRecord, ...] = ()
+        """What the node can reach, slice by slice."""
+        self.all_devices: tuple[DeviceRecord, ...] = ()
+        """The rest of the pool as well: its devices draw on the same counters."""
+        self.counters: dict[CounterKey, int] = {}
+        self.binds_late = False
+        """Some device has binding conditions; such pools are tried last."""
+
+    @property
+    def name(self) -> str:
+        """`driver/pool`."""
+        return "/".join(self.id)
+
+
+class NodePools:
+    """All pools of a node, and the devices that can be allocated there in the order of trying."""
+
+    __slots__ = ("any_invalid", "devices", "pools")
+
+    def __init__(self, pools: Sequence[Pool]) -> None:
+        self.pools = pools
+        self.any_invalid = any(pool.invalid for pool in pools)
+        self.devices = tuple(
+            (device, pool)
+            for pool in pools
+            if not pool.incomplete and not pool.invalid
+            for device in pool.devices
+        )
+
+
+class Inventory:
+    """Everything drivers offer, indexed by node; follows the lister by its generation."""
+
+    def __init__(
+        self, slices: Lister[ResourceSlice], features: CelFeatures, *, partitionable: bool
+    ) -> None:
+        self._lister = slices
+        self._features = features
+        self._partitionable = partitionable
+        self.generation = -1
+        self._records: dict[str, SliceRecord] = {}
+        self._on_node: dict[str, list[SliceRecord]] = {}
+        self._shared: list[SliceRecord] = []
+        self._by_pool: dict[PoolId, list[SliceRecord]] = {}
+        self._kept: dict[str, tuple[Node, NodePools]] = {}
+
+    def refresh(self) -> None:
+        """Follow the API objects; records of unchanged slices stay."""
+        if self.generation == self._lister.generation:
+            return
+        before, self._records = self._records, {}
+        self._on_node, self._shared, self._by_pool, self._kept = {}, [], {}, {}
+        for source in self._lister:
+            record = before.get(source.name)
+            if record is None or record.slice is not source:
+                record = SliceRecord(source, self._features)
+            self._records[source.name] = record
+            self._by_pool.setdefault(record.pool, []).append(record)
+            if record.nodes.node_name and not record.has_counters:
+                self._on_node.setdefault(record.nodes.node_name, []).append(record)
+            else:
+                self._shared.append(record)
+        self.generation = self._lister.generation
+
+    def nodes_reaching(self, pool: PoolId) -> set[str] | None:
+        """The nodes whose outcome may depend on a pool; None if that cannot be told."""
+        names = set()
+        for record in self._by_pool.get(pool, ()):
+            if record.has_counters:
+                continue  # counters matter only to nodes that also reach a device
+            if not record.nodes.node_name:
+                return None
+            names.add(record.nodes.node_name)
+        return names
+
+    def slices(self) -> Iterable[SliceRecord]:
+        """All slices, in the order they came."""
+        return self._records.values()
+
+    def pools_of(self, node: Node) -> NodePools:
+        """The pools of a node."""
+        kept = self._kept.get(node.name)
+        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
+            return kept[1]
+        pools = NodePools(self._gather(node))
+        self._kept[node.name] = (node, pools)
+        return pools
+
+    def _gather(self, node: Node) -> list[Pool]:
+        chosen: dict[PoolId, list[SliceRecord]] = {}
+        for record in (*self._on_node.get(node.name, ()), *self._shared):
+            if not self._partitionable and self._uses_partitions(record):
+                continue
+            if not record.relevant_to(node):
+                continue
+            known = chosen.get(record.pool)
+            if known is None or record.generation > known[0].generation:
+                chosen[record.pool] = [record]
+            elif record.generation == known[0].generation:
+                known.append(record)
+        found = []
+        for pool_id, records in chosen.items():
+            pool = self._pool(pool_id, records)
+            if pool is not None:
+                found.append(pool)
+        return sorted(found, key=lambda pool: (pool.binds_late, pool.id))
+
+    @staticmethod
+    def _uses_partitions(record: SliceRecord) -> bool:
+        return record.slice.spec.per_device_node_selection is not None or record.has_counters
+
+    def _pool(self, pool_id: PoolId, records: list[SliceRecord]) -> Pool | None:
+        """A pool from the slices that matter to a node; None if they are outdated altogether."""
+        expected = records[0].slice.spec.pool.resource_slice_count
+        everything = records
+        if len(records) != expected:
+            generation = records[0].generation
+            everything = []
+            for record in self._by_pool[pool_id]:
+                if record.generation > generation:
+                    return None
+                if record.generation == generation:
+                    everything.append(record)
+            if len(everything) != expected:
+                return Pool(pool_id, incomplete=True)
+        return self._built(pool_id, sorted(records, key=lambda record: record.name), everything)
+
+    def _built(
+        self, pool_id: PoolId, records: list[SliceRecord], everything: list[SliceRecord]
+    ) -> Pool:
+        offering = records
+        counters: dict[CounterKey, int] = {}
+        if self._partitionable:
+            offering = [record for record in records if not record.has_counters]
+            sets = [
+                counter_set.name
+                for record in records
+                for counter_set in record.slice.spec.shared_counters
+            ]
+            if len(set(sets)) != len(sets):
+                return Pool(pool_id, invalid=True)
+            for record in records:
+                counters |= record.counts
+        devices = tuple(device for record in offering for device in record.devices)
+        if len({device.id for device in devices}) != len(devices):
+            return Pool(pool_id, invalid=True)
+        known = {record.name for record in records}
+        rest = tuple(
+            device
+            for record in everything
+            if record.name not in known
+            for device in record.devices
+        )
+        pool = Pool(pool_id)
+        pool.devices, pool.all_devices, pool.counters = devices, devices + rest, counters
+        if self._partitionable and not self._counters_exist(pool, records):
+            return Pool(pool_id, invalid=True)
+        pool.binds_late = any(device.device.binding_conditions for device in devices)
+        return pool
+
+    @staticmethod
+    def _counters_exist(pool: Pool, records: Iterable[SliceRecord]) -> bool:
+        sets = {
+            counter_set.name
+            for record in records
+            for counter_set in record.slice.spec.shared_counters
+        }
+        # Devices of slices that bring counters are not offered, but they are checked.
+        checked = {device for record in records for device in record.devices}
+        return all(
+            consumption.counter_set in sets
+            and all((consumption.counter_set, name) in pool.counters for name in consumption.counters)
+            for device in checked.union(pool.all_devices)
+            for consumption in device.device.consumes_counters
+        )

@@ -1,0 +1,170 @@
+"""Devices and slices prepared for allocation: quantities parsed, taints sorted out, answers kept.
+
+A record lives as long as the slice object it was made from. What selectors said of a device is kept
+on its record, so an unchanged slice is never put to the same expression twice.
+"""
+
+from typing import Any
+
+from moorage.model.devices import Device, DeviceAttribute, ResourceSlice
+from moorage.model.node import Node
+from moorage.model.node_selector import (
+    CompiledNodeSelector,
+    NodeSelector,
+    compile_node_selector,
+)
+from moorage.model.quantity import parse_nano
+from moorage.plugins.dynamic_resources.capacity import CapacityRecord
+from moorage.plugins.dynamic_resources.cel import (
+    CelFeatures,
+    EvaluationError,
+    compile_selector,
+    device_value,
+)
+
+DeviceId = tuple[str, str, str]
+"""Driver, pool and device."""
+PoolId = tuple[str, str]
+"""Driver and pool."""
+
+_BLOCKING = frozenset(("NoSchedule", "NoExecute"))
+
+
+class NodeChoice:
+    """Which nodes reach something: one by name, all, or those a selector matches."""
+
+    __slots__ = ("_selector", "all_nodes", "node_name")
+
+    def __init__(
+        self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
+    ) -> None:
+        self.node_name = node_name or ""
+        self.all_nodes = bool(all_nodes)
+        self._selector: CompiledNodeSelector | None = None
+        if selector is not None:
+            self._selector = compile_node_selector(selector)
+
+    @property
+    def given(self) -> bool:
+        """Is anything said at all?"""
+        return bool(self.node_name) or self.all_nodes or self._selector is not None
+
+    def matches(self, node: Node) -> bool:
+        """Does the node reach it?"""
+        if self.node_name:
+            return node.name == self.node_name
+        if self.all_nodes:
+            return True
+        return self._selector is not None and self._selector.matches(node.labels, node.name)
+
+
+class DeviceRecord:
+    """One device of a slice."""
+
+    __slots__ = (
+        "_answers",
+        "_features",
+        "_value",
+        "capacity",
+        "counters",
+        "device",
+        "id",
+        "nodes",
+        "pool",
+        "shareable",
+        "slice",
+        "taints",
+    )
+
+    def __init__(self, device: Device, owner: "SliceRecord", features: CelFeatures) -> None:
+        self.device = device
+        self.slice = owner
+        self.pool = owner.pool
+        self.id: DeviceId = (*owner.pool, device.name)
+        self.shareable = features.consumable_capacity and bool(device.allow_multiple_allocations)
+        self.taints = tuple(taint for taint in device.taints if taint.effect in _BLOCKING)
+        self.capacity = CapacityRecord(device)
+        self.counters = tuple(
+            ((consumption.counter_set, name), parse_nano(counter.value))
+            for consumption in device.consumes_counters
+            for name, counter in consumption.counters.items()
+        )
+        self.nodes: NodeChoice | None = None
+        if owner.per_device:
+            self.nodes = NodeChoice(device.node_name, device.all_nodes, device.node_selector)
+        self._features = features
+        self._value: dict[str, Any] | None = None
+        self._answers: dict[str, bool | EvaluationError] = {}
+
+    def attribute(self, name: str) -> DeviceAttribute | None:
+        """An attribute by its full name; the driver's own may be written without the domain."""
+        found = self.device.attributes.get(name)
+        if found is not None:
+            return found
+        domain, slash, identifier = name.partition("/")
+        if not slash or domain != self.id[0]:
+            return None
+        return self.device.attributes.get(identifier)
+
+    def selected_by(self, expression: str) -> bool:
+        """Does a CEL expression select the device? Raises `CompileError`, `EvaluationError`."""
+        answer = self._answers.get(expression)
+        if answer is None:
+            answer = self._answers[expression] = self._ask(expression)
+        if isinstance(answer, EvaluationError):
+            raise answer
+        return answer
+
+    def _ask(self, expression: str) -> bool | EvaluationError:
+        selector = compile_selector(expression, self._features)
+        try:
+            if self._value is None:
+                self._value = device_value(self.device, self.id[0], self._features)
+            return selector.matches(self._value)
+        except EvaluationError as error:
+            # The frames it was raised from would be kept alive with it.
+            return error.with_traceback(None)
+
+
+class SliceRecord:
+    """One slice."""
+
+    __slots__ = ("counts", "devices", "nodes", "per_device", "pool", "slice")
+
+    def __init__(self, source: ResourceSlice, features: CelFeatures) -> None:
+        spec = source.spec
+        self.slice = source
+        self.pool: PoolId = (spec.driver, spec.pool.name)
+        self.per_device = bool(spec.per_device_node_selection)
+        self.nodes = NodeChoice(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.devices = tuple(DeviceRecord(device, self, features) for device in spec.devices)
+        self.counts = {
+            (counter_set.name, name): parse_nano(counter.value)
+            for counter_set in spec.shared_counters
+            for name, counter in counter_set.counters.items()
+        }
+
+    @property
+    def name(self) -> str:
+        """The slice's name."""
+        return self.slice.name
+
+    @property
+    def generation(self) -> int:
+        """The pool's generation that the slice belongs to."""
+        return self.slice.spec.pool.generation
+
+    @property
+    def has_counters(self) -> bool:
+        """Does it bring shared counters rather than devices?"""
+        return bool(self.slice.spec.shared_counters)
+
+    def relevant_to(self, node: Node) -> bool:
+        """Does the node need it? Counters always are; a slice that names no nodes never is."""
+        if self.has_counters:
+            return True
+        if self.nodes.given:
+            return self.nodes.matches(node)
+        return self.per_device and any(
+            device.nodes is not None and device.nodes.matches(node) for device in self.devices
+        )

@@ -1,0 +1,80 @@
+"""Moorage's own API server as the stage of scenarios."""
+
+import base64
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import yaml
+
+from e2e.client import Access, Api
+from e2e.cluster import free_port
+from e2e.processes import Process, wait_until_ready
+
+_SOURCE = Path(__file__).parents[2] / "src"
+
+
+class EmbeddedServer:
+    """A running `moorage apiserver` over TLS that keeps its objects in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.scheduler_kubeconfig = folder / "kubeconfig"
+        self._port = free_port()
+        self._process = self._started()
+        self.admin = _access(self.scheduler_kubeconfig)
+        with closing(Api(self.admin)) as api:
+            wait_until_ready(self._process, api.ready, 30)
+
+    def restart(self) -> None:
+        """Kill the server and start it again with the same port and folder."""
+        self._process.kill()
+        self._process = self._started()
+        self.admin = _access(self.scheduler_kubeconfig)
+        with closing(Api(self.admin)) as api:
+            wait_until_ready(self._process, api.ready, 30)
+
+    def stop(self) -> None:
+        """End the server."""
+        self._process.stop()
+
+    def bindings(self, namespace: str) -> Counter[str] | None:
+        """The embedded server keeps no audit log."""
+
+    def _started(self) -> Process:
+        self.scheduler_kubeconfig.unlink(missing_ok=True)
+        flags = ["--port", str(self._port), "--tls", "--data", str(self.folder / "data")]
+        process = Process(
+            "moorage-apiserver",
+            [sys.executable, "-m", "moorage", "apiserver", *flags]
+            + ["--write-kubeconfig", str(self.scheduler_kubeconfig)],
+            self.folder / "moorage-apiserver.log",
+            os.environ | {"PYTHONPATH": str(_SOURCE)},
+        )
+        wait_until_ready(process, self.scheduler_kubeconfig.exists, 30)
+        return process
+
+
+@contextmanager
+def embedded_server(folder: Path) -> Iterator[EmbeddedServer]:
+    """Start Moorage's API server; end it at the end."""
+    running = EmbeddedServer(folder)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def _access(kubeconfig: Path) -> Access:
+    """What the kubeconfig says of server, token and authority."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    (cluster,), (user,) = document["clusters"], document["users"]
+    authority = cluster["cluster"].get("certificate-authority")
+    data = cluster["cluster"].get("certificate-authority-data")
+    if data:
+        authority = str(kubeconfig.with_suffix(".crt"))
+        Path(authority).write_bytes(base64.b64decode(data))
+    return Access(cluster["cluster"]["server"], user["user"].get("token"), authority)

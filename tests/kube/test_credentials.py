@@ -1,0 +1,466 @@
+"""Credentials that change while we run, over real HTTP and real TLS."""
+
+import base64
+import json
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiohttp import web
+from kube.fake_api import FakeApi, JumpingTimer, failure, run
+
+from moorage.errors import ApiError, KubeconfigError, UnreachableError
+from moorage.kube.access import Access, ExecPlugin, Impersonation, OidcProvider, Pem
+from moorage.kube.client import KubeClient
+from moorage.kube.proxies import proxy_for
+from moorage.kube.requests import Request
+
+ASK = Request("GET", "/whoami")
+V1 = "client.authentication.k8s.io/v1"
+
+
+async def _fine(_: web.Request) -> web.StreamResponse:
+    return web.json_response({})
+
+
+class Guarded(FakeApi):
+    """A server that lets in whoever has the right token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self.token = token
+        self.routes["GET /whoami"] = self._check
+
+    async def _check(self, request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            return failure(401, "Unauthorized")
+        return web.json_response({})
+
+
+def _client(access: Access, timer: JumpingTimer | None = None) -> KubeClient:
+    return KubeClient(access, timer=timer or JumpingTimer(), qps=0, env={"PATH": "/usr/bin:/bin"})
+
+
+def test_token_file_is_read_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        file = tmp_path / "token"
+        file.write_text("one\n")
+        timer = JumpingTimer()
+        async with Guarded("one") as api:
+            async with _client(Access(server=api.url, token_file=str(file)), timer) as client:
+                await client.send(ASK)
+                file.write_text("two\n")
+                await client.send(ASK)  # within the minute the old one is still used
+                api.token = "two"
+                await client.send(ASK)  # refused once, read again, accepted
+                assert [h.get("Authorization") for h in api.headers] == [
+                    "Bearer one",
+                    "Bearer one",
+                    "Bearer one",
+                    "Bearer two",
+                ]
+                file.write_text("three")
+                api.token = "three"
+                timer.time += 61
+                await client.send(ASK)  # after a minute without being refused first
+                assert len(api.requests) == 5
+                file.unlink()
+                timer.time += 61
+                await client.send(ASK)  # the last good one is kept
+                api.token = "four"
+                with pytest.raises(ApiError, match="does not accept the credentials"):
+                    await client.send(ASK)
+
+    run(scenario())
+
+
+def test_missing_token_file(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        access = Access(server="http://localhost:1", token_file=str(tmp_path / "none"))
+        async with _client(access) as client:
+            with pytest.raises(KubeconfigError, match="No such file"):
+                await client.send(ASK)
+
+    run(scenario())
+
+
+def test_static_credentials_and_impersonation() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.routes["GET /whoami"] = _fine
+            access = Access(
+                server=api.url,
+                username="jane",
+                password="pw",
+                impersonate=Impersonation("root", "7", ("g1", "g2"), (("a/b", ("v",)),)),
+            )
+            async with _client(access) as client:
+                await client.send(ASK)
+            headers = api.headers[0]
+            basic = base64.b64encode(b"jane:pw").decode()
+            assert headers["Authorization"] == f"Basic {basic}"
+            assert headers["Impersonate-User"] == "root"
+            assert headers["Impersonate-Uid"] == "7"
+            assert headers.getall("Impersonate-Group") == ["g1", "g2"]
+            assert headers["Impersonate-Extra-a%2Fb"] == "v"
+
+    run(scenario())
+
+
+def _plugin(path: Path, answer: dict[str, Any] | str, **more: Any) -> ExecPlugin:
+    """A program that counts its runs, keeps what it was told and prints `answer`."""
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    path.write_text(
+        f"#!{sys.executable}\n"
+        "import os, pathlib\n"
+        f"here = pathlib.Path({str(path)!r})\n"
+        "runs = here.with_suffix('.runs')\n"
+        "count = int(runs.read_text()) + 1 if runs.exists() else 1\n"
+        "runs.write_text(str(count))\n"
+        "here.with_suffix('.info').write_text(os.environ['KUBERNETES_EXEC_INFO'])\n"
+        f"print({text!r}.replace('COUNT', str(count)))\n"
+    )
+    path.chmod(0o755)
+    return ExecPlugin(command=str(path), api_version=more.pop("api_version", V1), **more)
+
+
+def _credential(api_version: str = V1, **status: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": "ExecCredential", "status": status}
+
+
+@pytest.mark.parametrize("version", [V1, V1 + "beta1"])
+def test_exec_plugin_is_run_when_needed(tmp_path: Path, version: str) -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer(1_700_000_000.0)
+        expiry = "2023-11-14T22:23:20Z"  # ten minutes after the timer's start
+        plugin = _plugin(
+            tmp_path / "login",
+            _credential(version, token="t-COUNT", expirationTimestamp=expiry),
+            api_version=version,
+            provide_cluster_info=True,
+            cluster_config={"audience": "a"},
+        )
+        async with Guarded("t-1") as api:
+            access = Access(server=api.url, exec_plugin=plugin, tls_server_name="inner")
+            async with _client(access, timer) as client:
+                await client.send(ASK)
+                await client.send(ASK)
+                assert (tmp_path / "login.runs").read_text() == "1"
+                info = json.loads((tmp_path / "login.info").read_text())
+                assert info == {
+                    "apiVersion": version,
+                    "kind": "ExecCredential",
+                    "spec": {
+                        "interactive": False,
+                        "cluster": {
+                            "server": api.url,
+                            "tls-server-name": "inner",
+                            "config": {"audience": "a"},
+                        },
+                    },
+                }
+                api.token = "t-2"
+                timer.time += 599
+                await client.send(ASK)  # not expired but refused: run once more
+                assert (tmp_path / "login.runs").read_text() == "2"
+                timer.time += 2
+                api.token = "t-3"
+                await client.send(ASK)  # expired
+                assert (tmp_path / "login.runs").read_text() == "3"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ("no json", "did not print JSON"),
+        ({"kind": "Pod"}, "did not print an ExecCredential"),
+        (_credential("v2", token="t"), "answered in v2"),
+        (_credential(), "neither a token nor"),
+        (_credential(clientKeyData="k"), "not both"),
+        (_credential(token="t", expirationTimestamp="soon"), "which is no time"),
+    ],
+)
+def test_bad_plugins_are_one_sentence(tmp_path: Path, answer: Any, complaint: str) -> None:
+    async def scenario() -> None:
+        plugin = _plugin(tmp_path / "login", answer)
+        access = Access(server="http://localhost:1", exec_plugin=plugin)
+        async with _client(access) as client:
+            with pytest.raises(KubeconfigError) as caught:
+                await client.send(ASK)
+        assert str(caught.value).startswith(f"the credential plugin {plugin.command} ")
+        assert complaint in str(caught.value)
+
+    run(scenario())
+
+
+def test_plugin_that_fails_or_is_missing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        script = tmp_path / "fails"
+        script.write_text("#!/bin/sh\necho please log in >&2\nexit 3\n")
+        script.chmod(0o755)
+        for command, complaint in [
+            (str(script), "failed with exit code 3: please log in"),
+            ("/no/such/plugin", "cannot be run: No such file or directory; ask Bob"),
+        ]:
+            plugin = ExecPlugin(command=command, api_version=V1, install_hint="ask\nBob")
+            access = Access(server="http://localhost:1", exec_plugin=plugin)
+            async with _client(access) as client:
+                with pytest.raises(KubeconfigError, match=complaint):
+                    await client.send(ASK)
+
+    run(scenario())
+
+
+def _token(expires: float) -> str:
+    def part(value: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    return f"{part({'alg': 'none'})}.{part({'exp': expires})}.x"
+
+
+def test_oidc_token_is_refreshed() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        old, new, newer = (_token(timer.time + t) for t in (100, 200, 400))
+        async with Guarded(old) as api:
+            answers = iter([new, newer])
+
+            async def discovery(_: web.Request) -> web.StreamResponse:
+                return web.json_response({"token_endpoint": f"{api.url}/token"})
+
+            async def issue(request: web.Request) -> web.StreamResponse:
+                form = await request.text()
+                forms.append(form)
+                return web.json_response({"id_token": next(answers), "refresh_token": "r2"})
+
+            forms: list[str] = []
+            api.routes["GET /.well-known/openid-configuration"] = discovery
+            api.faults.clear()
+            provider = OidcProvider(api.url, "me", "secret", old, "r1")
+            api.routes["POST /token"] = issue
+            async with _client(Access(server=api.url, oidc=provider), timer) as client:
+                await client.send(ASK)
+                assert not forms
+                timer.time += 95  # within the leeway of its end
+                api.token = new
+                await client.send(ASK)
+                assert forms == ["grant_type=refresh_token&refresh_token=r1&client_id=me"]
+                timer.time += 100
+                api.token = newer
+                await client.send(ASK)
+                assert "refresh_token=r2" in forms[1]
+
+    run(scenario())
+
+
+def test_oidc_without_refresh_token() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        provider = OidcProvider("http://localhost:1", "me", id_token=_token(timer.time - 1))
+        access = Access(server="http://localhost:1", oidc=provider)
+        async with _client(access, timer) as client:
+            with pytest.raises(KubeconfigError, match="no refresh-token"):
+                await client.send(ASK)
+
+    run(scenario())
+
+
+# ---- TLS ----
+
+
+class Authority:
+    """A certificate authority with a server that asks for client certificates."""
+
+    def __init__(self) -> None:
+        self.ca = trustme.CA()
+        self.pem = self.ca.cert_pem.bytes()
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ca.issue_cert("localhost", "inner.example").configure_cert(self.context)
+
+    def require_clients(self) -> None:
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        self.ca.configure_trust(self.context)
+
+    def client(self, name: str) -> tuple[bytes, bytes]:
+        issued = self.ca.issue_cert(common_name=name)
+        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+        return chain, issued.private_key_pem.bytes()
+
+
+async def _peer(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    certificate = request.transport.get_extra_info("peercert") or {}
+    names = [pair[0][1] for pair in certificate.get("subject", ()) if pair[0][0] == "commonName"]
+    return web.json_response({"names": names})
+
+
+async def _tls_server(authority: Authority) -> FakeApi:
+    api = FakeApi()
+    api.routes["GET /whoami"] = _peer
+    await api.start(ssl=authority.context)
+    return api
+
+
+def test_custom_authority_and_server_name() -> None:
+    async def scenario() -> None:
+        authority = Authority()
+        api = await _tls_server(authority)
+        ca = Pem(data=authority.pem)
+        for access in (
+            Access(server=api.url, ca=ca),
+            Access(server=api.url, ca=ca, tls_server_name="inner.example"),
+            Access(server=api.url, insecure=True),
+        ):
+            async with _client(access) as client:
+                await client.send(ASK)
+        await api.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("ca", "name", "complaint"),
+    [
+        ("other", "", "its certificate is not trusted: "),
+        ("none", "", "its certificate is not trusted: "),
+        ("right", "wrong.example", "Hostname mismatch"),
+    ],
+)
+def test_untrusted_servers_are_one_sentence(ca: str, name: str, complaint: str) -> None:
+    async def scenario() -> None:
+        authority = Authority()
+        api = await _tls_server(authority)
+        pems = {"other": Authority().pem, "none": b"", "right": authority.pem}
+        access = Access(server=api.url, ca=Pem(data=pems[ca]), tls_server_name=name)
+        async with _client(access) as client:
+            with pytest.raises(UnreachableError) as caught:
+                await client.send(ASK)
+        assert complaint in str(caught.value)
+        assert str(caught.value).startswith(f"the API server {api.url} cannot be reached: ")
+        await api.stop()
+
+    run(scenario())
+
+
+def test_client_certificate_in_files_is_reloaded(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        authority = Authority()
+        authority.require_clients()
+        api = await _tls_server(authority)
+        certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+        timer = JumpingTimer()
+
+        def issue(name: str) -> None:
+            chain, secret = authority.client(name)
+            certificate.write_bytes(chain)
+            key.write_bytes(secret)
+
+        issue("first")
+        access = Access(
+            server=api.url,
+            ca=Pem(data=authority.pem),
+            client_certificate=Pem(path=str(certificate)),
+            client_key=Pem(path=str(key)),
+        )
+        async with _client(access, timer) as client:
+            assert (await client.json(ASK))["names"] == ["first"]
+            issue("second")
+            timer.time += 61
+            assert (await client.json(ASK))["names"] == ["second"]
+        await api.stop()
+
+    run(scenario())
+
+
+def test_client_certificate_inline_and_from_a_plugin(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        authority = Authority()
+        authority.require_clients()
+        api = await _tls_server(authority)
+        chain, key = authority.client("jane")
+        status = {"clientCertificateData": chain.decode(), "clientKeyData": key.decode()}
+        ca = Pem(data=authority.pem)
+        for access in (
+            Access(server=api.url, ca=ca, client_certificate=Pem(chain), client_key=Pem(key)),
+            Access(
+                server=api.url, ca=ca, exec_plugin=_plugin(tmp_path / "login", _credential(**status))
+            ),
+        ):
+            async with _client(access) as client:
+                assert (await client.json(ASK))["names"] == ["jane"]
+        await api.stop()
+
+    run(scenario())
+
+
+def test_unusable_certificates_are_one_sentence(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        chain, _ = Authority().client("jane")
+        _, key = Authority().client("other")
+        for access, complaint in [
+            (Access(server="https://localhost:1", ca=Pem(data=b"junk")), "holds no usable"),
+            (Access(server="https://localhost:1", ca=Pem(path="/no/ca")), "/no/ca: No such file"),
+            (
+                Access(
+                    server="https://localhost:1", client_certificate=Pem(chain), client_key=Pem(key)
+                ),
+                "the client certificate and key cannot be used",
+            ),
+        ]:
+            async with _client(access) as client:
+                with pytest.raises(KubeconfigError, match=complaint):
+                    await client.send(ASK)
+
+    run(scenario())
+
+
+# ---- proxies ----
+
+
+@pytest.mark.parametrize(
+    ("url", "env", "proxy"),
+    [
+        ("https://api:6443", {"HTTPS_PROXY": "p:3128"}, "http://p:3128"),
+        ("https://api:6443", {"https_proxy": "http://p"}, "http://p"),
+        ("https://api:6443", {"HTTP_PROXY": "http://p"}, None),
+        ("http://api", {"HTTP_PROXY": "http://p"}, "http://p"),
+        ("https://localhost:1", {"HTTPS_PROXY": "p"}, None),
+        ("https://127.0.0.1:1", {"HTTPS_PROXY": "p"}, None),
+        ("https://a.b.c", {"HTTPS_PROXY": "p", "NO_PROXY": "b.c"}, None),
+        ("https://b.c", {"HTTPS_PROXY": "p", "NO_PROXY": "x, b.c"}, None),
+        ("https://b.c", {"HTTPS_PROXY": "p", "NO_PROXY": ".b.c"}, "http://p"),
+        ("https://ab.c", {"HTTPS_PROXY": "p", "NO_PROXY": "b.c"}, "http://p"),
+        ("https://10.1.2.3", {"HTTPS_PROXY": "p", "NO_PROXY": "10.0.0.0/8"}, None),
+        ("https://10.1.2.3", {"HTTPS_PROXY": "p", "NO_PROXY": "10.1.2.3"}, None),
+        ("https://a:6443", {"HTTPS_PROXY": "p", "NO_PROXY": "a:443"}, "http://p"),
+        ("https://a:6443", {"HTTPS_PROXY": "p", "NO_PROXY": "a:6443"}, None),
+        ("https://a", {"HTTPS_PROXY": "p", "NO_PROXY": "*"}, None),
+    ],
+)
+def test_proxies_of_the_environment(url: str, env: dict[str, str], proxy: str | None) -> None:
+    assert proxy_for(url, env) == proxy
+
+
+def test_proxy_url_of_kubeconfig_is_used() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as proxy:
+            seen: list[str] = []
+
+            async def forward(request: web.Request) -> web.StreamResponse:
+                seen.append(request.headers["Host"])
+                return web.json_response({})
+
+            proxy.routes["GET /whoami"] = forward
+            access = Access(server="http://api.example:80", proxy_url=proxy.url)
+            async with _client(access) as client:
+                await client.send(ASK)
+            assert seen == ["api.example"]
+
+    run(scenario())
+    with pytest.raises(KubeconfigError, match="only http and https proxies"):
+        _client(Access(server="http://api", proxy_url="socks5://p"))
