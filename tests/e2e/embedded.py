@@ -47,10 +47,10 @@ class EmbeddedServer:
     def _started(self) -> Process:
         self.scheduler_kubeconfig.unlink(missing_ok=True)
         flags = ["--port", str(self._port), "--tls", "--data", str(self.folder / "data")]
+        flags += ["--write-kubeconfig", str(self.scheduler_kubeconfig)]
         process = Process(
             "moorage-apiserver",
-            [sys.executable, "-m", "moorage", "apiserver", *flags]
-            + ["--write-kubeconfig", str(self.scheduler_kubeconfig)],
+            [sys.executable, "-m", "moorage", "apiserver", *flags],
             self.folder / "moorage-apiserver.log",
             os.environ | {"PYTHONPATH": str(_SOURCE)},
         )

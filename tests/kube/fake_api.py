@@ -129,7 +129,9 @@ class FakeApi:
 
     def bookmark(self) -> None:
         self.version += 1
-        self._append("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(self.version)}})
+        self._append(
+            "BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(self.version)}}
+        )
 
     def send(self, type_: str, obj: Json) -> None:
         """Put a raw event into the stream."""
@@ -190,7 +192,8 @@ class FakeApi:
         self.requests.append(unquote(f"{request.method} {request.rel_url}"))
         self.headers.append(request.headers.copy())
         body = await request.read()
-        self.bodies.append(json.loads(body) if body else None)
+        is_json = "json" in request.content_type and body
+        self.bodies.append(json.loads(body) if is_json else None)
         if self.faults:
             return await self.faults.popleft()(request)
         route = self.routes.get(f"{request.method} {request.path}")

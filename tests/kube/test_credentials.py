@@ -388,7 +388,9 @@ def test_client_certificate_inline_and_from_a_plugin(tmp_path: Path) -> None:
         for access in (
             Access(server=api.url, ca=ca, client_certificate=Pem(chain), client_key=Pem(key)),
             Access(
-                server=api.url, ca=ca, exec_plugin=_plugin(tmp_path / "login", _credential(**status))
+                server=api.url,
+                ca=ca,
+                exec_plugin=_plugin(tmp_path / "login", _credential(**status)),
             ),
         ):
             async with _client(access) as client:

@@ -230,9 +230,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, complaint: str) -
         ({"auth-provider": {"name": "oidc"}}, "needs idp-issuer-url"),
     ],
 )
-def test_bad_users_are_one_sentence(
-    tmp_path: Path, user: dict[str, Any], complaint: str
-) -> None:
+def test_bad_users_are_one_sentence(tmp_path: Path, user: dict[str, Any], complaint: str) -> None:
     with pytest.raises(KubeconfigError) as caught:
         _access(_simple(tmp_path / "config", **user))
     assert complaint in str(caught.value)

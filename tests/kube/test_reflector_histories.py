@@ -93,9 +93,7 @@ def test_store_and_events_stay_exact(steps: list[tuple[str, Any]], streaming: bo
     steps=st.lists(st.tuples(st.sampled_from(["put", "delete", "recreate"]), NAMES), max_size=30),
     cuts=st.lists(st.integers(1, 1200), max_size=12),
 )
-def test_cuts_alone_lose_and_repeat_nothing(
-    steps: list[tuple[str, str]], cuts: list[int]
-) -> None:
+def test_cuts_alone_lose_and_repeat_nothing(steps: list[tuple[str, str]], cuts: list[int]) -> None:
     """Without compaction every single change is heard, in order, however often the line breaks."""
 
     async def scenario() -> None:

@@ -8,14 +8,18 @@ from moorage.apiserver.authentication import User, read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.kubelets import KubeletOptions
+from moorage.apiserver.run import ApiServerOptions, run_apiserver, start_server
 from moorage.apiserver.server import ApiServer
 
 __all__ = [
     "ApiServer",
+    "ApiServerOptions",
     "Fault",
     "Faults",
     "KubeletOptions",
     "Tls",
     "User",
     "read_token_file",
+    "run_apiserver",
+    "start_server",
 ]

@@ -31,6 +31,20 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
+def kept_certificate(folder: Path, host: str) -> Tls:
+    """The certificate kept in a folder, made on first use: clients outlive a restart."""
+    certificate, key = folder / "tls.crt", folder / "tls.key"
+    if certificate.exists() and key.exists():
+        pem = certificate.read_bytes()
+        return Tls(pem, key.read_bytes(), pem)
+    made = self_signed(host)
+    folder.mkdir(parents=True, exist_ok=True)
+    key.touch(mode=0o600)
+    key.write_bytes(made.key)
+    certificate.write_bytes(made.certificate)
+    return made
+
+
 def self_signed(host: str) -> Tls:
     """A certificate for loopback and `host`, which is its own authority."""
     # Loaded here because only this path needs it.

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Identities, timestamp
 from moorage.apiserver.resources import STORED_AS, Resource
-from moorage.apiserver.statuses import Json, bad_request, conflict
+from moorage.apiserver.statuses import Json, bad_request, conflict, forbidden
 from moorage.apiserver.storage import Collection, Store
 
 ORPHAN = "Orphan"
 _POD_GRACE = 30
+_PERMANENT = ("default", "kube-system", "kube-public")
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -67,6 +68,9 @@ class Deletion:
         if options.dry_run:
             return stored, grace == 0
         if resource.storage == "namespaces":
+            if stored.name in _PERMANENT:
+                why = "this namespace may not be deleted"
+                raise forbidden("namespaces", "", stored.name, why)
             return self._delete_namespace(collection, stored, obj)
         self._release(stored, options)
         current = collection.items.get(stored.key, stored)

@@ -15,7 +15,8 @@ import yaml
 from aiohttp import web
 
 from moorage.apiserver.authentication import Authentication, User
-from moorage.apiserver.certificates import Tls, self_signed, tls_context
+from moorage.apiserver.certificates import Tls, kept_certificate, self_signed, tls_context
+from moorage.apiserver.event_expiry import EventExpiry
 from moorage.apiserver.faults import Faults
 from moorage.apiserver.handlers import Handlers
 from moorage.apiserver.journal import Journal
@@ -33,6 +34,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MAX_BODY = 3 * 2**20
 _SHUTDOWN_SECONDS = 2.0
 _NAME = "moorage"
+_NO_TOKEN = "anonymous"
 
 
 class ApiServer:
@@ -65,6 +67,9 @@ class ApiServer:
         )
         self.faults.connect(self.watches.cut, self._compact)
         self.kubelets = None if kubelets is None else Kubelets(self.operations, kubelets)
+        self._expiry = EventExpiry(self.store, clock)
+        self._sweeping: asyncio.Task[None] | None = None
+        self._data = data
         self._journal = None if data is None else Journal(data)
         self._runner: web.ServerRunner | None = None
         self._authority = b""
@@ -95,11 +100,15 @@ class ApiServer:
         self.url = f"{'http' if context is None else 'https'}://{host}:{bound}"
         if self.kubelets is not None:
             self.kubelets.start()
+        self._sweeping = asyncio.create_task(self._expiry.run(), name="event expiry")
 
     async def stop(self) -> None:
         """End watches in good order, stop listening, and close the journal."""
         if self.kubelets is not None:
             await self.kubelets.stop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
         self.watches.stop()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -112,14 +121,15 @@ class ApiServer:
         cluster: Json = {"server": self.url}
         if self._authority:
             cluster["certificate-authority-data"] = base64.b64encode(self._authority).decode()
-        token = self._authentication.first_token()
+        # Over TLS kubectl asks for a password where a kubeconfig holds no credentials at all.
+        token = self._authentication.first_token() or _NO_TOKEN
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": _NAME,
             "clusters": [{"name": _NAME, "cluster": cluster}],
             "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
-            "users": [{"name": _NAME, "user": {"token": token} if token else {}}],
+            "users": [{"name": _NAME, "user": {"token": token}}],
         }
 
     def write_kubeconfig(self, path: Path) -> None:
@@ -131,7 +141,12 @@ class ApiServer:
     def _secure(self, host: str, tls: Tls | bool | None) -> ssl.SSLContext | None:
         if not tls:
             return None
-        files = tls if isinstance(tls, Tls) else self_signed(host)
+        if isinstance(tls, Tls):
+            files = tls
+        elif self._data is not None:
+            files = kept_certificate(self._data, host)
+        else:
+            files = self_signed(host)
         self._authority = files.authority
         return tls_context(files)
 

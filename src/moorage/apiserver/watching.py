@@ -97,8 +97,14 @@ class Watches:
     ) -> web.StreamResponse:
         """Stream changes until the time is up, the client goes or the server stops."""
         options = WatchOptions(query)
-        stream = _Stream(self._store, target, selection, renderer, options)
         response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache"})
+        try:
+            stream = _Stream(self._store, target, selection, renderer, options)
+        except ApiStatusError as error:
+            if error.code != 410:
+                raise
+            # As upstream: the watch begins, and its only event says why it is over.
+            return web.Response(body=_error_line(error), headers=response.headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
         self._served += 1
@@ -141,6 +147,10 @@ class Watches:
                     await wake.wait()
                 finally:
                     timer.cancel()
+
+
+def _error_line(error: ApiStatusError) -> bytes:
+    return b"".join((_ERROR, encode(error.status()), _TAIL))
 
 
 class _Stream:
@@ -201,7 +211,7 @@ class _Stream:
             changes = self.history.read(self._position, _BATCH)
         except ApiStatusError as error:
             self.finished = True
-            return b"".join((_ERROR, encode(error.status()), _TAIL))
+            return _error_line(error)
         self._position += len(changes)
         parts: list[bytes] = []
         for change in changes:

@@ -4,7 +4,7 @@ They are rarely many and never scored, so they stay objects; a `Lister` is a dic
 generation, so that whoever derives something from it can tell when to derive it again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from moorage.model.labels import Labels
@@ -12,6 +12,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.workloads import Namespace
 
 Kind = TypeVar("Kind", bound=ApiObject)
+Books = TypeVar("Books")
 
 
 class Lister(Generic[Kind]):
@@ -52,6 +53,7 @@ class Listers:
 
     def __init__(self) -> None:
         self._listers: dict[type[ApiObject], Lister[ApiObject]] = {}
+        self._shared: dict[type, object] = {}
 
     def of(self, kind: type[Kind]) -> Lister[Kind]:
         """The lister of a kind."""
@@ -59,6 +61,13 @@ class Listers:
         if lister is None:
             lister = self._listers[kind] = Lister()
         return lister  # type: ignore[return-value]  # the key fixes the element type
+
+    def shared(self, kind: type[Books], make: Callable[[], Books]) -> Books:
+        """A plugin's own books about these objects: one of a kind, shared by all profiles."""
+        found = self._shared.get(kind)
+        if found is None:
+            found = self._shared[kind] = make()
+        return found  # type: ignore[return-value]  # the key fixes the type
 
     def namespace_labels(self, namespace: str) -> Labels:
         """The labels of a namespace; an unknown namespace has none."""

@@ -29,10 +29,17 @@ NO_NODES = "no nodes available to schedule pods"
 class Cycle:
     """The scheduling cycle over one cluster state."""
 
-    def __init__(self, state: ClusterState, clock: Clock, *, reuse: bool = True) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        clock: Clock,
+        *,
+        reuse: bool = True,
+        nominated: NominatedPods | None = None,
+    ) -> None:
         self.state = state
         self.clock = clock
-        self.nominated = NominatedPods()
+        self.nominated = nominated or NominatedPods()
         self.answers = Answers(state, enabled=reuse)
         self._search = NodeSearch()
 

@@ -227,9 +227,11 @@ class Scheduler:
             return
         else:
             info.pod = current
-            self.queue.add_unschedulable_if_not_present(info)
-            if failure.nominated_node is not None or current.status.nominated_node_name:
-                self.cycle.nominated.add(current, failure.nominated_node)
+            try:
+                self.queue.add_unschedulable_if_not_present(info)
+            except StateError as error:
+                log.error("pod %s: %s", pod.key, error)
+            self.cycle.nominated.add(current, failure.nominated_node)
         reason = "Unschedulable" if failure.code.rejected else "SchedulerError"
         self.outbox.append(
             Failure(info.pod, profile.name, reason, failure.message, failure.nominated_node)

@@ -58,7 +58,7 @@ class Answers:
     ) -> Verdicts:
         """The plugin's verdict on every node; per-node plugins answer at least for `wanted`."""
         if plugin.by_node:
-            return self._verdicts_by_node(plugin, pod, nodes, wanted)
+            return self._verdicts_by_node(plugin, pod, nodes, state, wanted)
         kept = self._find(plugin, pod, "filter", len(nodes), partial=False)
         if kept is None:
             self.rows_asked += len(nodes)
@@ -99,7 +99,7 @@ class Answers:
         return kept.scores if feasible is None else kept.scores[feasible]
 
     def _verdicts_by_node(
-        self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, wanted: Bools
+        self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, state: Any, wanted: Bools
     ) -> Verdicts:
         size = len(nodes)
         kept = self._find(plugin, pod, "filter", size, partial=True)
@@ -116,7 +116,7 @@ class Answers:
             kept.known[rows] = True
             kept.as_of = self._state.stamps.generation
         if len(rows):
-            verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), None))
+            verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), state))
             self.rows_asked += len(rows)
         return verdicts
 

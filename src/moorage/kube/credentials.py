@@ -138,12 +138,16 @@ class Credentials:
         if access.token:
             return f"Bearer {access.token}"
         if access.username:
-            pair = f"{access.username}:{access.password}".encode()
-            return f"Basic {base64.b64encode(pair).decode()}"
+            return basic_authorization(access.username, access.password)
         if self._source is not None:
             token = (await self._source.credential()).token
             return f"Bearer {token}" if token else ""
         return ""
+
+
+def basic_authorization(user: str, password: str) -> str:
+    """The header's value for HTTP's oldest way to say who one is."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def _impersonation_headers(who: Impersonation) -> Headers:

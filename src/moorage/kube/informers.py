@@ -98,7 +98,7 @@ class Informers:
                 raise ApiError(0, "Timeout", self._complaint(timeout or 0.0))
         finally:
             everything.cancel()
-            await asyncio.gather(*synced, return_exceptions=True)
+            await asyncio.gather(everything, *synced, return_exceptions=True)
 
     def raise_failure(self) -> None:
         """Raise what stopped a reflector; only a failing handler can."""

@@ -202,7 +202,7 @@ def _inline(text: str, path: str, file: Path, where: str) -> Pem:
     """Inline data goes before a file, as everywhere in kubeconfig."""
     if text:
         try:
-            return Pem(data=base64.b64decode(text, validate=False))
+            return Pem(data=base64.b64decode("".join(text.split()), validate=True))
         except (binascii.Error, ValueError):
             raise KubeconfigError(f"{file}: {where} is not base64") from None
     return Pem(path=_resolved(file, path)) if path else Pem()

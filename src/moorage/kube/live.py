@@ -15,6 +15,7 @@ from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
+from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Handle
@@ -26,6 +27,7 @@ from moorage.kube.executor import Executor
 from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
 from moorage.kube.informers import Informers
 from moorage.kube.timing import Timer, WallTimer
+from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +46,14 @@ def build_scheduler(
 ) -> Scheduler:
     """A scheduler that knows no cluster yet."""
     state = ClusterState()
-    cycle = Cycle(state, clock)
+    pods = state.listers.of(Pod)
+    nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
+    cycle = Cycle(state, clock, nominated=nominated)
     profiles = build_profiles(config, registry, Handle(state.listers, gates))
     queue = SchedulingQueue(
         profiles,
         clock,
-        nominated=cycle.nominated,
+        nominated=nominated,
         initial_backoff_seconds=config.pod_initial_backoff_seconds,
         max_backoff_seconds=config.pod_max_backoff_seconds,
         max_in_unschedulable_seconds=max_in_unschedulable_seconds,

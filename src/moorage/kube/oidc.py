@@ -8,13 +8,14 @@ import base64
 import binascii
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
 from moorage.errors import KubeconfigError
 from moorage.kube.access import OidcProvider
-from moorage.kube.credentials import Credential
+from moorage.kube.credentials import Credential, basic_authorization
 from moorage.kube.proxies import proxy_for
 from moorage.kube.timing import Timer
 from moorage.kube.tls import client_context
@@ -62,7 +63,11 @@ class OidcSource:
                     "POST",
                     str(found.get("token_endpoint") or ""),
                     ssl=context or True,
-                    auth=aiohttp.BasicAuth(provider.client_id, provider.client_secret),
+                    headers={
+                        "Authorization": basic_authorization(
+                            quote(provider.client_id), quote(provider.client_secret)
+                        )
+                    },
                     data={
                         "grant_type": "refresh_token",
                         "refresh_token": self._refresh_token,

@@ -119,7 +119,7 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
             attached = nodes.volumes.at_most[rows] + self._attachments(nodes).counts[rows]
             close = limits.any_limit[rows] & (attached >= UNSURE)
             for driver, count in Counter(wanted.values()).items():
-                close |= attached > limits.of(driver)[rows]
+                close |= attached > limits.of(driver)[rows] - count
         for place in np.flatnonzero(close & where):
             try:
                 if self._exceeds(wanted, nodes, int(place)):

@@ -23,6 +23,9 @@ from moorage.framework.status import Code, Status
 from moorage.model.decode import KINDS, decode_json
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
+from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources.allocator import Chosen
+from moorage.plugins.dynamic_resources.state import NodeAllocation, PodState
 from moorage.simulator.golden import GoldenCase
 from moorage.simulator.world import World
 
@@ -162,7 +165,31 @@ def _scored(world: World, attempt: Attempt, decision: Bind) -> Json:
     elif decision.node_name not in best:
         # Not in the format: shows a choice that contradicts the scores.
         fields["best"] = [decision.node_name]
+    devices = attempt.before.states.get(DynamicResources.name)
+    if isinstance(devices, PodState) and devices.nodes:
+        fields["draAllocations"] = {
+            name: _allocations(devices.nodes[name]) for name in names if name in devices.nodes
+        }
     return fields
+
+
+def _allocations(allocation: NodeAllocation) -> list[list[Json]]:
+    return [[_allocated(chosen) for chosen in devices] for devices in allocation.chosen]
+
+
+def _allocated(chosen: Chosen) -> Json:
+    driver, pool, device = chosen.device.id
+    found: Json = {
+        "request": chosen.request.full_name,
+        "driver": driver,
+        "pool": pool,
+        "device": device,
+    }
+    if chosen.request.admin_access:
+        found["adminAccess"] = True
+    if chosen.consumed:
+        found["consumedCapacity"] = {name: a.text for name, a in chosen.consumed.items()}
+    return found
 
 
 def _scores(names: list[str], scores: Scores) -> Json:

@@ -34,7 +34,10 @@ from plugins.volumes.storage_objects import (
 from reference.volumes import Storage, match_node, over_limit
 
 NAMES = ("a", "b", "c", "d")
-NODES = tuple(make_node(name, labels={"disk": disk}) for name, disk in zip(NAMES, "xxyz", strict=True))
+DISKS = ("x", "x", "y", "z")
+NODES = tuple(
+    make_node(name, labels={"disk": disk}) for name, disk in zip(NAMES, DISKS, strict=True)
+)
 SIZES = ("1Gi", "2Gi", "3Gi")
 CLASSES = (SLOW, "other")
 MODES = (["ReadWriteOnce"], ["ReadOnlyMany"], ["ReadWriteOnce", "ReadOnlyMany"])

@@ -128,7 +128,8 @@ def test_two_claims_do_not_get_the_same_volume() -> None:
     ids=["size", "phase", "mode", "access", "class", "attributes", "claimed"],
 )
 def test_volumes_that_do_not_suit_are_not_used(unsuitable: ApiObject) -> None:
-    assert answer(storage_class(), claim("x"), unsuitable) == dict.fromkeys(("a", "b", "c"), (UNMATCHED,))
+    everywhere = dict.fromkeys(("a", "b", "c"), (UNMATCHED,))
+    assert answer(storage_class(), claim("x"), unsuitable) == everywhere
 
 
 def test_a_volume_that_names_the_claim_is_the_only_one_considered() -> None:

@@ -1,0 +1,131 @@
+"""Allocating the same demand again and again: what a node can give is kept until it changes.
+
+Pods made from one template bring claims that ask for the same. The outcome on a node depends on
+that demand, on the node's pools and on the devices in use there, so it is kept per demand and node
+and dropped when one of these changes. Errors are never kept: they name the claim.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from moorage.cluster.listers import Lister
+from moorage.model.devices import DeviceClass, ResourceClaim
+from moorage.model.node import Node
+from moorage.plugins.dynamic_resources.allocator import Chosen, CounterBooks, OutOfTime, Search
+from moorage.plugins.dynamic_resources.pools import Inventory
+from moorage.plugins.dynamic_resources.requests import (
+    ClaimPlan,
+    Features,
+    NodeAllocationError,
+)
+from moorage.plugins.dynamic_resources.usage import DeviceUsage
+
+_MOST_DEMANDS = 256
+
+Outcome = tuple[tuple[Chosen, ...], ...] | NodeAllocationError | None
+"""Devices per claim; or why the node is out of the question; None: not enough devices."""
+DemandKey = tuple[bytes, ...]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Demand:
+    """What some claims ask for together, and what nodes answered."""
+
+    def __init__(self, plans: Sequence[ClaimPlan]) -> None:
+        self.plans = plans
+        self.as_of = 0
+        self.outcomes: dict[str, tuple[Node, Outcome]] = {}
+
+
+class Allocator:
+    """Answers demands on nodes, out of an inventory and the usage of its devices."""
+
+    def __init__(
+        self,
+        features: Features,
+        inventory: Inventory,
+        usage: DeviceUsage,
+        classes: Lister[DeviceClass],
+    ) -> None:
+        self._features = features
+        self._inventory = inventory
+        self._usage = usage
+        self._classes = classes
+        self._counters = CounterBooks(usage)
+        self._demands: OrderedDict[DemandKey, Demand] = OrderedDict()
+        self._basis = (-1, -1)
+
+    def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
+        """The demand of some claims, brought up to date; raises `AllocationError`."""
+        self._inventory.refresh()
+        basis = (self._inventory.generation, self._classes.generation)
+        if basis != self._basis:
+            self._basis = basis
+            self._demands.clear()
+            self._counters.forget()
+        key = tuple(
+            _encode((claim.spec.devices.requests, claim.spec.devices.constraints))
+            for claim in claims
+        )
+        found = self._demands.get(key)
+        if found is None:
+            plans = [ClaimPlan(claim, self._features, self._classes.get) for claim in claims]
+            found = self._demands[key] = Demand(plans)
+            if len(self._demands) > _MOST_DEMANDS:
+                self._demands.popitem(last=False)
+        else:
+            self._demands.move_to_end(key)
+            self._drop_changed(found)
+        found.as_of = self._usage.generation
+        return found
+
+    def _drop_changed(self, demand: Demand) -> None:
+        changed = self._usage.changed_since(demand.as_of)
+        if changed is None:
+            demand.outcomes.clear()
+            return
+        for pool in changed:
+            names = self._inventory.nodes_reaching(pool)
+            if names is None:
+                demand.outcomes.clear()
+                return
+            for name in names:
+                demand.outcomes.pop(name, None)
+
+    def allocate(
+        self,
+        demand: Demand,
+        claims: Sequence[ResourceClaim],
+        node: Node,
+        start_clock: Callable[[], OutOfTime],
+    ) -> Outcome:
+        """What the node can give; raises `AllocationError` and `TimedOutError`."""
+        kept = demand.outcomes.get(node.name)
+        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
+            return kept[1]
+        plans = demand.plans
+        if any(plan.claim is not claim for plan, claim in zip(plans, claims, strict=True)):
+            # Complaints name the claim, so the search is made with plans of these very claims.
+            plans = demand.plans = [
+                ClaimPlan(claim, self._features, self._classes.get) for claim in claims
+            ]
+        search = Search(
+            node,
+            self._inventory.pools_of(node),
+            plans,
+            self._features,
+            self._usage,
+            self._counters,
+            start_clock(),
+        )
+        outcome: Outcome
+        try:
+            found = search.run()
+            outcome = None if found is None else tuple(map(tuple, found))
+        except NodeAllocationError as error:
+            outcome = error.with_traceback(None)
+        demand.outcomes[node.name] = (node, outcome)
+        return outcome

@@ -1,0 +1,248 @@
+"""PreBind: the allocation and the reservation of each claim written to the API, conditions awaited.
+
+Owns the order of the writes, what is tried again after a conflict, and upstream's wording of what
+went wrong. Runs outside the scheduling cycle, so it reads no cluster state but the claims' books.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from moorage.errors import ApiError
+from moorage.model.devices import DELETE_PROTECTION, ResourceClaim, ResourceClaimStatus
+from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.claims import consumer
+from moorage.plugins.dynamic_resources.conditions import (
+    BINDING_TIMEOUT,
+    BindingFailedError,
+    has_conditions,
+    is_ready,
+    timed_out,
+)
+from moorage.plugins.dynamic_resources.extended import IN_MEMORY_NAME
+from moorage.plugins.dynamic_resources.ports import ClaimApi, ClaimWork, Deallocate, Delete, Release
+from moorage.plugins.dynamic_resources.state import PodState
+
+POLL_SECONDS = 5.0
+_CONFLICT_TRIES = 5
+_CONFLICT_WAIT = 0.01
+_ASSUME_TRIES = 120
+
+Now = Callable[[], float]
+
+
+class BindingError(Exception):
+    """Binding the pod has to be tried again; the text is upstream's."""
+
+
+class ClaimBinder:
+    """Writes the claims of one pod."""
+
+    def __init__(self, state: PodState, node_name: str, books: DeviceBooks, now: Now) -> None:
+        self._state = state
+        self._pod = state.pod
+        self._node_name = node_name
+        self._books = books
+        self._now = now
+
+    async def run(self, api: ClaimApi, binding_limit: float) -> None:
+        """Do it all; raises `BindingError`."""
+        for index, claim in enumerate(self._state.claims):
+            if not claim.reserved_by(self._pod.uid):
+                self._state.claims[index] = await self._bind(index, claim, api)
+        if self._books.features.binding_conditions and any(map(has_conditions, self._state.claims)):
+            await self._wait(api, binding_limit)
+
+    # One claim
+
+    async def _bind(self, index: int, claim: ResourceClaim, api: ClaimApi) -> ResourceClaim:
+        state = self._state
+        allocation = state.allocations.get(index)
+        extended = state.extended is not None and index == len(state.claims) - 1
+        if extended and allocation is None and not claim.spec.devices.requests:
+            return claim  # device plugins provide everything
+        promised = [claim.metadata.uid]
+        written: ResourceClaim | None = None
+        try:
+            if extended and claim.name == IN_MEMORY_NAME:
+                # From here on Unreserve has something to delete.
+                claim = state.claims[index] = written = await self._create(api)
+            written = claim = await self._write(index, claim, api)
+        finally:
+            # The promise ends here in any case. On success the claim itself shows the devices as
+            # taken; the books must know it first, or they would seem free in between.
+            assumed = False
+            if written is not None and written.status.allocation is not None:
+                assumed = await self._assume(written, api, patient=extended)
+            if allocation is not None:
+                for uid in promised:
+                    self._books.withdraw(uid, force=assumed)
+        if extended:
+            await self._report_extended(claim, api)
+        return claim
+
+    async def _assume(self, claim: ResourceClaim, api: ClaimApi, *, patient: bool) -> bool:
+        """A claim just created may not be known from the watch yet: then wait for it."""
+        for _ in range(_ASSUME_TRIES if patient else 1):
+            if self._books.assume(claim):
+                return True
+            if patient:
+                await api.sleep(1.0)
+        return False
+
+    async def _create(self, api: ClaimApi) -> ResourceClaim:
+        reserved = self._state.reserved
+        if reserved is None or reserved.node_claim is None:
+            raise BindingError(f"extended resource claim not found for node {self._node_name}")
+        claim = reserved.node_claim.claim
+        metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
+        blank = msgspec.structs.replace(claim, metadata=metadata, status=ResourceClaimStatus())
+        try:
+            return await api.create_claim(blank)
+        except ApiError as error:
+            raise BindingError(
+                f"create claim for extended resources {claim.namespace}/: {error}"
+            ) from error
+
+    async def _write(self, index: int, claim: ResourceClaim, api: ClaimApi) -> ResourceClaim:
+        current = claim
+        for attempt in range(_CONFLICT_TRIES):
+            try:
+                if attempt:
+                    await api.sleep(_CONFLICT_WAIT)
+                    current = await _named(
+                        f"get updated claim {claim.key} after conflict",
+                        api.get_claim(claim.namespace, claim.name),
+                    )
+                return await self._write_once(index, current, api)
+            except _NamedError as error:
+                if not error.cause.is_conflict or attempt == _CONFLICT_TRIES - 1:
+                    raise BindingError(str(error)) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _write_once(self, index: int, claim: ResourceClaim, api: ClaimApi) -> ResourceClaim:
+        key = claim.key
+        if claim.metadata.deletion_timestamp is not None:
+            raise BindingError(f"claim {key} got deleted in the meantime")
+        allocation = self._state.allocations.get(index)
+        writes_allocation = allocation is not None
+        if writes_allocation:
+            if claim.status.allocation is not None:
+                raise BindingError(f"claim {key} got allocated elsewhere in the meantime")
+            if DELETE_PROTECTION not in claim.metadata.finalizers:
+                finalizers = (*claim.metadata.finalizers, DELETE_PROTECTION)
+                metadata = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
+                protected = msgspec.structs.replace(claim, metadata=metadata)
+                claim = await _named(
+                    f"add finalizer to claim {key}", api.update_finalizers(protected)
+                )
+        else:
+            allocation = claim.status.allocation
+        if self._books.features.binding_conditions:
+            if allocation is None:
+                raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
+            if allocation.allocation_timestamp is None:
+                now = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
+        status = msgspec.structs.replace(
+            claim.status,
+            allocation=allocation,
+            reserved_for=(*claim.status.reserved_for, consumer(self._pod)),
+        )
+        what = "allocation and reservation" if writes_allocation else "reservation"
+        return await _named(
+            f"add {what} to claim {key}",
+            api.update_status(msgspec.structs.replace(claim, status=status)),
+        )
+
+    async def _report_extended(self, claim: ResourceClaim, api: ClaimApi) -> None:
+        reserved = self._state.reserved
+        node_claim = reserved.node_claim if reserved is not None else None
+        if node_claim is None or not node_claim.mappings:
+            raise BindingError(
+                f"nil or empty request mappings, no update of pod {self._pod.key} "
+                "ExtendedResourceClaimStatus"
+            )
+        try:
+            await api.write_extended_claim_status(self._pod, claim.name, node_claim.mappings)
+        except ApiError as error:
+            raise BindingError(
+                f"update pod {self._pod.key} ExtendedResourceClaimStatus: {error}"
+            ) from error
+
+    # Waiting for devices
+
+    async def _wait(self, api: ClaimApi, limit: float) -> None:
+        await api.report(
+            self._pod,
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {self._node_name}",
+        )
+        deadline = self._now() + limit
+        while not self._ready(limit):
+            if self._now() + POLL_SECONDS > deadline:
+                raise BindingError(f"{BINDING_TIMEOUT}: context deadline exceeded")
+            await api.sleep(POLL_SECONDS)
+
+    def _ready(self, limit: float) -> bool:
+        for index, known in enumerate(self._state.claims):
+            if known.name == IN_MEMORY_NAME:
+                continue
+            claim = self._books.get(known.namespace, known.name)
+            if claim is None:
+                raise BindingError(f'could not find ResourceClaim "{known.key}"')
+            self._state.claims[index] = claim
+            try:
+                if is_ready(claim):
+                    continue
+            except BindingFailedError as error:
+                raise BindingError(str(error)) from error
+            if timed_out(claim, self._now(), limit):
+                raise BindingError(f"{BINDING_TIMEOUT}: claim={claim.name}")
+            return False
+        return True
+
+
+async def carry_out(work: ClaimWork, api: ClaimApi) -> None:
+    """Write what a synchronous extension point left; raises `ApiError`."""
+    match work:
+        case Release(claim, user_uid):
+            await api.release(claim, user_uid)
+        case Deallocate(claim):
+            blank = msgspec.structs.replace(claim, status=ResourceClaimStatus())
+            await api.update_status(blank)
+        case Delete(claim):
+            await _delete(claim, api)
+
+
+async def _delete(claim: ResourceClaim, api: ClaimApi) -> None:
+    """The finalizer has to go first, or the claim would stay."""
+    for attempt in range(_CONFLICT_TRIES):
+        if attempt:
+            await api.sleep(_CONFLICT_WAIT)
+            claim = await api.get_claim(claim.namespace, claim.name)
+        left = tuple(name for name in claim.metadata.finalizers if name != DELETE_PROTECTION)
+        metadata = msgspec.structs.replace(claim.metadata, finalizers=left)
+        try:
+            await api.update_finalizers(msgspec.structs.replace(claim, metadata=metadata))
+            break
+        except ApiError as error:
+            if not error.is_conflict or attempt == _CONFLICT_TRIES - 1:
+                raise
+    await api.delete_claim(claim)
+
+
+class _NamedError(Exception):
+    """A refusal of the API, and what was being done."""
+
+    def __init__(self, doing: str, cause: ApiError) -> None:
+        super().__init__(f"{doing}: {cause}")
+        self.cause = cause
+
+
+async def _named(doing: str, request: Awaitable[ResourceClaim]) -> ResourceClaim:
+    try:
+        return await request
+    except ApiError as error:
+        raise _NamedError(doing, error) from error

@@ -1,0 +1,202 @@
+"""Extended resources backed by devices: the claim made up for a pod that asks for `vendor/gpu`.
+
+Owns which of a pod's extended resources a node has to provide as devices, and the requests and
+mappings that follow from it. The claim is written to the API only when the pod is bound.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from moorage.model.devices import (
+    EXACT_COUNT,
+    EXTENDED_RESOURCE_CLAIM,
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from moorage.model.meta import ObjectMeta, OwnerReference
+from moorage.model.node import Node
+from moorage.model.pod import Container, Pod
+from moorage.model.quantity import parse_milli
+from moorage.plugins.dynamic_resources.books import DeviceBooks, backed_by_devices
+
+IN_MEMORY_NAME = "<extended-resources>"
+"""The name of a claim that is not in the API yet; no real claim can be called so."""
+
+
+class RequestMapping(msgspec.Struct, frozen=True, rename="camel"):
+    """Which request serves a container's extended resource; goes into the pod's status."""
+
+    container_name: str
+    resource_name: str
+    request_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaim:
+    """The claim as one node has to meet it."""
+
+    claim: ResourceClaim
+    mappings: tuple[RequestMapping, ...] = ()
+
+
+def extended_claim(pod: Pod, books: DeviceBooks) -> ResourceClaim | None:
+    """The claim for a pod's extended resources: an earlier one, or a blank; None without need."""
+    if not any(
+        amount and backed_by_devices(name) and books.class_for(name) is not None
+        for name, amount in pod.requests.incoming.items()
+    ):
+        return None
+    for claim in books:
+        if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true" and any(
+            owner.name == pod.name and owner.controller and owner.uid == pod.uid
+            for owner in claim.metadata.owner_references
+        ):
+            return claim
+    owner = OwnerReference(
+        api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True
+    )
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            name=IN_MEMORY_NAME,
+            generate_name=f"{pod.name}-extended-resources-",
+            namespace=pod.namespace,
+            uid=f"{pod.uid}{IN_MEMORY_NAME}",
+            annotations={EXTENDED_RESOURCE_CLAIM: "true"},
+            owner_references=(owner,),
+        )
+    )
+
+
+class ExtendedResources:
+    """A pod's extended resources and the claim that stands for them."""
+
+    def __init__(self, pod: Pod, claim: ResourceClaim, books: DeviceBooks) -> None:
+        self._pod = pod
+        self.claim = claim
+        self._wanted: Mapping[str, bool] = {
+            name: books.class_for(name) is not None
+            for name, amount in pod.requests.incoming.items()
+            if amount and backed_by_devices(name)
+        }
+        """Resource -> is it backed by a class?"""
+        self._books = books
+        self._made: dict[tuple[str, ...], NodeClaim] = {}
+
+    @property
+    def left_over(self) -> bool:
+        """Is the claim from an earlier attempt, to be deleted rather than used?"""
+        return bool(self.claim.spec.devices.requests)
+
+    def missing_on(self, node: Node) -> str | None:
+        """A resource that the node offers in no way."""
+        for name, backed in self._wanted.items():
+            offered = node.allocatable.get(name)
+            if not (backed and not offered) and offered is None:
+                return name
+        return None
+
+    def on_node(self, node: Node, *, other_claims: bool) -> NodeClaim | None:
+        """The claim for a node; None if its device plugins provide everything."""
+        delegated = tuple(
+            name
+            for name, backed in sorted(self._wanted.items())
+            if backed and not node.allocatable.get(name)
+        )
+        if not delegated and not other_claims:
+            return None
+        made = self._made.get(delegated)
+        if made is None:
+            requests, mappings = requests_and_mappings(self._pod, delegated, self._books)
+            spec = ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests)))
+            made = NodeClaim(msgspec.structs.replace(self.claim, spec=spec), tuple(mappings))
+            self._made[delegated] = made
+        return made
+
+
+def requests_and_mappings(
+    pod: Pod, resources: Sequence[str], books: DeviceBooks
+) -> tuple[list[DeviceRequest], list[RequestMapping]]:
+    """Requests for the devices of all containers, sorted by name, and who uses which.
+
+    Ordinary init containers end before the others start: they use the devices of later containers
+    first, and share one additional request, the largest that any of them needs.
+    """
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    first_main = len(pod.spec.init_containers)
+    passing = [i for i in range(first_main) if not containers[i].is_sidecar]
+    requests: list[DeviceRequest] = []
+    mappings: list[RequestMapping] = []
+    for resource in resources:
+        device_class = books.class_for(resource)
+        if device_class is None:
+            continue
+        staying: list[DeviceRequest | None] = [None] * len(containers)
+        for i, container in enumerate(containers):
+            if i not in passing:
+                staying[i], used = _container_request(i, container, resource, device_class.name)
+                mappings += used
+        largest: DeviceRequest | None = None
+        extra: set[str] = set()
+        passing_mappings: list[RequestMapping] = []
+        for i in passing:
+            request, used = _container_request(
+                i, containers[i], resource, device_class.name, staying[i:]
+            )
+            if request is not None:
+                extra.add(request.name)
+                if largest is None or _count(largest) < _count(request):
+                    largest = request
+            passing_mappings += used
+        if largest is not None:
+            requests.append(largest)
+            name = largest.name
+            passing_mappings = [
+                msgspec.structs.replace(mapping, request_name=name)
+                if mapping.request_name in extra
+                else mapping
+                for mapping in passing_mappings
+            ]
+        requests += [request for request in staying if request is not None]
+        mappings += passing_mappings
+    return sorted(requests, key=lambda request: request.name), mappings
+
+
+def _container_request(
+    index: int,
+    container: Container,
+    resource: str,
+    class_name: str,
+    reusable: Sequence[DeviceRequest | None] = (),
+) -> tuple[DeviceRequest | None, list[RequestMapping]]:
+    """What a container has to request itself, beside the requests it can reuse."""
+    quantity = container.resources.requests.get(resource)
+    if quantity is None:
+        return None, []
+    wanted, rest = divmod(parse_milli(quantity), 1000)
+    if rest or not wanted:
+        return None, []
+    covered = 0
+    mappings = []
+    for request in reusable:
+        if request is None:
+            continue
+        covered += _count(request)
+        mappings.append(RequestMapping(container.name, resource, request.name))
+        if covered >= wanted:
+            return None, mappings
+    place = sorted(container.resources.requests).index(resource)
+    name = f"container-{index}-request-{place}"
+    exactly = ExactDeviceRequest(
+        device_class_name=class_name, allocation_mode=EXACT_COUNT, count=wanted - covered
+    )
+    mappings.append(RequestMapping(container.name, resource, name))
+    return DeviceRequest(name=name, exactly=exactly), mappings
+
+
+def _count(request: DeviceRequest) -> int:
+    return request.exactly.count if request.exactly is not None else 0

@@ -1,0 +1,137 @@
+"""Filter: which nodes can satisfy a pod's claims, allocated ones and those still to allocate."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from moorage.cluster.columns import Bools
+from moorage.cluster.view import NodeView
+from moorage.framework.status import Code, Reason, Verdicts
+from moorage.model.devices import ResourceClaim
+from moorage.model.node import Node
+from moorage.plugins.dynamic_resources.allocation import Demand
+from moorage.plugins.dynamic_resources.allocator import OutOfTime, TimedOutError
+from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.conditions import (
+    BindingFailedError,
+    is_ready,
+    timed_out,
+)
+from moorage.plugins.dynamic_resources.extended import NodeClaim
+from moorage.plugins.dynamic_resources.requests import AllocationError, NodeAllocationError
+from moorage.plugins.dynamic_resources.state import NodeAllocation, PodState
+
+NOT_AVAILABLE = Reason("resourceclaim not available on the node", Code.UNRESOLVABLE)
+NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)
+NO_RESOURCE = Reason("cannot fit resource", Code.UNRESOLVABLE)
+LEFT_OVER = Reason("cannot schedule extended resource claim", Code.UNRESOLVABLE)
+_COMMON = (NOT_AVAILABLE, NOT_ENOUGH, NO_RESOURCE, LEFT_OVER)
+# Errors name nodes and pools, and verdicts can tell only so many reasons apart. One error ends the
+# attempt, so the nodes after these many different ones share the last.
+_MOST_REASONS = 60
+
+
+class NodeFilter:
+    """One pod's filter over some nodes."""
+
+    def __init__(
+        self,
+        state: PodState,
+        books: DeviceBooks,
+        start_clock: Callable[[], OutOfTime],
+        now: float,
+        binding_limit: float,
+    ) -> None:
+        self._state = state
+        self._books = books
+        self._start_clock = start_clock
+        self._now = now
+        self._binding_limit = binding_limit
+        self._allocating = bool(state.to_allocate)
+        self._demands: dict[int, tuple[Demand, list[ResourceClaim]]] = {}
+
+    def verdicts(self, nodes: NodeView) -> Verdicts:
+        """One verdict per node; what feasible nodes would give goes into the pod's state."""
+        verdicts = Verdicts(len(nodes), _COMMON)
+        unavailable = self._unavailable(nodes)
+        for place in range(len(nodes)):
+            reason = self._reason(nodes.node(place), place, unavailable)
+            if reason is not None:
+                if reason not in verdicts.reasons and len(verdicts.reasons) >= _MOST_REASONS:
+                    reason = verdicts.reasons[-1]
+                verdicts.reject(place, reason)
+        return verdicts
+
+    def _unavailable(self, nodes: NodeView) -> dict[int, Bools]:
+        """Where each allocated claim cannot be used; claims usable everywhere are left out."""
+        found: dict[int, Bools] = {}
+        for index, claim in enumerate(self._state.claims):
+            if claim.status.allocation is None:
+                continue
+            selector = claim.available_nodes
+            where = np.zeros(len(nodes), np.bool_)
+            if selector is not None:
+                where = ~nodes.matching(selector)
+            if self._books.features.binding_conditions and self._stuck(claim):
+                where[:] = True
+            if where.any():
+                found[index] = where
+        return found
+
+    def _stuck(self, claim: ResourceClaim) -> bool:
+        """Did preparing a device fail, or take too long?"""
+        try:
+            return not is_ready(claim) and timed_out(claim, self._now, self._binding_limit)
+        except BindingFailedError:
+            return True
+
+    def _reason(self, node: Node, place: int, unavailable: dict[int, Bools]) -> Reason | None:
+        state = self._state
+        node_claim: NodeClaim | None = None
+        if state.extended is not None:
+            if state.extended.left_over:
+                return LEFT_OVER
+            if state.extended.missing_on(node) is not None:
+                return NO_RESOURCE
+            own = len(state.claims) > 1
+            node_claim = state.extended.on_node(node, other_claims=own)
+            if node_claim is None:
+                return None
+        allocation: NodeAllocation | None = None
+        if self._allocating:
+            answer = self._allocate(node, node_claim)
+            if isinstance(answer, Reason):
+                return answer
+            allocation = answer
+        here = [index for index, where in unavailable.items() if where[place]]
+        if here:
+            state.unavailable.update(here)
+            return NOT_AVAILABLE
+        if allocation is not None:
+            state.nodes[node.name] = allocation
+        return None
+
+    def _allocate(self, node: Node, node_claim: NodeClaim | None) -> NodeAllocation | Reason:
+        try:
+            demand, claims = self._demand(node_claim)
+            outcome = self._books.allocator.allocate(demand, claims, node, self._start_clock)
+        except TimedOutError:
+            return Reason(f"node {node.name}: timed out trying to allocate devices", Code.ERROR)
+        except AllocationError as error:
+            return Reason(str(error), Code.ERROR)
+        if isinstance(outcome, NodeAllocationError):
+            return Reason(str(outcome), Code.UNRESOLVABLE)
+        if outcome is None:
+            return NOT_ENOUGH
+        return NodeAllocation(tuple(claims), outcome, node_claim)
+
+    def _demand(self, node_claim: NodeClaim | None) -> tuple[Demand, list[ResourceClaim]]:
+        """The demand on a node; nodes differ only in the claim for extended resources."""
+        key = id(node_claim)
+        found = self._demands.get(key)
+        if found is None:
+            claims = [self._state.claims[i] for i in self._state.to_allocate]
+            if node_claim is not None:
+                claims[-1] = node_claim.claim
+            found = self._demands[key] = (self._books.allocator.demand(claims), claims)
+        return found

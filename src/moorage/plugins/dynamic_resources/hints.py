@@ -1,0 +1,61 @@
+"""Queueing hints: which changes may let a pod try again that was refused for its claims."""
+
+from collections.abc import Sequence
+
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventRegistration,
+    EventResource,
+    QueueingHint,
+    on,
+)
+from moorage.model.devices import ResourceClaim
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.claims import ClaimError, claims_of
+
+_CHANGED = ActionType.ADD | ActionType.UPDATE
+
+
+def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
+    """The events; deleted claims and slices wake nobody, as upstream."""
+
+    def after_claim(
+        pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(new, ResourceClaim):
+            return QueueingHint.QUEUE
+        before = old if isinstance(old, ResourceClaim) else None
+        try:
+            uids = {claim.metadata.uid for claim in claims_of(pod, books)}
+        except ClaimError:
+            return QueueingHint.SKIP
+        if before is not None and before.allocated and not new.allocated:
+            return QueueingHint.QUEUE  # its devices are free, for whoever wants them
+        if new.metadata.uid not in uids:
+            return QueueingHint.SKIP
+        if before is not None and before.status == new.status:
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+    def after_pod(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+        del old
+        if not isinstance(new, Pod) or new.uid != pod.uid:
+            return QueueingHint.SKIP
+        try:
+            claims_of(new, books)
+        except ClaimError:
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+    return (
+        on(
+            EventResource.NODE,
+            ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
+        ),
+        on(EventResource.RESOURCE_CLAIM, _CHANGED, after_claim),
+        on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, after_pod),
+        on(EventResource.DEVICE_CLASS, _CHANGED),
+        on(EventResource.RESOURCE_SLICE, _CHANGED),
+    )

@@ -1,0 +1,318 @@
+"""DynamicResources: devices claimed through the resource.k8s.io API.
+
+Ties the parts together at the extension points. Synchronous points write nothing: what they want
+written is left in `work`, and `flush` does it for whoever talks to the API.
+"""
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.view import NodeView
+from moorage.errors import ApiError
+from moorage.framework.attempt import Attempt
+from moorage.framework.cluster_events import EventRegistration
+from moorage.framework.plugin import (
+    MAX_NODE_SCORE,
+    ApiPort,
+    FilterPlugin,
+    Handle,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    ReservePlugin,
+    ScorePlugin,
+)
+from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
+from moorage.model.devices import DELETE_PROTECTION, ResourceClaim
+from moorage.model.pod import Pod
+from moorage.plugins.dynamic_resources.allocator import OutOfTime
+from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
+from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.claims import (
+    ClaimError,
+    check_requests,
+    claims_of,
+    preference_score,
+)
+from moorage.plugins.dynamic_resources.extended import (
+    IN_MEMORY_NAME,
+    ExtendedResources,
+    extended_claim,
+)
+from moorage.plugins.dynamic_resources.filtering import NodeFilter
+from moorage.plugins.dynamic_resources.hints import registrations
+from moorage.plugins.dynamic_resources.ports import ClaimApi, ClaimWork, Deallocate, Delete, Release
+from moorage.plugins.dynamic_resources.state import PodState
+
+_NO_STATE = "not found"
+# Bound pods are kept in mind for a while, in case binding fails after PreBind.
+_MOST_RESERVED = 10_000
+
+
+class DynamicResources(
+    PreEnqueuePlugin,
+    PreFilterPlugin[PodState],
+    FilterPlugin[PodState],
+    PostFilterPlugin,
+    ScorePlugin[None],
+    ReservePlugin,
+    PreBindPlugin,
+):
+    """Finds devices for the claims of pods, keeps them, and writes them down."""
+
+    name = "DynamicResources"
+    row_local = False
+    by_node = True  # searching is dear: only nodes still in the running are asked about
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.now = time.time
+        self.timer = time.monotonic
+        self.work: deque[ClaimWork] = deque()
+        gates = handle.gates
+        self._enabled = gates.enabled("DynamicResourceAllocation")
+        self.books = handle.listers.shared(
+            DeviceBooks, lambda: DeviceBooks(handle.listers, gates)
+        )
+        self._filter_limit = _seconds(args.filter_timeout)
+        if not gates.enabled("DRASchedulerFilterTimeout"):
+            self._filter_limit = 0.0
+        self._binding_limit = _seconds(args.binding_timeout) or 600.0
+        self._scores = gates.enabled("DRAPrioritizedList")
+        self._current: PodState | None = None
+        self._reserved: OrderedDict[str, PodState] = OrderedDict()
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """Nodes, claims, classes and slices; a claim made for the pod itself."""
+        return registrations(self.books) if self._enabled else ()
+
+    # Before nodes are looked at
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """A pod waits outside until all its claims exist and are usable."""
+        if not self._enabled or not pod.spec.resource_claims:
+            return None
+        try:
+            claims_of(pod, self.books)
+        except ClaimError as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
+        return None
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodState] | Skip | Status:
+        """Look the claims up; what cannot work on any node is refused here."""
+        del nodes
+        state = self._current = PodState(pod)
+        if not self._enabled:
+            return SKIP
+        books = self.books
+        try:
+            claims = claims_of(pod, books)
+        except ClaimError as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
+        own = len(claims)
+        made_up = extended_claim(pod, books) if len(books.classes) else None
+        if made_up is not None:
+            claims.append(made_up)
+        if not claims:
+            return SKIP
+        books.refresh()
+        for claim in claims:
+            if claim.status.allocation is None:
+                problem = self._problem(claim, check=claim is not made_up)
+                if problem is not None:
+                    return problem
+        state.claims = claims
+        if made_up is not None:
+            state.extended = ExtendedResources(pod, made_up, books)
+            state.extended_uid = made_up.metadata.uid
+        assert len(state.own_claims) == own
+        return PreFilterResult(state)
+
+    def _problem(self, claim: ResourceClaim, *, check: bool) -> Status | None:
+        if self.books.pending_allocation(claim.metadata.uid) is not None:
+            text = f"resource claim {claim.key} is in the process of being allocated"
+            return Status(Code.UNRESOLVABLE, (text,))
+        if not check:
+            return None
+        try:
+            problem = check_requests(claim, self.books)
+        except ValueError as error:
+            return Status(Code.ERROR, (str(error),))
+        return None if problem is None else Status(Code.UNRESOLVABLE, (problem,))
+
+    # Nodes
+
+    def filter(self, pod: Pod, nodes: NodeView, state: PodState | None) -> Verdicts:
+        """Nodes where allocated claims can be used and the others can be allocated."""
+        del pod
+        if not self._enabled:
+            return Verdicts(len(nodes))
+        if state is None:
+            everywhere = np.ones(len(nodes), np.bool_)
+            return Verdicts(len(nodes)).reject(everywhere, Reason(_NO_STATE, Code.ERROR))
+        node_filter = NodeFilter(
+            state, self.books, self._start_clock, self.now(), self._binding_limit
+        )
+        return node_filter.verdicts(nodes)
+
+    def _start_clock(self) -> OutOfTime:
+        if not self._filter_limit:
+            return lambda: False
+        deadline = self.timer() + self._filter_limit
+        return lambda: self.timer() > deadline
+
+    def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+        """Give back devices that only this pod holds and that keep it from every node."""
+        if not self._enabled:
+            return _unschedulable("plugin disabled")
+        if self.name not in attempt.before.ran:
+            return PostFilterResult(Status(Code.ERROR, (_NO_STATE,)))
+        state = attempt.before.states.get(self.name)
+        if not isinstance(state, PodState):
+            return _unschedulable("no new claims to deallocate")
+        made_up = state.extended.claim if state.extended is not None else None
+        for index in sorted(state.unavailable):
+            claim = state.claims[index]
+            if claim is made_up:
+                continue
+            users = claim.status.reserved_for
+            if not users or (len(users) == 1 and users[0].uid == pod.uid):
+                self.work.append(Deallocate(claim))
+                return _unschedulable("deallocation of ResourceClaim completed")
+        if made_up is not None and made_up.name != IN_MEMORY_NAME:
+            self.work.append(Delete(made_up))
+            return _unschedulable("deletion of ResourceClaim completed")
+        return _unschedulable("still not schedulable")
+
+    def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
+        """More for nodes where earlier alternatives of requests are met."""
+        del state
+        scores: Ints = np.zeros(len(nodes), np.int64)
+        current = self._state_of(pod)
+        if current is None or not self._scores or not current.nodes:
+            return scores
+        if not any(r.first_available for c in current.claims for r in c.spec.devices.requests):
+            return scores
+        for place, name in enumerate(nodes.names()):
+            scores[place] = _score(current, name)
+        return scores
+
+    def normalize(self, scores: Ints, state: None = None) -> Ints:
+        """The best node gets 100."""
+        del state
+        highest = int(scores.max()) if len(scores) else 0
+        return scores * MAX_NODE_SCORE // highest if highest else scores
+
+    # A node was chosen
+
+    def reserve(self, pod: Pod, node_name: str) -> Status | None:
+        """Promise the devices to the pod; they count as taken from now on."""
+        state = self._state_of(pod)
+        if not self._enabled or state is None or not state.claims:
+            return None
+        self._reserved[pod.uid] = state
+        while len(self._reserved) > _MOST_RESERVED:
+            self._reserved.popitem(last=False)
+        places = state.to_allocate
+        if not places:
+            return None
+        allocation = state.nodes.get(node_name)
+        if allocation is None:
+            if state.extended is not None and places == [len(state.claims) - 1]:
+                return None  # the node's device plugins provide everything
+            return Status(Code.ERROR, ("claim allocation not found for node",))
+        state.reserved = allocation
+        results = allocation.results(node_name)
+        for index, claim, result in zip(places, allocation.claims, results, strict=True):
+            state.allocations[index] = result
+            finalizers = claim.metadata.finalizers
+            if DELETE_PROTECTION not in finalizers:
+                finalizers = (*finalizers, DELETE_PROTECTION)
+            self.books.promise(
+                msgspec.structs.replace(
+                    claim,
+                    metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
+                    status=msgspec.structs.replace(claim.status, allocation=result),
+                )
+            )
+        return None
+
+    def unreserve(self, pod: Pod, node_name: str) -> None:
+        """Take the promise back, and the reservation if it was written already."""
+        del node_name
+        state = self._reserved.pop(pod.uid, None)
+        if state is None:
+            return
+        for claim in state.own_claims:
+            if self.books.withdraw(claim.metadata.uid):
+                self.books.restore(claim)
+            if claim.status.allocation is not None and claim.reserved_by(pod.uid):
+                self.work.append(Release(claim, pod.uid))
+        if state.extended is not None:
+            made_up = state.claims[-1]
+            if self.books.withdraw(state.extended_uid):
+                self.books.restore(made_up)
+            if made_up.name != IN_MEMORY_NAME:
+                self.work.append(Delete(made_up))
+
+    async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+        """Write allocations and reservations; wait for devices that have to be prepared."""
+        state = self._reserved.get(pod.uid)
+        if state is None:
+            return None
+        if not isinstance(api, ClaimApi):
+            return Status(Code.ERROR, ("claims cannot be written: the API port offers no claims",))
+        binder = ClaimBinder(state, node_name, self.books, self.now)
+        try:
+            await binder.run(api, self._binding_limit)
+        except BindingError as error:
+            return Status(Code.ERROR, (str(error),))
+        return None
+
+    async def flush(self, api: ClaimApi) -> list[str]:
+        """Write what PostFilter and Unreserve left; failures are told, the next attempt retries."""
+        failures = []
+        while self.work:
+            work = self.work.popleft()
+            try:
+                await carry_out(work, api)
+            except ApiError as error:
+                failures.append(f"{type(work).__name__} {work.claim.key}: {error}")
+        return failures
+
+    def _state_of(self, pod: Pod) -> PodState | None:
+        current = self._current
+        return current if current is not None and current.pod.uid == pod.uid else None
+
+
+def _score(state: PodState, node_name: str) -> int:
+    allocation = state.nodes.get(node_name)
+    if allocation is None:
+        return 0
+    total, place = 0, 0
+    for claim in state.claims:
+        known = claim.status.allocation
+        if known is not None:
+            requests = {result.request for result in known.devices.results}
+        else:
+            requests = {chosen.request.full_name for chosen in allocation.chosen[place]}
+            place += 1
+        total += preference_score(claim, requests)
+    return total
+
+
+def _unschedulable(text: str) -> PostFilterResult:
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+
+
+def _seconds(duration: Any) -> float:
+    return 0.0 if duration is None else float(duration.seconds)

@@ -1,0 +1,292 @@
+"""Events: their form, series, and what becomes of them when the server is slow or gone."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kube.fake_api import FakeApi, JumpingTimer, failure, run
+
+from moorage.kube import event_recorder
+from moorage.kube.access import Access
+from moorage.kube.client import KubeClient
+from moorage.kube.event_notes import event_note
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.event_series import EventKey, ObjectReference, SeriesMemory, event_name
+from moorage.model.meta import ObjectMeta
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+POD = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u1", resource_version="7"))
+
+
+class EventServer(FakeApi):
+    """Keeps events as the API would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: dict[str, dict[str, Any]] = {}
+        self.arrived = asyncio.Event()
+        self.hold: asyncio.Event | None = None
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self.faults:
+            return await super()._handle(request)
+        if self.hold is not None:
+            await self.hold.wait()
+        body = await request.json()
+        self.requests.append(f"{request.method} {request.path}")
+        self.bodies.append(body)
+        self.arrived.set()
+        name = request.path.rsplit("/", 1)[1]
+        if request.method == "POST":
+            self.events[body["metadata"]["name"]] = body
+            return web.json_response(body, status=201)
+        if name not in self.events:
+            return failure(404, "NotFound")
+        self.events[name] |= body
+        return web.json_response(self.events[name])
+
+    async def got(self, count: int) -> None:
+        while len(self.requests) < count:
+            self.arrived.clear()
+            await self.arrived.wait()
+
+
+class StandingTimer(JumpingTimer):
+    """Waits for ever, unless the wait is shorter than a minute."""
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < 60:
+            await super().sleep(seconds)
+        else:
+            await asyncio.Event().wait()
+
+
+class Recording:
+    """A recorder and its client."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.timer = StandingTimer()
+        self.client = KubeClient(Access(server=api.url), timer=self.timer, qps=0, env={})
+        self.recorder = EventRecorder(
+            self.client, timer=self.timer, random=Random(1), hostname="host", workers=1
+        )
+
+    async def __aenter__(self) -> "Recording":
+        self.recorder.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.recorder.close()
+        await self.client.close()
+
+    def fail(self, note: str = "0/1 nodes are available", pod: Pod = POD) -> None:
+        self.recorder.event(
+            pod, "Warning", "FailedScheduling", "Scheduling", note, controller="default-scheduler"
+        )
+
+
+def test_the_form_of_an_event() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api, Recording(api) as recording:
+            related = Node(metadata=ObjectMeta(name="n1", uid="u2", resource_version="9"))
+            recording.recorder.event(
+                POD,
+                "Normal",
+                "Scheduled",
+                "Binding",
+                "Successfully assigned default/web to n1",
+                controller="mine",
+                related=related,
+            )
+            await api.got(1)
+            assert api.requests == [f"POST {EVENTS}"]
+            assert api.bodies[0] == {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"name": "web.17979cfe362a0000", "namespace": "default"},
+                "eventTime": "2023-11-14T22:13:20.000000Z",
+                "reportingController": "mine",
+                "reportingInstance": "mine-host",
+                "action": "Binding",
+                "reason": "Scheduled",
+                "regarding": {
+                    "kind": "Pod",
+                    "namespace": "default",
+                    "name": "web",
+                    "uid": "u1",
+                    "apiVersion": "v1",
+                    "resourceVersion": "7",
+                },
+                "note": "Successfully assigned default/web to n1",
+                "type": "Normal",
+                "related": {
+                    "kind": "Node",
+                    "name": "n1",
+                    "uid": "u2",
+                    "apiVersion": "v1",
+                    "resourceVersion": "9",
+                },
+            }
+
+    run(scenario())
+
+
+def test_repetition_becomes_a_series() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api, Recording(api) as recording:
+            recording.fail("first note")
+            await api.got(1)
+            recording.timer.time += 1
+            recording.fail("another note")
+            await api.got(2)
+            for _ in range(3):
+                recording.timer.time += 1
+                recording.fail()
+            name = next(iter(api.events))
+            assert api.requests[1] == f"PATCH {EVENTS}/{name}"
+            assert api.bodies[1] == {
+                "series": {"count": 2, "lastObservedTime": "2023-11-14T22:13:21.000000Z"}
+            }
+            assert len(api.requests) == 2, "from the third on they are only counted"
+            await recording.recorder.close()
+            assert api.events[name]["series"]["count"] == 5
+            assert api.events[name]["note"] == "first note"
+
+    run(scenario())
+
+
+def _key(name: str = "web", version: str = "7") -> EventKey:
+    regarding = ObjectReference("Pod", "default", name, "u", "v1", version)
+    return EventKey("Warning", "Scheduling", "FailedScheduling", "c", "c-h", regarding, None)
+
+
+def test_a_series_ends_after_six_quiet_minutes() -> None:
+    memory = SeriesMemory()
+    assert memory.record(_key(), "n", 0.0) is not None
+    assert memory.record(_key("single"), "n", 0.0) is not None
+    assert memory.record(_key(), "n", 1.0) is not None
+    assert memory.record(_key(), "n", 200.0) is None
+    assert memory.record(_key(version="8"), "n", 200.0) is not None, "a new version, a new event"
+    assert memory.finished(360.0) == []
+    assert len(memory) == 3
+    assert memory.finished(361.0) == []
+    assert len(memory) == 2, "the single event is forgotten"
+    (ended,) = memory.finished(561.0)
+    assert ended.count == 3
+    assert len(memory) == 0
+    again = memory.record(_key(), "n", 600.0)
+    assert again is not None
+    assert not again.is_series
+
+
+def test_a_long_series_is_refreshed() -> None:
+    memory = SeriesMemory()
+    for second in range(5):
+        memory.record(_key(), "n", float(second))
+    assert [event.count for event in memory.unwritten()] == [5]
+    assert [event.count for event in memory.series()] == [5]
+    assert memory.unwritten() == []
+
+
+def test_names_are_unique_and_valid() -> None:
+    memory = SeriesMemory()
+    events = [memory.record(_key(version=str(n)), "n", 5.0) for n in range(3)]
+    assert len({event.name for event in events if event is not None}) == 3
+    assert len(event_name("x" * 300, 2**60)) == 253
+
+
+def test_lost_event_of_a_series_is_made_again() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api, Recording(api) as recording:
+            recording.fail()
+            await api.got(1)
+            api.events.clear()
+            recording.fail()
+            await api.got(3)
+            assert [request.split()[0] for request in api.requests] == ["POST", "PATCH", "POST"]
+            assert api.bodies[2]["series"]["count"] == 2
+
+    run(scenario())
+
+
+def test_unreachable_server_is_tried_twelve_times() -> None:
+    async def scenario() -> None:
+        api = EventServer()
+        await api.start()
+        await api.stop()
+        async with Recording(api) as recording:
+            recording.fail()
+            while recording.recorder.failed == 0:
+                await asyncio.sleep(0)
+            waits = recording.timer.waits
+            assert len(waits) == 11
+            assert all(10.0 <= wait <= 12.5 for wait in waits)
+
+    run(scenario())
+
+
+def test_refused_event_is_given_up() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api, Recording(api) as recording:
+
+            async def refuse(_: web.Request) -> web.StreamResponse:
+                return failure(403, "Forbidden")
+
+            api.faults.append(refuse)
+            recording.fail()
+            while recording.recorder.failed == 0:
+                await asyncio.sleep(0)
+            assert len(api.requests) == 1
+
+    run(scenario())
+
+
+def test_pressure_drops_events_and_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(event_recorder, "MOST_WAITING", 10)
+        async with EventServer() as api:
+            api.hold = asyncio.Event()
+            async with Recording(api) as recording:
+                for number in range(25):
+                    meta = ObjectMeta(name=f"p{number}", namespace="default", uid=str(number))
+                    recording.fail(pod=Pod(metadata=meta))
+                assert recording.recorder.dropped == 15
+                api.hold.set()
+                await recording.recorder.close()
+                assert recording.recorder.written == 10
+
+    run(scenario())
+
+
+def test_closing_does_not_wait_for_ever() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api:
+            api.hold = asyncio.Event()
+            async with Recording(api) as recording:
+                recording.fail()
+                await recording.recorder.close(timeout=0.05)
+                recording.fail()
+                assert recording.recorder.dropped == 1
+                api.hold.set()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("message", "note"),
+    [
+        ("plain", "plain"),
+        ("100% full", "100%!f(MISSING)ull"),
+        ("50%", "50%!(NOVERB)"),
+        ("5%% of %s and %-5.2d", "5% of %!s(MISSING) and %!d(MISSING)"),
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1020 + " ..."),
+        ("é" * 600, "é" * 510 + " ..."),
+    ],
+)
+def test_notes_are_cut_and_formatted_as_upstream(message: str, note: str) -> None:
+    assert event_note(message) == note

@@ -1,0 +1,127 @@
+"""Several kinds followed together: started on demand, awaited, stopped."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from kube.fake_api import FakeApi, JumpingTimer, Recorder, failure, run
+
+from moorage.errors import ApiError, InputError
+from moorage.kube.access import Access
+from moorage.kube.client import KubeClient
+from moorage.kube.informers import Informers
+from moorage.kube.resources import RESOURCES, CustomObject, resource_for
+from moorage.kube.store import Silent
+from moorage.model.decode import KINDS
+from moorage.model.meta import ApiObject
+
+
+def test_every_kind_of_the_model_has_a_path() -> None:
+    paths = {kind: resource_for(kind).collection() for kind in KINDS}
+    assert paths["Pod"] == "/api/v1/pods"
+    assert paths["CSIStorageCapacity"] == "/apis/storage.k8s.io/v1/csistoragecapacities"
+    assert paths["StorageClass"] == "/apis/storage.k8s.io/v1/storageclasses"
+    assert paths["PodDisruptionBudget"] == "/apis/policy/v1/poddisruptionbudgets"
+    assert paths["DeviceClass"] == "/apis/resource.k8s.io/v1/deviceclasses"
+    assert paths["PodGroup"] == "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+    assert RESOURCES["Pod"].item("ns", "a", "status") == "/api/v1/namespaces/ns/pods/a/status"
+
+
+def test_custom_resources_by_name() -> None:
+    assert resource_for("foos.v1.example.com").collection() == "/apis/example.com/v1/foos"
+    assert resource_for("foos.v1beta1.a.b.c").group == "a.b.c"
+    for bad in ("foos", "foos.v1", "Foo.v1.example.com", "foos.example.com"):
+        with pytest.raises(InputError):
+            resource_for(bad)
+
+
+def _following(api: FakeApi, *kinds: str) -> tuple[KubeClient, Informers]:
+    timer = JumpingTimer()
+    client = KubeClient(Access(server=api.url), timer=timer, qps=0, env={})
+    return client, Informers(client, kinds, timer=timer, streaming=False)
+
+
+async def _foos(request: web.Request) -> web.StreamResponse:
+    if request.query.get("watch"):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(LONG)
+        return response
+    foo = {
+        "apiVersion": "example.com/v1",
+        "kind": "Foo",
+        "metadata": {"name": "f", "namespace": "x", "uid": "u", "resourceVersion": "3"},
+        "spec": {"size": 4},
+    }
+    return web.json_response({"metadata": {"resourceVersion": "5"}, "items": [foo]})
+
+
+LONG = 3600.0
+
+
+def test_only_what_was_asked_for_is_followed() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.put("a")
+            api.routes["GET /apis/example.com/v1/foos"] = _foos
+            client, informers = _following(api, "Pod", "foos.v1.example.com", "Pod")
+            recorder = Recorder()
+            informers.add_handler("foos.v1.example.com", recorder)
+            assert not informers.has_synced
+            informers.start()
+            await informers.wait_for_sync(10)
+            assert informers.has_synced
+            (foo,) = informers.stores["foos.v1.example.com"].objects.values()
+            assert isinstance(foo, CustomObject)
+            assert (foo.kind, foo.key, foo.content["spec"]) == ("Foo", "x/f", {"size": 4})
+            assert recorder.synced == 1
+            late = Recorder()
+            informers.add_handler("Pod", late)
+            assert late.synced == 1
+            assert [event[:2] for event in late.events] == [("add", "a")]
+            await informers.stop()
+            await client.close()
+            paths = {request.split("?")[0] for request in api.requests}
+            assert paths == {"GET /api/v1/pods", "GET /apis/example.com/v1/foos"}
+
+    run(scenario())
+
+
+def test_time_out_says_what_is_missing_and_why() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+
+            async def forbid(_: web.Request) -> web.StreamResponse:
+                return failure(403, "Forbidden")
+
+            api.routes["GET /api/v1/nodes"] = forbid
+            client, informers = _following(api, "Pod", "Node")
+            informers.start()
+            with pytest.raises(ApiError) as caught:
+                await informers.wait_for_sync(0.2)
+            assert str(caught.value) == "no full list of Node within 0.2 s: Forbidden"
+            assert informers.waiting_for == {"Node": "Forbidden"}
+            await informers.stop()
+            await client.close()
+
+    run(scenario())
+
+
+def test_failing_handler_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(Silent):
+        def on_add(self, obj: ApiObject, /) -> None:
+            raise ZeroDivisionError
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.put("a")
+            client, informers = _following(api, "Pod")
+            informers.add_handler("Pod", Faulty())
+            informers.start()
+            with pytest.raises(ZeroDivisionError):
+                await informers.wait_for_sync(10)
+            await informers.stop()
+            await client.close()
+
+    run(scenario())
+    assert "reflector of Pod stopped" in caplog.text
