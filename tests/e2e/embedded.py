@@ -24,6 +24,7 @@ class EmbeddedServer:
         self.folder = folder
         self.scheduler_kubeconfig = folder / "kubeconfig"
         self._port = free_port()
+        self._log = folder / "moorage-apiserver.log"
         self._process = self._started()
         self.admin = _access(self.scheduler_kubeconfig)
         with closing(Api(self.admin)) as api:
@@ -45,17 +46,21 @@ class EmbeddedServer:
         """The embedded server keeps no audit log."""
 
     def _started(self) -> Process:
-        self.scheduler_kubeconfig.unlink(missing_ok=True)
+        self._seen = len(self._log.read_text()) if self._log.exists() else 0
         flags = ["--port", str(self._port), "--tls", "--data", str(self.folder / "data")]
         flags += ["--write-kubeconfig", str(self.scheduler_kubeconfig)]
         process = Process(
             "moorage-apiserver",
             [sys.executable, "-m", "moorage", "apiserver", *flags],
-            self.folder / "moorage-apiserver.log",
+            self._log,
             os.environ | {"PYTHONPATH": str(_SOURCE)},
         )
-        wait_until_ready(process, self.scheduler_kubeconfig.exists, 30)
+        # The server says so when the file is complete.
+        wait_until_ready(process, lambda: "kubeconfig:" in self._new_log(), 30)
         return process
+
+    def _new_log(self) -> str:
+        return self._log.read_text()[self._seen :]
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def skeleton(value: object, plain: Plain) -> object:
         return {
             key: _MARKS.get(key) or skeleton(inner, plain)
             for key, inner in sorted(value.items())
-            if key != "managedFields"
+            if key != "managedFields" and inner is not None
         }
     if isinstance(value, list):
         return [skeleton(inner, plain) for inner in value]

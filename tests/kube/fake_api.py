@@ -5,7 +5,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -84,8 +84,11 @@ def pod(name: str, version: int, uid: str = "", **more: Any) -> Json:
 
 
 class FakeApi:
-    """Pods with a history; `faults` are answers for the next requests, `cuts` byte limits of the
-    next watches (None: no limit)."""
+    """Pods with a history, over HTTP.
+
+    `faults` are answers for the next requests, `cuts` byte limits of the next watches (None: no
+    limit).
+    """
 
     def __init__(self, *, streaming: bool = True) -> None:
         self.streaming = streaming
@@ -179,7 +182,7 @@ class FakeApi:
             await self._runner.cleanup()
             self._runner = None
 
-    async def __aenter__(self) -> "FakeApi":
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

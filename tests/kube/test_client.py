@@ -5,8 +5,8 @@ import re
 
 import pytest
 from aiohttp import web
-from kube.fake_api import FakeApi, JumpingTimer, failure, run
 
+from kube.fake_api import FakeApi, JumpingTimer, failure, run
 from moorage.errors import ApiError, UnreachableError
 from moorage.kube import requests
 from moorage.kube.access import Access
@@ -280,7 +280,7 @@ def test_connections_are_limited() -> None:
                 nonlocal running, most
                 running += 1
                 most = max(most, running)
-                for _ in range(20):
+                for _turn in range(20):
                     await asyncio.sleep(0)
                 running -= 1
                 return web.json_response({})

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from kube.fake_api import JumpingTimer, Recorder, run
 
+from kube.fake_api import JumpingTimer, Recorder, run
 from moorage.apiserver.server import ApiServer
 from moorage.errors import ApiError
 from moorage.kube import requests

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube.fake_api import FakeApi, JumpingTimer, failure, run
 
+from kube.fake_api import FakeApi, JumpingTimer, failure, run
 from moorage.kube import event_recorder
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient

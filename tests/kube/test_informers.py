@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from aiohttp import web
-from kube.fake_api import FakeApi, JumpingTimer, Recorder, failure, run
 
+from kube.fake_api import FakeApi, JumpingTimer, Recorder, failure, run
 from moorage.errors import ApiError, InputError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient

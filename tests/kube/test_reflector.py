@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from aiohttp import web
+
 from kube.fake_api import FakeApi, Following, failure, run, status
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from kube.fake_api import FakeApi, Following, failure, run, status
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -42,6 +43,17 @@ async def _play(api: FakeApi, follow: Following, step: tuple[str, Any]) -> None:
             api.delete(argument)
         case "recreate":
             api.put(argument, recreate=True)
+        case "yield":
+            for _ in range(argument):
+                await asyncio.sleep(0)
+        case "settle":
+            await follow.recorder.matches(api)
+        case _:
+            await _disturb(api, what, argument)
+
+
+async def _disturb(api: FakeApi, what: str, argument: Any) -> None:
+    match what:
         case "bookmark":
             api.bookmark()
         case "compact":
@@ -56,11 +68,6 @@ async def _play(api: FakeApi, follow: Following, step: tuple[str, Any]) -> None:
         case "error":
             api.version += 1
             api.send("ERROR", status(argument, "Expired" if argument == 410 else "Whatever"))
-        case "yield":
-            for _ in range(argument):
-                await asyncio.sleep(0)
-        case "settle":
-            await follow.recorder.matches(api)
 
 
 @settings(
@@ -97,17 +104,16 @@ def test_cuts_alone_lose_and_repeat_nothing(steps: list[tuple[str, str]], cuts: 
     """Without compaction every single change is heard, in order, however often the line breaks."""
 
     async def scenario() -> None:
-        async with FakeApi() as api:
-            async with Following(api) as follow:
-                await follow.recorder.matches(api)
-                api.cuts.extend(cuts)
-                await api.stop()
-                await api.start()
-                for step in steps:
-                    await _play(api, follow, step)
-                told = {"ADDED": "add", "MODIFIED": "update", "DELETED": "delete"}
-                wanted = [(told[t], obj["metadata"]["name"]) for _, t, obj in api.history]
-                await follow.recorder.until(lambda: len(follow.recorder.events) >= len(wanted))
-                assert [event[:2] for event in follow.recorder.events] == wanted
+        async with FakeApi() as api, Following(api) as follow:
+            await follow.recorder.matches(api)
+            api.cuts.extend(cuts)
+            await api.stop()
+            await api.start()
+            for step in steps:
+                await _play(api, follow, step)
+            told = {"ADDED": "add", "MODIFIED": "update", "DELETED": "delete"}
+            wanted = [(told[t], obj["metadata"]["name"]) for _, t, obj in api.history]
+            await follow.recorder.until(lambda: len(follow.recorder.events) >= len(wanted))
+            assert [event[:2] for event in follow.recorder.events] == wanted
 
     run(scenario())

@@ -22,21 +22,23 @@ def clusters(
         twin.put_node(draw(given.nodes(name)))
     where = st.sampled_from(sorted(twin.naive.nodes))
     serial = 0
-    for body in draw(st.lists(given.pods(plain=plain), max_size=10)):
+    for body in draw(st.lists(given.plain_pods if plain else given.pods, max_size=10)):
         serial += 1
         twin.add_pod(named(body, serial, draw(where)))
-    for obj in draw(st.lists(given.other_objects(), max_size=4)):
+    for obj in draw(st.lists(given.other_objects, max_size=4)):
         twin.put(obj)
     if nominations:
-        for body in draw(st.lists(given.pods(plain=plain, incoming=True), max_size=2)):
+        for body in draw(
+            st.lists(given.plain_incoming_pods if plain else given.incoming_pods, max_size=2)
+        ):
             serial += 1
             twin.nominate(named(body, serial, nominated=(node := draw(where))), node)
     return twin
 
 
 def added_affinities() -> st.SearchStrategy[NodeAffinity | None]:
-    wishes = st.tuples(st.sampled_from([1, 30]), given.parsed_node_terms())
-    terms = st.lists(given.parsed_node_terms(), min_size=1, max_size=2)
+    wishes = st.tuples(st.sampled_from([1, 30]), st.sampled_from(given.WISHED_NODES))
+    terms = st.lists(st.sampled_from(given.WISHED_NODES), min_size=1, max_size=2)
     return st.one_of(
         st.none(),
         st.builds(node_affinity, st.one_of(st.none(), terms), st.lists(wishes, max_size=1)),
@@ -77,8 +79,8 @@ def configs(draw: DrawFn) -> NaiveConfig:
     balanced = draw(st.lists(st.sampled_from(resources), min_size=1, max_size=4, unique=True))
     return NaiveConfig(
         added_affinity=draw(added_affinities()),
-        ignored_resources=tuple(draw(given.rarely(st.just(["example.com/gpu"]), ()))),
-        ignored_groups=tuple(draw(given.rarely(st.just(["example.com"]), ()))),
+        ignored_resources=tuple(draw(given.some(["example.com/gpu"], 1))),
+        ignored_groups=tuple(draw(given.some(["example.com"], 1))),
         strategy=strategy,
         fit_resources=tuple(fit),
         shape=shape,

@@ -69,7 +69,7 @@ class ClusterEvents(RuleBasedStateMachine):
         self.twin.put_node(msgspec.structs.replace(node, status=status))
 
     @precondition(has_nodes)
-    @rule(pick=picks, taints=given.some(given.TAINTS, 3))
+    @rule(pick=picks, taints=given.taint_lists)
     def change_taints(self, pick: int, taints: list[Any]) -> None:
         self.change_spec(pick, taints=tuple(taints))
 
@@ -79,17 +79,17 @@ class ClusterEvents(RuleBasedStateMachine):
         self.change_spec(pick, unschedulable=not self.pick_node(pick).spec.unschedulable)
 
     @precondition(has_nodes)
-    @rule(pick=picks, offered=given.allocatables())
+    @rule(pick=picks, offered=given.allocatables)
     def change_allocatable(self, pick: int, offered: dict[str, Any]) -> None:
         self.change_status(pick, allocatable=offered)
 
     @precondition(has_nodes)
-    @rule(pick=picks, images=given.image_lists())
+    @rule(pick=picks, images=given.image_lists)
     def change_images(self, pick: int, images: tuple[ContainerImage, ...]) -> None:
         self.change_status(pick, images=images)
 
     @precondition(has_nodes)
-    @rule(pick=picks, features=given.some(given.FEATURES, 2))
+    @rule(pick=picks, features=given.feature_lists)
     def change_features(self, pick: int, features: list[str]) -> None:
         self.change_status(pick, declared_features=tuple(features))
 
@@ -131,12 +131,12 @@ class ClusterEvents(RuleBasedStateMachine):
         uids = [u for u in naive.placed if assumed is None or (u in naive.assumed) is assumed]
         return naive.placed[uids[pick % len(uids)]]
 
-    @rule(pod=given.pods(), where=places)
+    @rule(pod=given.pods, where=places)
     def add_a_pod(self, pod: Pod, where: str) -> None:
         self.twin.add_pod(named(pod, self.number(), where))
 
     @precondition(has_nodes)
-    @rule(bodies=st.lists(given.pods(), min_size=1, max_size=3), pick=picks)
+    @rule(bodies=st.lists(given.pods, min_size=1, max_size=3), pick=picks)
     def add_pods_to_a_node(self, bodies: list[Pod], pick: int) -> None:
         for place, pod in enumerate(bodies):
             self.twin.add_pod(named(pod, self.number(), self.pick_node(pick + place // 2).name))
@@ -148,7 +148,7 @@ class ClusterEvents(RuleBasedStateMachine):
             pod = make_pod("shares", ports=[port, given.PORTS[-1]], priority=times)
             self.twin.add_pod(named(pod, self.number(), self.pick_node(pick).name))
 
-    @rule(pod=given.pods(), where=places)
+    @rule(pod=given.pods, where=places)
     def assume_a_pod(self, pod: Pod, where: str) -> None:
         self.twin.assume(named(pod, self.number()), where)
 
@@ -172,7 +172,7 @@ class ClusterEvents(RuleBasedStateMachine):
         self.twin.forget(self.pick_pod(pick, assumed=True)[0].uid)
 
     @precondition(has_confirmed)
-    @rule(pick=picks, body=given.pods())
+    @rule(pick=picks, body=given.pods)
     def update_a_pod(self, pick: int, body: Pod) -> None:
         pod, where = self.pick_pod(pick, assumed=False)
         self.twin.update_pod(named(body, int(pod.uid[1:]), where))
@@ -191,7 +191,7 @@ class ClusterEvents(RuleBasedStateMachine):
 
     # Other objects
 
-    @rule(obj=given.other_objects())
+    @rule(obj=given.other_objects)
     def put_an_object(self, obj: ApiObject) -> None:
         self.twin.put(obj)
 
@@ -201,7 +201,7 @@ class ClusterEvents(RuleBasedStateMachine):
         objects = list(self.twin.naive.objects.values())
         self.twin.drop(objects[pick % len(objects)])
 
-    @rule(pod=given.pods(incoming=True), where=places)
+    @rule(pod=given.incoming_pods, where=places)
     def nominate_a_pod(self, pod: Pod, where: str) -> None:
         self.twin.nominate(named(pod, self.number(), nominated=where), where)
 

@@ -1,20 +1,26 @@
-"""Small vocabularies, so that pods and nodes meet, collide and refuse each other often."""
+"""Small vocabularies, so that pods and nodes meet, collide and refuse each other often.
 
-from collections.abc import Mapping
-from typing import Any
+Nodes and pods are drawn from pools that a seeded generator fills once, the simplest first: drawing
+one is then a single choice, which is fast and shrinks towards simple objects. A deep run may take
+another pool each time (`POOL_SEED`).
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import SearchStrategy
 
 from moorage.model.affinity import Affinity, PodAffinity, PodAffinityTerm
 from moorage.model.labels import LabelSelector
-from moorage.model.meta import ApiObject, ObjectMeta, OwnerReference
+from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import ContainerImage, Node, NodeSpec, NodeStatus
-from moorage.model.node_selector import NodeAffinity, NodeSelectorTerm
+from moorage.model.node_selector import NodeAffinity
 from moorage.model.pod import (
     Container,
-    ContainerPort,
     ContainerRestartRule,
     ContainerStatus,
     Pod,
@@ -46,6 +52,10 @@ from reference.objects import (
     selector,
 )
 
+T = TypeVar("T")
+
+POOL_SEED = int(os.environ.get("POOL_SEED", "0"))
+
 NODE_NAMES = tuple(f"n{i}" for i in range(8))
 NAMESPACES = ("default", "other")
 TOPOLOGY_KEYS = (ZONE, HOSTNAME, "disk")
@@ -74,311 +84,289 @@ TOLERATIONS = (
     Toleration(value="1"),
 )
 FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+LABEL_SELECTORS = (
+    selector({"app": "web"}),
+    selector({"app": "db"}),
+    selector({"app": "web", "tier": "1"}),
+    selector(None, ("app", "In", ["web", "db"])),
+    selector(None, ("tier", "NotIn", ["1"])),
+    selector(None, ("tier", "Exists", [])),
+    selector(None, ("app", "DoesNotExist", [])),
+    selector(),
+    None,
+)
+NAMESPACE_SELECTORS = (
+    None,
+    None,
+    None,
+    selector(),
+    selector({"team": "red"}),
+    selector(None, ("team", "DoesNotExist", [])),
+    selector(None, ("team", "NotIn", ["red"])),
+)
+WISHED_NODES = (
+    node_term((ZONE, "In", ["a", "b"])),
+    node_term(("disk", "Gt", ["5"])),
+    node_term(("disk", "Exists", []), (ZONE, "NotIn", ["c"])),
+    node_term(names=("In", ["n0"])),
+    node_term(),
+)
+"""Terms that upstream's parser takes; wishes must parse."""
+DEMANDED_NODES = (
+    *WISHED_NODES,
+    node_term((ZONE, "NotIn", ["a"])),
+    node_term((ZONE, "Exists", []), ("disk", "DoesNotExist", [])),
+    node_term(("disk", "Lt", ["5"])),
+    node_term(("disk", "Gt", ["five"])),
+    node_term((HOSTNAME, "In", ["n0", "n1", "n2"])),
+    node_term(names=("NotIn", ["n1"])),
+    node_term(("disk", "Exists", []), names=("In", ["n0"])),
+    node_term(names=("In", ["n2"])),
+    node_term(names=("In", ["n3", "n4"])),
+    node_term(("disk", "Near", ["ssd"])),
+)
+OFFERS: Mapping[str, Sequence[Quantity | None]] = {
+    "cpu": ["2", "1500m", 4],
+    "memory": ["2Gi", "3000M"],
+    "pods": [2, 4, "10"],
+    "ephemeral-storage": [None, "1Gi", "10Gi"],
+    "example.com/gpu": [None, 1, "3", 0],
+    "hugepages-2Mi": [None, "4Mi"],
+}
+REQUESTS: Mapping[str, Sequence[Quantity | None]] = {
+    "cpu": [None, "500m", "1", "1800m", "5", 0],
+    "memory": [None, "300Mi", "1Gi", "8Gi"],
+    "ephemeral-storage": [None, None, None, None, "600Mi", "2Gi"],
+    "example.com/gpu": [None, None, None, None, 1, 2, 0],
+    "hugepages-2Mi": [None, None, None, None, "2Mi", "4Mi"],
+    "kubernetes.io/odd": [None] * 7 + [1],
+}
 
 
-def some(options: Mapping[str, Any] | tuple[Any, ...], most: int) -> SearchStrategy[list[Any]]:
+def pool(size: int, build: Callable[[Random], T]) -> SearchStrategy[T]:
+    """Objects of one kind, the simplest first."""
+    random = Random(POOL_SEED)
+    return st.sampled_from(sorted((build(random) for _ in range(size)), key=lambda o: len(repr(o))))
+
+
+def some(options: Sequence[Any], most: int) -> SearchStrategy[list[Any]]:
     """A few distinct options."""
-    values = list(options)
-    return st.lists(st.sampled_from(values), max_size=most, unique_by=values.index)
+    return st.lists(st.sampled_from(options), max_size=most, unique_by=options.index)
 
 
-def rarely(strategy: SearchStrategy[Any], default: Any) -> SearchStrategy[Any]:
-    """Mostly the default."""
-    return st.one_of(st.just(default), st.just(default), strategy)
+def _some(random: Random, options: Sequence[T], most: int) -> list[T]:
+    return random.sample(list(options), random.randint(0, most))
+
+
+def _rarely(random: Random) -> bool:
+    return random.random() < 0.2
+
+
+def _amounts(
+    random: Random, choices: Mapping[str, Sequence[Quantity | None]]
+) -> dict[str, Quantity]:
+    drawn = {name: random.choice(values) for name, values in choices.items()}
+    return {name: value for name, value in drawn.items() if value is not None}
 
 
 # Nodes
 
 
-@st.composite
-def node_labels(draw: DrawFn, name: str) -> dict[str, str]:
-    labels = {}
-    if draw(st.integers(0, 5)):
-        labels[HOSTNAME] = name
-    zone = draw(st.sampled_from([None, "a", "a", "b", "c", ""]))
+def _labels(random: Random) -> dict[str, str]:
+    labels = {HOSTNAME: "{name}"} if random.random() < 0.85 else {}
+    zone = random.choice([None, "a", "a", "b", "c", ""])
     if zone is not None:
         labels[ZONE] = zone
-    disk = draw(st.sampled_from([None, "ssd", "hdd", "5", "12", "-1"]))
+    disk = random.choice([None, "ssd", "hdd", "5", "12", "-1"])
     if disk is not None:
         labels["disk"] = disk
-    region = draw(rarely(st.sampled_from(["east", "west"]), None))
-    if region is not None:
-        labels["failure-domain.beta.kubernetes.io/region"] = region
+    if _rarely(random):
+        labels["failure-domain.beta.kubernetes.io/region"] = random.choice(["east", "west"])
     return labels
 
 
-def amounts(choices: Mapping[str, list[Quantity | None]]) -> SearchStrategy[dict[str, Quantity]]:
-    """A resource list; a choice of None leaves the resource out."""
-    return st.fixed_dictionaries(
-        {name: st.sampled_from(values) for name, values in choices.items()}
-    ).map(lambda chosen: {name: value for name, value in chosen.items() if value is not None})
-
-
-def allocatables() -> SearchStrategy[dict[str, Quantity]]:
-    return amounts(
-        {
-            "cpu": ["2", "1500m", 4],
-            "memory": ["2Gi", "3000M"],
-            "pods": [2, 4, "10"],
-            "ephemeral-storage": [None, "1Gi", "10Gi"],
-            "example.com/gpu": [None, 1, "3", 0],
-            "hugepages-2Mi": [None, "4Mi"],
-        }
+def _images(random: Random, *, sizes: bool = False) -> tuple[ContainerImage, ...]:
+    return tuple(
+        ContainerImage(
+            names=(name, f"{name}-alias"),
+            size_bytes=random.choice([1 << 20, 500 << 20]) if sizes else IMAGES[name],
+        )
+        for name in _some(random, list(IMAGES), 3)
     )
 
 
-def image_lists(sizes: bool = False) -> SearchStrategy[tuple[ContainerImage, ...]]:
-    """Images; with `sizes` nodes may disagree on how large one is."""
-
-    def image(name: str) -> SearchStrategy[ContainerImage]:
-        size = st.sampled_from([1 << 20, 500 << 20]) if sizes else st.just(IMAGES[name])
-        return st.builds(ContainerImage, names=st.just((name, f"{name}-alias")), size_bytes=size)
-
-    chosen = some(IMAGES, 3)
-    return chosen.flatmap(lambda names: st.tuples(*[image(name) for name in names]))
-
-
-@st.composite
-def nodes(draw: DrawFn, name: str, *, sizes: bool = False) -> Node:
+def _node(random: Random) -> Node:
     return Node(
-        metadata=ObjectMeta(name=name, labels=draw(node_labels(name))),
+        metadata=ObjectMeta(labels=_labels(random)),
         spec=NodeSpec(
-            unschedulable=draw(rarely(st.just(True), False)),
-            taints=tuple(draw(rarely(some(TAINTS, 2), ()))),
+            unschedulable=_rarely(random),
+            taints=tuple(_some(random, TAINTS, 2)) if random.random() < 0.4 else (),
         ),
         status=NodeStatus(
-            allocatable=draw(allocatables()),
-            images=draw(image_lists(sizes)),
-            declared_features=tuple(draw(some(FEATURES, 2))),
+            allocatable=_amounts(random, OFFERS),
+            images=_images(random),
+            declared_features=tuple(_some(random, FEATURES, 2)),
         ),
     )
 
 
-# Selectors
+_nodes = pool(400, _node)
+_label_sets = pool(100, _labels)
 
 
-def label_selectors() -> SearchStrategy[LabelSelector]:
-    return st.sampled_from(
-        [
-            selector({"app": "web"}),
-            selector({"app": "db"}),
-            selector({"app": "web", "tier": "1"}),
-            selector(None, ("app", "In", ["web", "db"])),
-            selector(None, ("tier", "NotIn", ["1"])),
-            selector(None, ("tier", "Exists", [])),
-            selector(None, ("app", "DoesNotExist", [])),
-            selector(),
-        ]
-    )
+def nodes(name: str) -> SearchStrategy[Node]:
+    """A node of that name."""
+    return _nodes.map(lambda node: _with_name(node, name))
 
 
-def maybe_selectors() -> SearchStrategy[LabelSelector | None]:
-    return st.one_of(label_selectors(), label_selectors(), st.none())
+def node_labels(name: str) -> SearchStrategy[dict[str, str]]:
+    """Labels for a node of that name."""
+    return _label_sets.map(lambda labels: _filled_in(labels, name))
 
 
-def node_terms() -> SearchStrategy[NodeSelectorTerm]:
-    return st.sampled_from(
-        [
-            node_term((ZONE, "In", ["a", "b"])),
-            node_term((ZONE, "NotIn", ["a"])),
-            node_term((ZONE, "Exists", []), ("disk", "DoesNotExist", [])),
-            node_term(("disk", "Gt", ["5"])),
-            node_term(("disk", "Lt", ["5"])),
-            node_term(("disk", "Gt", ["five"])),
-            node_term((HOSTNAME, "In", ["n0", "n1", "n2"])),
-            node_term(names=("NotIn", ["n1"])),
-            node_term(("disk", "Exists", []), names=("In", ["n0"])),
-            node_term(names=("In", ["n2"])),
-            node_term(names=("In", ["n3", "n4"])),
-            node_term(("disk", "Near", ["ssd"])),
-            node_term(),
-        ]
-    )
+def _with_name(node: Node, name: str) -> Node:
+    meta = ObjectMeta(name=name, labels=_filled_in(node.labels, name))
+    return msgspec.structs.replace(node, metadata=meta)
 
 
-def parsed_node_terms() -> SearchStrategy[NodeSelectorTerm]:
-    """Terms that upstream's parser takes; wishes must parse."""
-    return st.sampled_from(
-        [
-            node_term((ZONE, "In", ["a", "b"])),
-            node_term(("disk", "Gt", ["5"])),
-            node_term(("disk", "Exists", []), (ZONE, "NotIn", ["c"])),
-            node_term(names=("In", ["n0"])),
-            node_term(),
-        ]
-    )
+def _filled_in(labels: Mapping[str, str], name: str) -> dict[str, str]:
+    return {key: name if key == HOSTNAME else value for key, value in labels.items()}
 
 
-def node_affinities() -> SearchStrategy[NodeAffinity]:
-    wishes = st.tuples(st.sampled_from([0, 1, 10, 50]), parsed_node_terms())
-    return st.builds(
-        node_affinity,
-        st.one_of(st.none(), st.lists(node_terms(), max_size=2)),
-        st.lists(wishes, max_size=2),
-    )
+allocatables = pool(60, lambda random: _amounts(random, OFFERS))
+taint_lists = some(TAINTS, 3)
+image_lists = pool(30, _images)
+image_lists_of_any_size = pool(30, lambda random: _images(random, sizes=True))
+feature_lists = some(FEATURES, 2)
 
 
 # Pods
 
 
-def affinity_terms() -> SearchStrategy[PodAffinityTerm]:
-    namespace_selectors = st.one_of(
-        st.none(),
-        st.none(),
-        st.sampled_from(
-            [
-                selector(),
-                selector({"team": "red"}),
-                selector(None, ("team", "DoesNotExist", [])),
-                selector(None, ("team", "NotIn", ["red"])),
-            ]
-        ),
-    )
-    return st.builds(
-        lambda key, labels, names, found: pod_term(
-            key, labels, namespaces=names, namespace_selector=found
-        ),
-        st.sampled_from(TOPOLOGY_KEYS),
-        maybe_selectors(),
-        rarely(some(NAMESPACES, 2), ()),
-        namespace_selectors,
+def _selector(random: Random) -> LabelSelector | None:
+    return random.choice(LABEL_SELECTORS)
+
+
+def _pod_term(random: Random) -> PodAffinityTerm:
+    return pod_term(
+        random.choice(TOPOLOGY_KEYS),
+        _selector(random),
+        namespaces=_some(random, NAMESPACES, 2) if _rarely(random) else (),
+        namespace_selector=random.choice(NAMESPACE_SELECTORS),
     )
 
 
-def pod_affinities() -> SearchStrategy[PodAffinity]:
-    wishes = st.tuples(st.sampled_from([1, 7, 100]), affinity_terms())
-    return st.builds(
-        pod_terms, st.lists(affinity_terms(), max_size=2), st.lists(wishes, max_size=2)
-    )
+def _pod_affinity(random: Random) -> PodAffinity | None:
+    if random.random() < 0.6:
+        return None
+    wishes = [(random.choice([1, 7, 100]), _pod_term(random)) for _ in range(random.randint(0, 2))]
+    return pod_terms([_pod_term(random) for _ in range(random.randint(0, 2))], wishes)
 
 
-def affinities() -> SearchStrategy[Affinity]:
-    return st.builds(
-        Affinity,
-        node_affinity=rarely(node_affinities(), None),
-        pod_affinity=rarely(pod_affinities(), None),
-        pod_anti_affinity=rarely(pod_affinities(), None),
-    )
+def _node_affinity(random: Random) -> NodeAffinity | None:
+    if random.random() < 0.6:
+        return None
+    terms = None
+    if random.random() < 0.6:
+        terms = [random.choice(DEMANDED_NODES) for _ in range(random.randint(0, 2))]
+    count = random.randint(0, 2)
+    wishes = [(random.choice([0, 1, 50]), random.choice(WISHED_NODES)) for _ in range(count)]
+    return node_affinity(terms, wishes)
 
 
-@st.composite
-def spread_constraints(draw: DrawFn) -> TopologySpreadConstraint:
-    hard = draw(st.booleans())
+def _spread(random: Random) -> TopologySpreadConstraint:
+    hard = random.random() < 0.5
     return TopologySpreadConstraint(
-        max_skew=draw(st.integers(1, 2)),
-        topology_key=draw(st.sampled_from(TOPOLOGY_KEYS)),
+        max_skew=random.randint(1, 2),
+        topology_key=random.choice(TOPOLOGY_KEYS),
         when_unsatisfiable="DoNotSchedule" if hard else "ScheduleAnyway",
-        label_selector=draw(maybe_selectors()),
-        min_domains=draw(rarely(st.integers(1, 4), None)) if hard else None,
-        node_affinity_policy=draw(st.sampled_from([None, "Honor", "Ignore"])),
-        node_taints_policy=draw(st.sampled_from([None, "Honor", "Ignore"])),
-        match_label_keys=tuple(draw(rarely(some(("app", "tier"), 2), ()))),
+        label_selector=_selector(random),
+        min_domains=random.randint(1, 4) if hard and _rarely(random) else None,
+        node_affinity_policy=random.choice([None, "Honor", "Ignore"]),
+        node_taints_policy=random.choice([None, "Honor", "Ignore"]),
+        match_label_keys=tuple(_some(random, ("app", "tier"), 2)) if _rarely(random) else (),
     )
 
 
-def requests() -> SearchStrategy[dict[str, Quantity]]:
-    return amounts(
-        {
-            "cpu": [None, "500m", "1", "1800m", "5", 0],
-            "memory": [None, "300Mi", "1Gi", "8Gi"],
-            "ephemeral-storage": [None, None, None, "600Mi", "2Gi"],
-            "example.com/gpu": [None, None, None, 1, 2, 0],
-            "hugepages-2Mi": [None, None, None, "2Mi", "4Mi"],
-            "kubernetes.io/odd": [None, None, None, None, None, 1],
-        }
-    )
-
-
-@st.composite
-def containers(draw: DrawFn, name: str, *, init: bool = False) -> Container:
-    ports: list[ContainerPort] = draw(rarely(some(PORTS, 2), []))
+def _container(random: Random, name: str, *, init: bool = False) -> Container:
+    rule = ContainerRestartRule(action="RestartAllContainers")
     return Container(
         name=name,
-        image=draw(st.sampled_from(["", "web:v1", "db", "reg.io:5000/tool:v2", "db:latest-alias"])),
-        resources=ResourceRequirements(requests=draw(requests())),
-        ports=tuple(ports),
-        restart_policy="Always" if init and draw(st.booleans()) else None,
-        restart_policy_rules=(
-            (ContainerRestartRule(action="RestartAllContainers"),)
-            if draw(rarely(st.booleans(), False))
-            else ()
-        ),
+        image=random.choice(["", "web:v1", "db", "reg.io:5000/tool:v2", "db:latest-alias"]),
+        resources=ResourceRequirements(requests=_amounts(random, REQUESTS)),
+        ports=tuple(_some(random, PORTS, 2)) if _rarely(random) else (),
+        restart_policy="Always" if init and random.random() < 0.5 else None,
+        restart_policy_rules=(rule,) if random.random() < 0.1 else (),
     )
 
 
-@st.composite
-def pod_labels(draw: DrawFn) -> dict[str, str]:
-    labels = {}
-    app = draw(st.sampled_from([None, "web", "web", "db"]))
-    tier = draw(st.sampled_from([None, None, "1", "2"]))
-    if app is not None:
-        labels["app"] = app
-    if tier is not None:
-        labels["tier"] = tier
-    return labels
+def _pod_labels(random: Random) -> dict[str, str]:
+    labels = {
+        "app": random.choice([None, "web", "web", "db"]),
+        "tier": random.choice([None, None, "1", "2"]),
+    }
+    return {key: value for key, value in labels.items() if value is not None}
 
 
-def owners() -> SearchStrategy[OwnerReference | None]:
-    return rarely(
-        st.sampled_from(
-            [
-                owned_by("rs"),
-                owned_by("ss", "StatefulSet"),
-                owned_by("rc", "ReplicationController", "v1"),
-                owned_by("job", "Job", "batch/v1"),
-            ]
-        ),
-        None,
+OWNERS = (
+    owned_by("rs"),
+    owned_by("ss", "StatefulSet"),
+    owned_by("rc", "ReplicationController", "v1"),
+    owned_by("job", "Job", "batch/v1"),
+)
+
+
+def _meta(random: Random) -> ObjectMeta:
+    return ObjectMeta(
+        namespace=random.choice(NAMESPACES),
+        labels=_pod_labels(random),
+        owner_references=(random.choice(OWNERS),) if random.random() < 0.4 else (),
+        deletion_timestamp="2026-01-02T00:00:00Z" if _rarely(random) else None,
     )
 
 
-def _resized(container: Container) -> SearchStrategy[ContainerStatus]:
-    return requests().map(
-        lambda actual: ContainerStatus(
-            name=container.name, resources=ResourceRequirements(requests=actual)
-        )
-    )
-
-
-@st.composite
-def pods(draw: DrawFn, *, plain: bool = False, incoming: bool = False) -> Pod:
-    """A pod without a name; `plain` leaves out all that looks at other pods."""
-    main = [draw(containers("main"))]
-    if draw(rarely(st.booleans(), False)):
-        main.append(draw(containers("second")))
-    init = [draw(containers("init", init=True))] if draw(rarely(st.booleans(), False)) else []
-    statuses: tuple[ContainerStatus, ...] = ()
-    if not incoming and draw(rarely(st.booleans(), False)):
-        statuses = (draw(_resized(main[0])),)
-    affinity = draw(rarely(affinities(), None))
-    if plain and affinity is not None:
-        affinity = Affinity(node_affinity=affinity.node_affinity)
+def _pod(random: Random, *, plain: bool, incoming: bool) -> Pod:
+    main = [_container(random, "main")]
+    if _rarely(random):
+        main.append(_container(random, "second"))
+    init = (_container(random, "init", init=True),) if _rarely(random) else ()
+    resized: tuple[ContainerStatus, ...] = ()
+    if not incoming and _rarely(random):
+        actual = ResourceRequirements(requests=_amounts(random, REQUESTS))
+        resized = (ContainerStatus(name="main", resources=actual),)
+    spread = [_spread(random) for _ in range(random.randint(1, 2))]
+    alone = plain or random.random() < 0.65
+    host_network = random.random() < 0.1
     return Pod(
-        metadata=ObjectMeta(
-            namespace=draw(st.sampled_from(NAMESPACES)),
-            labels=draw(pod_labels()),
-            owner_references=tuple(filter(None, [draw(owners())])),
-            deletion_timestamp=(
-                "2026-01-02T00:00:00Z" if draw(rarely(st.booleans(), False)) else None
-            ),
-        ),
+        metadata=_meta(random),
         spec=PodSpec(
             containers=tuple(main),
-            init_containers=tuple(init),
-            overhead=draw(rarely(st.just({"cpu": "100m"}), {})),
-            resources=draw(rarely(st.just(ResourceRequirements(requests={"cpu": "700m"})), None)),
-            node_selector=draw(rarely(st.sampled_from([{"disk": "ssd"}, {ZONE: "a"}]), {})),
-            affinity=affinity,
-            tolerations=tuple(draw(rarely(some(TOLERATIONS, 2), ()))),
-            topology_spread_constraints=(
-                () if plain else tuple(draw(rarely(st.lists(spread_constraints(), max_size=2), ())))
+            init_containers=init,
+            overhead={"cpu": "100m"} if _rarely(random) else {},
+            resources=ResourceRequirements(requests={"cpu": "700m"}) if _rarely(random) else None,
+            node_selector=random.choice([{"disk": "ssd"}, {ZONE: "a"}]) if _rarely(random) else {},
+            affinity=Affinity(
+                node_affinity=_node_affinity(random),
+                pod_affinity=None if plain else _pod_affinity(random),
+                pod_anti_affinity=None if plain else _pod_affinity(random),
             ),
-            priority=draw(st.sampled_from([None, 0, 5, 10, -3])),
-            host_network=(shared := draw(rarely(st.booleans(), False))),
-            host_users=False if shared else None,
+            tolerations=tuple(_some(random, TOLERATIONS, 2)) if random.random() < 0.4 else (),
+            topology_spread_constraints=() if alone else tuple(spread),
+            priority=random.choice([None, 0, 5, 10, -3]),
+            host_network=host_network,
+            host_users=False if host_network else None,
         ),
-        status=PodStatus(container_statuses=statuses),
+        status=PodStatus(container_statuses=resized),
     )
+
+
+pods = pool(1500, lambda random: _pod(random, plain=False, incoming=False))
+"""Pods on nodes, without a name (see `named`)."""
+incoming_pods = pool(1500, lambda random: _pod(random, plain=False, incoming=True))
+"""Pods that wait for a node."""
+plain_pods = pool(1000, lambda random: _pod(random, plain=True, incoming=False))
+"""Pods on nodes that do not look at other pods."""
+plain_incoming_pods = pool(1000, lambda random: _pod(random, plain=True, incoming=True))
 
 
 def named(pod: Pod, number: int, node_name: str = "", *, nominated: str = "") -> Pod:
@@ -395,51 +383,33 @@ def named(pod: Pod, number: int, node_name: str = "", *, nominated: str = "") ->
 # Other objects
 
 
-def other_objects() -> SearchStrategy[ApiObject]:
-    """Namespaces, services, owners and budgets; few names, so that they replace each other."""
-    spaces = st.sampled_from(NAMESPACES)
-    match_labels = st.sampled_from([{"app": "web"}, {"tier": "1"}, {}])
-    return st.one_of(
-        st.builds(
-            lambda name, team: make_namespace(name, **({"team": team} if team else {})),
-            st.sampled_from([*NAMESPACES, "third"]),
-            st.sampled_from([None, "red", "blue"]),
-        ),
-        st.builds(
-            lambda name, wanted, space: make_service(name, wanted, namespace=space),
-            st.sampled_from(["s1", "s2"]),
-            match_labels,
-            spaces,
-        ),
-        st.builds(
-            lambda wanted, space: make_replica_set("rs", wanted, namespace=space),
-            maybe_selectors(),
-            spaces,
-        ),
-        st.builds(
-            lambda wanted, space: StatefulSet(
-                metadata=ObjectMeta(name="ss", namespace=space),
-                spec=make_replica_set("ss", wanted).spec,
-            ),
-            maybe_selectors(),
-            spaces,
-        ),
-        st.builds(
-            lambda wanted, space: ReplicationController(
+def _other_object(random: Random) -> ApiObject:
+    space, wanted = random.choice(NAMESPACES), random.choice([{"app": "web"}, {"tier": "1"}, {}])
+    match random.randrange(7):
+        case 0 | 1:
+            name = random.choice([*NAMESPACES, "third"])
+            return make_namespace(name, **random.choice([{}, {"team": "red"}, {"team": "blue"}]))
+        case 2:
+            return make_service(random.choice(["s1", "s2"]), wanted, namespace=space)
+        case 3:
+            return make_replica_set("rs", _selector(random), namespace=space)
+        case 4:
+            spec = make_replica_set("ss", _selector(random)).spec
+            return StatefulSet(metadata=ObjectMeta(name="ss", namespace=space), spec=spec)
+        case 5:
+            return ReplicationController(
                 metadata=ObjectMeta(name="rc", namespace=space),
                 spec=ReplicationControllerSpec(selector=wanted),
-            ),
-            match_labels,
-            spaces,
-        ),
-        st.builds(
-            lambda name, wanted, allowed, space, gone: make_budget(
-                name, wanted, allowed, namespace=space, disrupted=gone
-            ),
-            st.sampled_from(["b1", "b2"]),
-            maybe_selectors(),
-            st.integers(-1, 2),
-            spaces,
-            rarely(some(("p1", "p2"), 2), ()),
-        ),
-    )
+            )
+        case _:
+            return make_budget(
+                random.choice(["b1", "b2"]),
+                _selector(random),
+                random.randint(-1, 2),
+                namespace=space,
+                disrupted=_some(random, ("p1", "p2"), 2) if _rarely(random) else (),
+            )
+
+
+other_objects = pool(200, _other_object)
+"""Namespaces, services, owners and budgets; few names, so that they replace each other."""

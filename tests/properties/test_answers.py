@@ -54,7 +54,7 @@ class EventsBetweenPods(ClusterEvents):
         self.turn = 0
 
     @initialize(
-        bodies=st.lists(given.pods(incoming=True), min_size=2, max_size=3),
+        bodies=st.lists(given.incoming_pods, min_size=2, max_size=3),
         nodes=st.tuples(*[given.nodes(name) for name in given.NODE_NAMES[:4]]),
     )
     def start_with_some_pods_and_nodes(self, bodies: list[Pod], nodes: tuple[Node, ...]) -> None:
@@ -62,12 +62,12 @@ class EventsBetweenPods(ClusterEvents):
         for node in nodes:
             self.twin.put_node(node)
 
-    @rule(body=given.pods(incoming=True), pick=picks)
+    @rule(body=given.incoming_pods, pick=picks)
     def ask_about_another_pod(self, body: Pod, pick: int) -> None:
         self.probes[pick % len(self.probes)] = named(body, self.number())
 
     @precondition(ClusterEvents.has_nodes)
-    @rule(body=given.pods(incoming=True), copies=st.integers(1, 3), nominated=places)
+    @rule(body=given.incoming_pods, copies=st.integers(1, 3), nominated=places)
     def schedule_replicas(self, body: Pod, copies: int, nominated: str) -> None:
         for copy in range(copies):
             pod = named(body, self.number(), nominated=nominated if copy == 0 else "")

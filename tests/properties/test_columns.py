@@ -23,7 +23,7 @@ class EventsOnColumns(ClusterEvents):
         super().__init__()
         self.checks = ColumnChecks(self.twin)
 
-    @rule(pick=picks, images=given.image_lists(sizes=True))
+    @rule(pick=picks, images=given.image_lists_of_any_size)
     def change_image_sizes(self, pick: int, images: tuple[ContainerImage, ...]) -> None:
         if self.has_nodes():
             self.change_status(pick, images=images)
@@ -45,7 +45,7 @@ class EventsOnManyNodes(ClusterEvents):
         super().__init__()
         self.checks = ColumnChecks(self.twin)
 
-    @initialize(data=st.data(), bodies=st.lists(given.pods(), min_size=3, max_size=6))
+    @initialize(data=st.data(), bodies=st.lists(given.pods, min_size=3, max_size=6))
     def start_with_nearly_64_nodes(self, data: Any, bodies: list[Pod]) -> None:
         for i in range(61):
             self.twin.put_node(make_node(f"m{i}", zone=f"z{i % 7}", pods=i + 1))

@@ -16,7 +16,7 @@ from reference.scheduler import NaiveConfig, NaiveScheduler
 @given(
     clusters(nominations=False),
     configs(),
-    st.lists(strategies.pods(incoming=True), min_size=1, max_size=3),
+    st.lists(strategies.incoming_pods, min_size=1, max_size=3),
 )
 def test_plugins_with_any_arguments_agree_with_the_naive_ones(
     twin: Twin, config: NaiveConfig, bodies: list[Pod]
@@ -29,7 +29,7 @@ def test_plugins_with_any_arguments_agree_with_the_naive_ones(
 
 
 @effort(60)
-@given(clusters(), strategies.pods(incoming=True), st.sampled_from([*strategies.NODE_NAMES, "x"]))
+@given(clusters(), strategies.incoming_pods, st.sampled_from([*strategies.NODE_NAMES, "x"]))
 def test_a_pod_that_names_its_node_is_refused_everywhere_else(
     twin: Twin, body: Pod, name: str
 ) -> None:

@@ -31,7 +31,7 @@ def chosen(twin: Twin, pick: int, keep: list[bool]) -> tuple[str, int, list[Pod]
     clusters(),
     picks,
     st.lists(st.booleans(), min_size=10, max_size=10),
-    st.lists(strategies.pods(), max_size=3),
+    st.lists(strategies.pods, max_size=3),
     st.lists(st.booleans(), min_size=10, max_size=10),
 )
 def test_columns_of_a_what_if_view_are_those_of_the_changed_node(
@@ -65,10 +65,10 @@ def test_columns_of_a_what_if_view_are_those_of_the_changed_node(
 @effort(200)
 @given(
     clusters(nominations=False),
-    strategies.pods(incoming=True),
+    strategies.incoming_pods,
     picks,
     st.lists(st.booleans(), min_size=10, max_size=10),
-    st.lists(strategies.pods(), max_size=2),
+    st.lists(strategies.pods, max_size=2),
     st.lists(st.booleans(), min_size=10, max_size=10),
 )
 def test_a_hypothesis_judges_as_upstream_does_when_pods_come_and_go(
@@ -121,10 +121,10 @@ def quirks_apply(prepared: Prepared, pods: list[Pod]) -> bool:
 @effort(200)
 @given(
     clusters(nominations=False),
-    strategies.pods(incoming=True),
+    strategies.incoming_pods,
     picks,
     st.lists(st.booleans(), min_size=10, max_size=10),
-    st.lists(strategies.pods(), max_size=2),
+    st.lists(strategies.pods, max_size=2),
 )
 def test_a_hypothesis_judges_as_if_it_were_true(
     twin: Twin, body: Pod, pick: int, keep: list[bool], bodies: list[Pod]

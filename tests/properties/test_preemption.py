@@ -63,7 +63,7 @@ def check_decision(twin: Twin, pod: Pod) -> None:
 
 
 @effort(250)
-@given(clusters(), strategies.pods(incoming=True), st.sampled_from([1, 7, 100]))
+@given(clusters(), strategies.incoming_pods, st.sampled_from([1, 7, 100]))
 def test_victims_and_node_are_those_of_the_naive_preemption(
     twin: Twin, body: Pod, priority: int
 ) -> None:
@@ -73,7 +73,7 @@ def test_victims_and_node_are_those_of_the_naive_preemption(
 @effort(250)
 @given(
     clusters(plain=True, nominations=False),
-    strategies.pods(plain=True, incoming=True),
+    strategies.plain_incoming_pods,
     st.sampled_from([7, 100]),
 )
 def test_victims_found_in_columns_are_those_of_the_naive_preemption(
@@ -85,7 +85,7 @@ def test_victims_found_in_columns_are_those_of_the_naive_preemption(
 @effort(150)
 @given(
     clusters(plain=True, nominations=False),
-    strategies.pods(plain=True, incoming=True),
+    strategies.plain_incoming_pods,
     st.sampled_from([7, 100]),
 )
 def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(
@@ -106,7 +106,7 @@ def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(
 
 
 @effort(150)
-@given(clusters(plain=True), strategies.pods(plain=True, incoming=True), st.sampled_from([7, 100]))
+@given(clusters(plain=True), strategies.plain_incoming_pods, st.sampled_from([7, 100]))
 def test_no_victim_could_have_stayed(twin: Twin, body: Pod, priority: int) -> None:
     pod = important(body, priority)
     naive = NaiveScheduler(twin.naive)
@@ -134,7 +134,7 @@ def check_minimal(naive: NaiveScheduler, pod: Pod, candidate: Candidate) -> None
 
 
 @effort(100)
-@given(clusters(), strategies.pods(incoming=True))
+@given(clusters(), strategies.incoming_pods)
 def test_the_node_taken_breaks_no_more_budgets_than_another_would(twin: Twin, body: Pod) -> None:
     _, attempt = twin.cycle.decide(make_profile(twin.state), important(body, 100))
     assume(attempt is not None and attempt.post_filter is not None)
@@ -148,7 +148,7 @@ def test_the_node_taken_breaks_no_more_budgets_than_another_would(twin: Twin, bo
 
 
 @effort(80)
-@given(clusters(plain=True, nominations=False), strategies.pods(plain=True, incoming=True))
+@given(clusters(plain=True, nominations=False), strategies.plain_incoming_pods)
 def test_a_node_that_cannot_be_freed_says_why(twin: Twin, body: Pod) -> None:
     pod = important(body, 7)
     attempt = twin.cycle.filter(make_profile(twin.state), pod)

@@ -8,7 +8,7 @@ Upstream: apiserver pkg/registry/rest/delete.go, kubernetes@v1.36.4 pkg/registry
 from typing import NamedTuple
 
 from moorage.apiserver.history import Stored
-from moorage.apiserver.metadata import Identities, timestamp
+from moorage.apiserver.metadata import Identities, drop_empty, timestamp
 from moorage.apiserver.resources import STORED_AS, Resource
 from moorage.apiserver.statuses import Json, bad_request, conflict, forbidden
 from moorage.apiserver.storage import Collection, Store
@@ -129,6 +129,7 @@ class Deletion:
                 references = obj["metadata"]["ownerReferences"]
                 left = [ref for ref in references if ref.get("uid") != stored.uid]
                 obj["metadata"]["ownerReferences"] = left
+                drop_empty(obj)
                 self._store.update(collection, dependent, obj)
             elif not dependent.object()["metadata"].get("deletionTimestamp"):
                 self.delete(resource, dependent, DeleteOptions(propagation=options.propagation))

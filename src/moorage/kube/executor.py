@@ -97,12 +97,8 @@ class Executor:
 
     async def _work(self) -> None:
         while True:
-            binding = await self._bindings.get()
-            self._active += 1
-            try:
-                await self._bind(binding)
-            finally:
-                self._active -= 1
+            # No name for the binding: an idle worker must not keep the last pod alive.
+            await self._bind(await self._bindings.get())
 
     async def _after_permit(self, binding: Binding) -> None:
         assert binding.waiting is not None, "only pods that wait come here"
@@ -114,6 +110,13 @@ class Executor:
             self._wake()
 
     async def _bind(self, binding: Binding) -> None:
+        self._active += 1
+        try:
+            await self._run_binding_cycle(binding)
+        finally:
+            self._active -= 1
+
+    async def _run_binding_cycle(self, binding: Binding) -> None:
         pod, node_name = binding.pod, binding.node_name
         try:
             status = await bind_pod(

@@ -15,8 +15,10 @@ from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import MAX_NODE_SCORE, Handle, PreScorePlugin, ScorePlugin
 from moorage.framework.status import SKIP, Skip
+from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.pod import Pod
 from moorage.model.resources import is_scalar
+from moorage.plugins.dynamic_resources.delegation import Delegation
 
 Floats = NDArray[np.float64]
 Requests = tuple[int, ...]
@@ -27,13 +29,18 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
 
     name = "NodeResourcesBalancedAllocation"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
+    looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._resources = tuple(spec.name for spec in args.resources)
+        self._devices = Delegation(handle)
 
-    def pod_key(self, pod: Pod) -> Hashable:
+    def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
+        backed = self._devices.backed_requests(pod)
+        if any(name in backed for name in self._resources):
+            return None  # the score counts devices, which change without the node
         return pod.requests
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Requests | Skip:
@@ -51,8 +58,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
         for name, amount in zip(self._resources, requests, strict=True):
             if amount == 0 and is_scalar(name):
                 continue
-            used.append(nodes.requested(name))
-            total.append(nodes.allocatable(name))
+            taken, offered = nodes.requested(name), nodes.allocatable(name)
+            if is_scalar(name):
+                taken, offered = self._devices.with_devices(name, nodes, taken, offered)
+            used.append(taken)
+            total.append(offered)
             wanted.append(amount)
         without = _balance(used, total)
         with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)

@@ -138,6 +138,9 @@ def _verdicts(attempt: Attempt, outcome: FilterOutcome) -> Json:
     for row in refused:
         status = outcome.status(int(row))
         assert status is not None, "a refused row has a status"
+        if status.code is Code.ERROR:  # upstream wraps errors before it keeps them
+            error = PluginError(status.plugin, "Filter", status.message)
+            status = Status(status.code, (str(error),), status.plugin)
         verdicts[attempt.nodes.node(int(row)).name] = _status(status)
     return verdicts
 

@@ -32,7 +32,12 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
-from moorage.model.devices import DELETE_PROTECTION, ResourceClaim
+from moorage.model.devices import (
+    DELETE_PROTECTION,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.allocator import OutOfTime
 from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
@@ -70,6 +75,7 @@ class DynamicResources(
     """Finds devices for the claims of pods, keeps them, and writes them down."""
 
     name = "DynamicResources"
+    looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
     row_local = False
     by_node = True  # searching is dear: only nodes still in the running are asked about
 

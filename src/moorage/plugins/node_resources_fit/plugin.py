@@ -24,10 +24,17 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import Code, Reason, Verdicts
+from moorage.model.devices import (
+    DEVICE_CLASS_PREFIX,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_scalar
+from moorage.plugins.dynamic_resources.delegation import Delegation
 from moorage.plugins.node_resources_fit.strategies import NodeShares, strategy_scorer
 
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -40,6 +47,7 @@ class NodeResourcesFit(
 
     name = "NodeResourcesFit"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
+    looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
     too_many_pods = Reason("Too many pods")
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -50,10 +58,16 @@ class NodeResourcesFit(
             (spec.name, spec.weight) for spec in args.scoring_strategy.resources
         )
         self._scorer = strategy_scorer(args.scoring_strategy)
+        self._devices = Delegation(handle)
 
-    def pod_key(self, pod: Pod) -> Hashable:
+    def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
-        return pod.requests
+        backed = self._devices.backed_requests(pod)
+        if not backed:
+            return pod.requests
+        if any(name in backed for name, _ in self._resources):
+            return None  # the score counts devices, which change without the node
+        return pod.requests, backed
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
         """Every pod needs at least a place, so this plugin never skips."""
@@ -76,6 +90,8 @@ class NodeResourcesFit(
         for name, amount in wanted.items():
             total = nodes.allocatable(name)
             lacking: Bools = amount > total - nodes.requested(name)
+            if lacking.any() and self._devices.backs(name):
+                lacking &= total != 0  # DynamicResources decides about the others
             if lacking.any():
                 too_small = amount > total
                 verdicts.reject(lacking & ~too_small, short[name])
@@ -100,7 +116,10 @@ class NodeResourcesFit(
                 if name in (CPU, MEMORY)
                 else nodes.requested(name)
             )
-            shares.append(NodeShares(used + wanted, nodes.allocatable(name), weight))
+            total = nodes.allocatable(name)
+            if is_scalar(name):
+                used, total = self._devices.with_devices(name, nodes, used, total)
+            shares.append(NodeShares(used + wanted, total, weight))
         if not shares:
             return np.zeros(len(nodes), np.int64)
         return self._scorer(shares)
@@ -122,8 +141,8 @@ class NodeResourcesFit(
         return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
 
     def events_to_register(self) -> Sequence[EventRegistration]:
-        """Room made by pods, or more room on a node."""
-        return [
+        """Room made by pods, more room on a node, or devices that may stand for a resource."""
+        events = [
             on(
                 EventResource.POD,
                 ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN,
@@ -135,6 +154,15 @@ class NodeResourcesFit(
                 self._after_node_change,
             ),
         ]
+        if self.handle.gates.enabled("DRAExtendedResource"):
+            events.append(
+                on(
+                    EventResource.DEVICE_CLASS,
+                    ActionType.ADD | ActionType.UPDATE,
+                    self._after_class_change,
+                )
+            )
+        return events
 
     def _after_pod_change(
         self, pod: Pod, old: ApiObject | None, new: ApiObject | None
@@ -163,17 +191,37 @@ class NodeResourcesFit(
             return QueueingHint.SKIP
         wanted = dict(self._wanted_at_all(pod))
         offered = new.allocatable
+        delegated = {
+            name for name in wanted if not offered.get(name, 0) and self._devices.backs(name)
+        }
         if offered.get(PODS, 0) < 1 or any(
-            offered.get(name, 0) < amount for name, amount in wanted.items()
+            offered.get(name, 0) < amount
+            for name, amount in wanted.items()
+            if name not in delegated
         ):
             return QueueingHint.SKIP
-        if isinstance(old, Node):
+        if isinstance(old, Node) and not delegated:
             grown = (
                 offered.get(name, 0) > old.allocatable.get(name, 0) for name in (PODS, *wanted)
             )
             if not any(grown):
                 return QueueingHint.SKIP
         return QueueingHint.QUEUE
+
+    @staticmethod
+    def _after_class_change(
+        pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        if not isinstance(new, DeviceClass):
+            return QueueingHint.SKIP
+        wanted = pod.requests.incoming
+        name = new.spec.extended_resource_name
+        if isinstance(old, DeviceClass):
+            if (old.spec.extended_resource_name or "") == (name or ""):
+                return QueueingHint.SKIP
+        elif DEVICE_CLASS_PREFIX + new.name in wanted:
+            return QueueingHint.QUEUE
+        return QueueingHint.QUEUE if name is not None and name in wanted else QueueingHint.SKIP
 
     @staticmethod
     def _wanted_at_all(pod: Pod) -> Iterator[tuple[str, int]]:
