@@ -10,11 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-PACKAGES = (
-    "core/v1 apps/v1 batch/v1 policy/v1 scheduling/v1 scheduling/v1alpha2 storage/v1 resource/v1 "
-    "resource/v1beta2 coordination/v1 coordination/v1beta1 events/v1 rbac/v1 authentication/v1 "
-    "authorization/v1 discovery/v1"
-).split()
+PACKAGES = ["core/v1", "apps/v1", "batch/v1", "policy/v1", "scheduling/v1", "scheduling/v1alpha2", "storage/v1", "resource/v1", "resource/v1beta2", "coordination/v1", "coordination/v1beta1", "events/v1", "rbac/v1", "authentication/v1", "authorization/v1", "discovery/v1"]
 SCALARS = {
     "string": "s",
     "int32": "i",

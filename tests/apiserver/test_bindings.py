@@ -1,6 +1,7 @@
 """Bindings and evictions."""
 
 import pytest
+
 from apiserver.serving import PODS, Client, Json
 
 
@@ -57,7 +58,7 @@ def test_a_binding_of_another_uid_is_refused_and_the_right_one_is_not(api: Clien
     assert api.bind("a", uid=uid).code == 201
 
 
-@pytest.fixture()
+@pytest.fixture
 def guarded(api: Client) -> Client:
     """Two running pods of which one must stay."""
     for name in ("a", "b"):

@@ -1,13 +1,14 @@
 """Lists: selectors, pages, versions, and the forms an answer can take."""
 
 import pytest
+
 from apiserver.serving import PODS, Client, Serving, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PARTIAL = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
 
-@pytest.fixture()
+@pytest.fixture
 def pods(api: Client) -> Client:
     for name, labels, node in (
         ("a", {"app": "web", "tier": "1"}, "n1"),
@@ -130,7 +131,11 @@ def test_a_table_shows_what_kubectl_prints(api: Client) -> None:
 
 
 def test_every_resource_has_a_table(api: Client) -> None:
-    for path in ("/apis/apps/v1/deployments", "/api/v1/events", "/apis/rbac.authorization.k8s.io/v1/roles"):
+    for path in (
+        "/apis/apps/v1/deployments",
+        "/api/v1/events",
+        "/apis/rbac.authorization.k8s.io/v1/roles",
+    ):
         assert api.get(path, TABLE).body["kind"] == "Table"
 
 

@@ -71,7 +71,9 @@ def test_an_update_for_another_uid_conflicts(api: Client) -> None:
 
 
 def test_an_update_without_a_version_overwrites(api: Client) -> None:
-    api.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}})
+    api.post(
+        "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}
+    )
     path = "/api/v1/namespaces/default/configmaps/c"
     answer = api.put(path, {"metadata": {"name": "c"}, "data": {"a": "2"}})
     assert (answer.code, answer.body["data"]) == (200, {"a": "2"})

@@ -1,7 +1,6 @@
 """Watches: what arrives, in which order, and how it ends."""
 
 from apiserver.serving import PODS, Client, Serving, served
-
 from moorage.apiserver import ApiServer
 
 INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -100,7 +99,10 @@ def test_namespaces_are_watched_apart(api: Client) -> None:
     version = api.get(PODS).version
     with api.watch(f"/api/v1/namespaces/other/pods?watch=1&resourceVersion={version}") as watch:
         api.create_pod("here")
-        body = {"metadata": {"name": "there"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        body = {
+            "metadata": {"name": "there"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
         api.post("/api/v1/namespaces/other/pods", body)
         assert watch.names(1) == [("ADDED", "there")]
 

@@ -27,16 +27,13 @@ class EmbeddedServer:
         self._log = folder / "moorage-apiserver.log"
         self._process = self._started()
         self.admin = _access(self.scheduler_kubeconfig)
-        with closing(Api(self.admin)) as api:
-            wait_until_ready(self._process, api.ready, 30)
+        self._wait()
 
     def restart(self) -> None:
         """Kill the server and start it again with the same port and folder."""
         self._process.kill()
         self._process = self._started()
-        self.admin = _access(self.scheduler_kubeconfig)
-        with closing(Api(self.admin)) as api:
-            wait_until_ready(self._process, api.ready, 30)
+        self._wait()
 
     def stop(self) -> None:
         """End the server."""
@@ -58,6 +55,10 @@ class EmbeddedServer:
         # The server says so when the file is complete.
         wait_until_ready(process, lambda: "kubeconfig:" in self._new_log(), 30)
         return process
+
+    def _wait(self) -> None:
+        with closing(Api(self.admin)) as api:
+            wait_until_ready(self._process, api.ready, 30)
 
     def _new_log(self) -> str:
         return self._log.read_text()[self._seen :]

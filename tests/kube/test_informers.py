@@ -45,7 +45,7 @@ async def _foos(request: web.Request) -> web.StreamResponse:
     if request.query.get("watch"):
         response = web.StreamResponse()
         await response.prepare(request)
-        await asyncio.sleep(LONG)
+        await asyncio.Event().wait()
         return response
     foo = {
         "apiVersion": "example.com/v1",
@@ -54,9 +54,6 @@ async def _foos(request: web.Request) -> web.StreamResponse:
         "spec": {"size": 4},
     }
     return web.json_response({"metadata": {"resourceVersion": "5"}, "items": [foo]})
-
-
-LONG = 3600.0
 
 
 def test_only_what_was_asked_for_is_followed() -> None:

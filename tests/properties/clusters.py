@@ -36,6 +36,28 @@ def clusters(
     return twin
 
 
+@st.composite
+def crowded_clusters(draw: DrawFn, *, plain: bool = False, nominations: bool = True) -> Twin:
+    """A cluster of few nodes and many pods, where a newcomer has to push somebody aside."""
+    twin = Twin()
+    for name in NODE_NAMES[: draw(st.integers(1, 3))]:
+        twin.put_node(draw(given.open_nodes(name)))
+    where = st.sampled_from(sorted(twin.naive.nodes))
+    bodies = given.plain_pods if plain else given.pods
+    waiting = given.plain_demanding_pods if plain else given.demanding_pods
+    serial = 0
+    for body in draw(st.lists(bodies, min_size=4, max_size=12)):
+        serial += 1
+        twin.add_pod(named(body, serial, draw(where)))
+    for obj in draw(st.lists(given.other_objects, max_size=4)):
+        twin.put(obj)
+    if nominations:
+        for body in draw(st.lists(waiting, max_size=1)):
+            serial += 1
+            twin.nominate(named(body, serial, nominated=(node := draw(where))), node)
+    return twin
+
+
 def added_affinities() -> st.SearchStrategy[NodeAffinity | None]:
     wishes = st.tuples(st.sampled_from([1, 30]), st.sampled_from(given.WISHED_NODES))
     terms = st.lists(st.sampled_from(given.WISHED_NODES), min_size=1, max_size=2)

@@ -202,7 +202,7 @@ def _facts(info: NaiveNode) -> dict[Aspect, Any]:
         Aspect.IMAGES: node.status.images,
         Aspect.PORTS: frozenset(info.ports),
         Aspect.PODS: {pod.uid: pod for pod in pods},
-        Aspect.VOLUMES: {pod.uid: pod.spec.volumes for pod in pods},
+        Aspect.VOLUMES: {pod.uid: pod.spec.volumes for pod in pods if pod.spec.volumes},
         Aspect.FEATURES: node.status.declared_features,
     }
 

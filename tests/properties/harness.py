@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
-from hypothesis import settings
+from hypothesis import note, settings
 
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
@@ -34,6 +34,29 @@ def effort(examples: int, steps: int = 20) -> settings:
     return settings(max_examples=examples * (30 if DEEP else 1), stateful_step_count=steps)
 
 
+class Noted:
+    """An event as Hypothesis prints it in a failing example: what is not default, and no more."""
+
+    def __init__(self, what: str, obj: ApiObject, where: str = "") -> None:
+        self.what, self.obj, self.where = what, obj, where
+
+    def __repr__(self) -> str:
+        return f"{self.what} {_without_defaults(self.obj)} {self.where}"
+
+
+def _without_defaults(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        return {
+            info.name: _without_defaults(given)
+            for info in msgspec.structs.fields(value)
+            if (given := getattr(value, info.name)) != info.default
+            and not (info.default is msgspec.NODEFAULT and not given)
+        }
+    if isinstance(value, tuple):
+        return [_without_defaults(item) for item in value]
+    return value
+
+
 class Twin:
     """The product's state and the naive one, kept in step."""
 
@@ -43,6 +66,7 @@ class Twin:
         self.cycle = Cycle(self.state, VirtualClock(NOW))
 
     def put_node(self, node: Node) -> None:
+        note(Noted("node", node))
         self.state.add_node(node)
         self.naive.put_node(node)
 
@@ -51,6 +75,7 @@ class Twin:
         self.naive.remove_node(name)
 
     def assume(self, pod: Pod, node_name: str) -> None:
+        note(Noted("assume", pod, f"on {node_name}"))
         self.state.assume(pod, node_name)
         self.naive.place(pod, node_name, assumed=True)
 
@@ -60,12 +85,14 @@ class Twin:
 
     def add_pod(self, pod: Pod) -> None:
         """The API shows a pod on its node, assumed before or not."""
+        note(Noted("pod", pod))
         self.state.add_pod(pod)
         if pod.uid in self.naive.placed:
             self.naive.displace(pod.uid)
         self.naive.place(pod, pod.spec.node_name)
 
     def update_pod(self, pod: Pod) -> None:
+        note(Noted("update", pod))
         self.state.update_pod(pod)
         self.naive.displace(pod.uid)
         self.naive.place(pod, pod.spec.node_name)
@@ -75,12 +102,14 @@ class Twin:
         self.naive.displace(uid)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
+        note(Noted("nominate", pod, f"to {node_name}"))
         self.cycle.nominated.add(pod, node_name)
         # The last to be nominated is the last in line, also if it was nominated before.
         self.naive.nominated.pop(pod.uid, None)
         self.naive.nominated[pod.uid] = (pod, node_name)
 
     def put(self, obj: ApiObject) -> None:
+        note(Noted(type(obj).__name__, obj))
         self.state.listers.of(type(obj)).put(obj)
         self.naive.put(obj)
 
@@ -186,6 +215,7 @@ class Asked:
 
 def ask(cycle: Cycle, profile: Profile, pod: Pod) -> Asked:
     """Everything about a pod: PreFilter, Filter, and scores of the feasible nodes."""
+    note(Noted("ask about", pod))
     attempt = cycle.filter(profile, pod)
     before = attempt.before
     asked = Asked(

@@ -146,7 +146,8 @@ REQUESTS: Mapping[str, Sequence[Quantity | None]] = {
 def pool(size: int, build: Callable[[Random], T]) -> SearchStrategy[T]:
     """Objects of one kind, the simplest first."""
     random = Random(POOL_SEED)
-    return st.sampled_from(sorted((build(random) for _ in range(size)), key=lambda o: len(repr(o))))
+    objects = sorted((build(random) for _ in range(size)), key=lambda obj: len(repr(obj)))
+    return st.integers(0, size - 1).map(lambda place: objects[place])
 
 
 def some(options: Sequence[Any], most: int) -> SearchStrategy[list[Any]]:
@@ -210,13 +211,30 @@ def _node(random: Random) -> Node:
     )
 
 
+def _open_node(random: Random) -> Node:
+    """A node that keeps nobody out, and soon is full."""
+    node = _node(random)
+    offered: dict[str, Quantity] = {**node.status.allocatable, "pods": random.choice([2, 4])}
+    return msgspec.structs.replace(
+        node,
+        spec=NodeSpec(),
+        status=msgspec.structs.replace(node.status, allocatable=offered),
+    )
+
+
 _nodes = pool(400, _node)
+_open_nodes = pool(200, _open_node)
 _label_sets = pool(100, _labels)
 
 
 def nodes(name: str) -> SearchStrategy[Node]:
     """A node of that name."""
     return _nodes.map(lambda node: _with_name(node, name))
+
+
+def open_nodes(name: str) -> SearchStrategy[Node]:
+    """A node of that name that keeps nobody out."""
+    return _open_nodes.map(lambda node: _with_name(node, name))
 
 
 def node_labels(name: str) -> SearchStrategy[dict[str, str]]:
@@ -367,6 +385,35 @@ incoming_pods = pool(1500, lambda random: _pod(random, plain=False, incoming=Tru
 plain_pods = pool(1000, lambda random: _pod(random, plain=True, incoming=False))
 """Pods on nodes that do not look at other pods."""
 plain_incoming_pods = pool(1000, lambda random: _pod(random, plain=True, incoming=True))
+
+
+def _demanding(random: Random, *, plain: bool) -> Pod:
+    """A pod that could run on an empty node, and not where many others are."""
+    pod = _pod(random, plain=plain, incoming=True)
+    wanted: dict[str, Quantity] = {"cpu": random.choice(["1", "1400m"]), "memory": "1Gi"}
+    container = Container(
+        name="main",
+        resources=ResourceRequirements(requests=wanted),
+        ports=tuple(_some(random, PORTS, 1)),
+    )
+    affinity = pod.spec.affinity or Affinity()
+    return msgspec.structs.replace(
+        pod,
+        spec=msgspec.structs.replace(
+            pod.spec,
+            containers=(container,),
+            init_containers=(),
+            resources=None,
+            node_selector={},
+            affinity=msgspec.structs.replace(affinity, node_affinity=None),
+            priority=random.choice([1, 7, 100, 100]),
+            host_network=False,
+        ),
+    )
+
+
+demanding_pods = pool(600, lambda random: _demanding(random, plain=False))
+plain_demanding_pods = pool(600, lambda random: _demanding(random, plain=True))
 
 
 def named(pod: Pod, number: int, node_name: str = "", *, nominated: str = "") -> Pod:

@@ -1,9 +1,7 @@
 """Victims and the chosen node, against the naive way and against what the rules promise."""
 
-import msgspec
 import numpy as np
 from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from moorage.engine.decisions import Unschedulable
 from moorage.framework.plugin import Candidate
@@ -15,19 +13,12 @@ from moorage.plugins.default_preemption.columns import applies, select_victims_e
 from moorage.plugins.default_preemption.pick import pick
 from moorage.plugins.default_preemption.victims import select_victims
 from properties import strategies
-from properties.clusters import clusters
+from properties.clusters import crowded_clusters
 from properties.harness import NOW, Twin, effort, make_profile, plain
 from properties.strategies import named
 from reference.answers import Refusal
 from reference.preemption import NaiveCandidate, best, candidates, message
 from reference.scheduler import NaiveScheduler, change
-
-
-def important(body: Pod, priority: int) -> Pod:
-    """A pod that outranks the others, and wants at most what some node has."""
-    pod = named(body, 1000)
-    spec = msgspec.structs.replace(pod.spec, priority=priority)
-    return msgspec.structs.replace(pod, spec=spec)
 
 
 def check_decision(twin: Twin, pod: Pod) -> None:
@@ -63,35 +54,27 @@ def check_decision(twin: Twin, pod: Pod) -> None:
 
 
 @effort(250)
-@given(clusters(), strategies.incoming_pods, st.sampled_from([1, 7, 100]))
-def test_victims_and_node_are_those_of_the_naive_preemption(
-    twin: Twin, body: Pod, priority: int
-) -> None:
-    check_decision(twin, important(body, priority))
+@given(crowded_clusters(), strategies.demanding_pods)
+def test_victims_and_node_are_those_of_the_naive_preemption(twin: Twin, body: Pod) -> None:
+    check_decision(twin, named(body, 1000))
 
 
 @effort(250)
 @given(
-    clusters(plain=True, nominations=False),
-    strategies.plain_incoming_pods,
-    st.sampled_from([7, 100]),
+    crowded_clusters(plain=True, nominations=False),
+    strategies.plain_demanding_pods,
 )
-def test_victims_found_in_columns_are_those_of_the_naive_preemption(
-    twin: Twin, body: Pod, priority: int
-) -> None:
-    check_decision(twin, important(body, priority))
+def test_victims_found_in_columns_are_those_of_the_naive_preemption(twin: Twin, body: Pod) -> None:
+    check_decision(twin, named(body, 1000))
 
 
 @effort(150)
 @given(
-    clusters(plain=True, nominations=False),
-    strategies.plain_incoming_pods,
-    st.sampled_from([7, 100]),
+    crowded_clusters(plain=True, nominations=False),
+    strategies.plain_demanding_pods,
 )
-def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(
-    twin: Twin, body: Pod, priority: int
-) -> None:
-    pod = important(body, priority)
+def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(twin: Twin, body: Pod) -> None:
+    pod = named(body, 1000)
     attempt = twin.cycle.filter(make_profile(twin.state), pod)
     assume(attempt.outcome is not None and applies(attempt))
     rows = np.flatnonzero(attempt.diagnosis.resolvable_rows())
@@ -106,9 +89,9 @@ def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(
 
 
 @effort(150)
-@given(clusters(plain=True), strategies.plain_incoming_pods, st.sampled_from([7, 100]))
-def test_no_victim_could_have_stayed(twin: Twin, body: Pod, priority: int) -> None:
-    pod = important(body, priority)
+@given(crowded_clusters(plain=True), strategies.plain_demanding_pods)
+def test_no_victim_could_have_stayed(twin: Twin, body: Pod) -> None:
+    pod = named(body, 1000)
     naive = NaiveScheduler(twin.naive)
     prepared = naive.prepare(pod)
     assume(prepared.rejection is None)
@@ -134,9 +117,9 @@ def check_minimal(naive: NaiveScheduler, pod: Pod, candidate: Candidate) -> None
 
 
 @effort(100)
-@given(clusters(), strategies.incoming_pods)
+@given(crowded_clusters(), strategies.demanding_pods)
 def test_the_node_taken_breaks_no_more_budgets_than_another_would(twin: Twin, body: Pod) -> None:
-    _, attempt = twin.cycle.decide(make_profile(twin.state), important(body, 100))
+    _, attempt = twin.cycle.decide(make_profile(twin.state), named(body, 1000))
     assume(attempt is not None and attempt.post_filter is not None)
     assert attempt is not None
     assert attempt.post_filter is not None
@@ -148,9 +131,9 @@ def test_the_node_taken_breaks_no_more_budgets_than_another_would(twin: Twin, bo
 
 
 @effort(80)
-@given(clusters(plain=True, nominations=False), strategies.plain_incoming_pods)
+@given(crowded_clusters(plain=True, nominations=False), strategies.plain_demanding_pods)
 def test_a_node_that_cannot_be_freed_says_why(twin: Twin, body: Pod) -> None:
-    pod = important(body, 7)
+    pod = named(body, 1000)
     attempt = twin.cycle.filter(make_profile(twin.state), pod)
     assume(attempt.outcome is not None)
     naive = candidates(NaiveScheduler(twin.naive), pod, NOW)

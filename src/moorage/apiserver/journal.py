@@ -36,20 +36,22 @@ _log = logging.getLogger(__name__)
 
 
 class _Record(msgspec.Struct, omit_defaults=True):
-    """One line: an object in a version, or the removal of one."""
+    """One line: an object in a version, or the removal of one if there is no object."""
 
     storage: str = ""
     key: str = ""
     version: int = 0
-    object: msgspec.Raw | None = None
+    object: msgspec.Raw = msgspec.Raw()
 
 
 _read_record = msgspec.json.Decoder(_Record).decode
 
 
 def _line(storage: StorageKey, key: str, version: int, data: bytes | None) -> bytes:
-    raw = None if data is None else msgspec.Raw(data)
-    payload = msgspec.json.encode(_Record(storage, key, version, raw))
+    record = _Record(storage, key, version)
+    if data is not None:
+        record.object = msgspec.Raw(data)
+    payload = msgspec.json.encode(record)
     return b"%08x %s\n" % (zlib.crc32(payload), payload)
 
 
@@ -84,15 +86,16 @@ class Journal:
         self._store = store
         snapshots, journals = self._numbers("snapshot"), self._numbers("journal")
         base = max(snapshots, default=0)
-        objects: dict[tuple[str, str], tuple[int, msgspec.Raw]] = {}
+        objects: dict[tuple[str, str], tuple[int, bytes]] = {}
         version = 1
         files = [self._path("snapshot", base)] if base in snapshots else []
         files += [self._path("journal", number) for number in sorted(journals) if number >= base]
         for path in files:
             for record in self._records(path, last=path == files[-1]):
                 version = max(version, record.version)
-                if record.object is not None:
-                    objects[record.storage, record.key] = record.version, record.object
+                data = bytes(record.object)
+                if data:
+                    objects[record.storage, record.key] = record.version, data
                 else:
                     objects.pop((record.storage, record.key), None)
         version += _VERSION_GAP if self._broken_tail else 0
@@ -262,7 +265,7 @@ def _parse(line: bytes) -> _Record | None:
 
 
 def _stored(
-    objects: dict[tuple[str, str], tuple[int, msgspec.Raw]],
+    objects: dict[tuple[str, str], tuple[int, bytes]],
 ) -> Iterable[tuple[StorageKey, Stored]]:
-    for (storage, key), (version, raw) in objects.items():
-        yield storage, make_stored(storage, key, version, msgspec.json.decode(raw))
+    for (storage, key), (version, data) in objects.items():
+        yield storage, make_stored(storage, key, version, msgspec.json.decode(data))

@@ -49,7 +49,9 @@ def label(event: ClusterEvent) -> str:
     if isinstance(event, WildcardEvent):
         return event.name
     # Only whole registrations combine several actions, and those are never put into a metric.
-    return event.resource.value + _ACTION_NAMES.get(int(event.action), "")
+    resource = event.resource
+    name = resource.value if isinstance(resource, EventResource) else resource
+    return name + _ACTION_NAMES.get(int(event.action), "")
 
 
 def is_wildcard(event: ClusterEvent) -> bool:

@@ -171,24 +171,30 @@ class EventHandlers:
 
     # Everything else
 
-    def add_object(self, obj: ApiObject) -> None:
-        """An object of another kind appeared."""
+    def add_object(self, obj: ApiObject, custom_resource: str = "") -> None:
+        """An object of another kind appeared; custom resources come with their name."""
         self._state.listers.of(type(obj)).put(obj)
-        self._tell(ActionType.ADD, None, obj)
+        self._tell(ActionType.ADD, None, obj, custom_resource)
 
-    def update_object(self, old: ApiObject, new: ApiObject) -> None:
+    def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind changed."""
         self._state.listers.of(type(new)).put(new)
-        self._tell(ActionType.UPDATE, old, new)
+        self._tell(ActionType.UPDATE, old, new, custom_resource)
 
-    def delete_object(self, obj: ApiObject) -> None:
+    def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind is gone."""
         self._state.listers.of(type(obj)).remove(obj)
-        self._tell(ActionType.DELETE, obj, None)
+        self._tell(ActionType.DELETE, obj, None, custom_resource)
 
-    def _tell(self, action: ActionType, old: ApiObject | None, new: ApiObject | None) -> None:
+    def _tell(
+        self,
+        action: ActionType,
+        old: ApiObject | None,
+        new: ApiObject | None,
+        custom_resource: str,
+    ) -> None:
         kinds = {type(obj) for obj in (old, new) if obj is not None}
-        resource = RESOURCE_OF.get(kinds.pop())
+        resource = custom_resource or RESOURCE_OF.get(kinds.pop())
         if resource is not None:
             event = ClusterEvent(resource, action)
             self._queue.move_all_to_active_or_backoff(event, old, new)

@@ -31,6 +31,15 @@ async def wait_on_permit(waiting: WaitingPod) -> Status | None:
     return await settled
 
 
+def takes_time(profile: Profile, pod: Pod, node_name: str) -> bool:
+    """Will something be prepared before the pod is bound?"""
+    for plugin in profile.pre_bind:
+        with guard(plugin, "PreBindPreFlight"):
+            if plugin.has_pre_bind_work(pod, node_name):
+                return True
+    return False
+
+
 async def bind_pod(
     profile: Profile,
     pod: Pod,

@@ -50,10 +50,14 @@ class EventResource(Enum):
     WILDCARD = "*"
 
 
+Resource = EventResource | str
+"""A kind, or a custom resource as `<plural>.<version>.<group>`."""
+
+
 class ClusterEvent(msgspec.Struct, frozen=True):
     """Something happened, or (in a registration) may happen, to objects of one kind."""
 
-    resource: EventResource
+    resource: Resource
     action: ActionType
 
     def matches(self, incoming: "ClusterEvent") -> bool:
@@ -67,7 +71,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
                 EventResource.UNSCHEDULABLE_POD,
             )
         else:
-            same = self.resource is incoming.resource
+            same = self.resource == incoming.resource
         # Upstream also asks that the incoming action is not the larger number.
         return same and bool(self.action & incoming.action) and incoming.action <= self.action
 
@@ -91,7 +95,7 @@ class EventRegistration(msgspec.Struct, frozen=True):
 
 
 def on(
-    resource: EventResource, action: ActionType, hint: HintFunction | None = None
+    resource: Resource, action: ActionType, hint: HintFunction | None = None
 ) -> EventRegistration:
     """A registration in one line."""
     return EventRegistration(ClusterEvent(resource, action), hint)

@@ -22,9 +22,10 @@ from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.status import Reason, Skip, Status, Verdicts
+from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
-from moorage.model.pod import Pod
+from moorage.model.pod import ContainerExtendedResourceRequest, Pod
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:  # filtering runs plugins; only the annotations of post_filter need it here
@@ -240,6 +241,42 @@ class ApiPort(ABC):
         """Write the annotations, and nothing else; the claim as stored."""
         raise NotImplementedError
 
+    # And only what allocates devices asks for these.
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
+        """A claim on devices, as stored."""
+        raise NotImplementedError
+
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Make a claim under a generated name; the claim as stored."""
+        raise NotImplementedError
+
+    async def update_claim_finalizers(self, claim: ResourceClaim) -> ResourceClaim:
+        """Write the finalizers, and nothing else; the claim as stored."""
+        raise NotImplementedError
+
+    async def update_claim_status(self, claim: ResourceClaim) -> ResourceClaim:
+        """Write allocation and users; devices' reports are dropped with the allocation."""
+        raise NotImplementedError
+
+    async def release_claim(self, claim: ResourceClaim, user_uid: str) -> None:
+        """Take one user off the claim, whatever its version."""
+        raise NotImplementedError
+
+    async def delete_claim(self, claim: ResourceClaim) -> None:
+        """Delete a claim."""
+        raise NotImplementedError
+
+    async def write_extended_claim(
+        self, pod: Pod, claim_name: str, mappings: Sequence[ContainerExtendedResourceRequest]
+    ) -> None:
+        """Tell in the pod's status which claim serves its extended resources."""
+        raise NotImplementedError
+
+    def report(self, pod: Pod, reason: str, message: str) -> None:
+        """Tell users in an event of the pod."""
+        raise NotImplementedError
+
     def node(self, name: str) -> Node | None:
         """A node as last seen."""
         raise NotImplementedError
@@ -260,9 +297,27 @@ class ApiPort(ABC):
 class PreBindPlugin(Plugin, ABC):
     """Work that must be done through the API before a pod can be bound."""
 
+    def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
+        """Will `pre_bind` have anything to do? Then the pod's status names the node meanwhile."""
+        del pod, node_name
+        return True
+
     @abstractmethod
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """None when done."""
+
+
+class DeferringPlugin(Plugin, ABC):
+    """Wants something written from points that must not write (PostFilter, Unreserve)."""
+
+    @property
+    @abstractmethod
+    def has_work(self) -> bool:
+        """Was anything left?"""
+
+    @abstractmethod
+    async def flush(self, api: ApiPort) -> list[str]:
+        """Write it; what failed is told, and tried again by the next attempt."""
 
 
 class BindPlugin(Plugin, ABC):

@@ -1,5 +1,6 @@
 """The API as binding plugins see it: a few verbs, nothing of HTTP."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -7,21 +8,33 @@ import msgspec
 from moorage.cluster.state import ClusterState
 from moorage.framework.plugin import ApiPort
 from moorage.kube import requests
+from moorage.kube.claim_bodies import claim_body, status_body
 from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer
+from moorage.model.devices import ResourceClaim
 from moorage.model.node import Node
-from moorage.model.pod import Pod
+from moorage.model.pod import ContainerExtendedResourceRequest, Pod
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
+
+_CLAIM = resource_for("ResourceClaim")
 
 
 class KubeApiPort(ApiPort):
     """`ApiPort` over a `KubeClient`, with what the informers know."""
 
-    def __init__(self, client: KubeClient, state: ClusterState, timer: Timer) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        state: ClusterState,
+        timer: Timer,
+        recorder: EventRecorder | None = None,
+    ) -> None:
         self._client = client
         self._state = state
         self._timer = timer
+        self._recorder = recorder
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """POST the pod's binding."""
@@ -42,6 +55,74 @@ class KubeApiPort(ApiPort):
         body = {"metadata": _metadata(claim)}
         stored = await self._merge("PersistentVolumeClaim", claim.namespace, claim.name, body)
         return msgspec.convert(stored, PersistentVolumeClaim)
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
+        """A claim on devices, as stored."""
+        stored = await self._client.get(_CLAIM, namespace, name)
+        return msgspec.convert(stored, ResourceClaim)
+
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Make a claim under a generated name."""
+        stored = await self._client.create(_CLAIM, claim.namespace, claim_body(claim))
+        return msgspec.convert(stored, ResourceClaim)
+
+    async def update_claim_finalizers(self, claim: ResourceClaim) -> ResourceClaim:
+        """Write the finalizers."""
+        meta = claim.metadata
+        body = {
+            "metadata": {
+                "resourceVersion": meta.resource_version,
+                "finalizers": list(meta.finalizers) or None,
+            }
+        }
+        stored = await self._merge("ResourceClaim", claim.namespace, claim.name, body)
+        return msgspec.convert(stored, ResourceClaim)
+
+    async def update_claim_status(self, claim: ResourceClaim) -> ResourceClaim:
+        """Write allocation and users."""
+        stored = await self._client.patch(
+            _CLAIM,
+            claim.namespace,
+            claim.name,
+            {
+                "metadata": {"resourceVersion": claim.metadata.resource_version},
+                "status": status_body(claim.status),
+            },
+            content_type=requests.MERGE,
+            subresource="status",
+        )
+        return msgspec.convert(stored, ResourceClaim)
+
+    async def release_claim(self, claim: ResourceClaim, user_uid: str) -> None:
+        """Take one user off the claim; a strategic patch can name a single entry."""
+        body = {
+            "metadata": {"uid": claim.metadata.uid},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": user_uid}]},
+        }
+        await self._client.patch(_CLAIM, claim.namespace, claim.name, body, subresource="status")
+
+    async def delete_claim(self, claim: ResourceClaim) -> None:
+        """Delete a claim."""
+        await self._client.delete(_CLAIM, claim.namespace, claim.name)
+
+    async def write_extended_claim(
+        self, pod: Pod, claim_name: str, mappings: Sequence[ContainerExtendedResourceRequest]
+    ) -> None:
+        """Tell in the pod's status which claim serves its extended resources."""
+        written = {
+            "resourceClaimName": claim_name,
+            "requestMappings": [msgspec.to_builtins(mapping) for mapping in mappings],
+        }
+        await self._client.patch_pod_status(
+            pod.namespace, pod.name, {"extendedResourceClaimStatus": written}
+        )
+
+    def report(self, pod: Pod, reason: str, message: str) -> None:
+        """Tell users in an event, if there is a recorder."""
+        if self._recorder is not None:
+            self._recorder.event(
+                pod, "Normal", reason, "Scheduling", message, controller=pod.spec.scheduler_name
+            )
 
     def node(self, name: str) -> Node | None:
         """A node as last seen."""

@@ -53,14 +53,14 @@ class EventRecorder:
         self._random = random or Random()
         self._hostname = socket.gethostname() if hostname is None else hostname
         self._memory = SeriesMemory()
-        self._queue: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
-        self._worker_count = workers
+        # An event's creation and its later counts go to one worker, so that they keep their order.
+        self._queues: list[asyncio.Queue[Event]] = [asyncio.Queue() for _ in range(workers)]
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
     def start(self) -> None:
         """Begin to write; needs a running event loop."""
-        work = [self._write_queued() for _ in range(self._worker_count)]
+        work = [self._write_queued(queue) for queue in self._queues]
         tend = [self._every(FINISH_AFTER, self._finish), self._every(REFRESH_EVERY, self._refresh)]
         self._tasks = [asyncio.create_task(task) for task in (*work, *tend)]
 
@@ -76,7 +76,7 @@ class EventRecorder:
         related: ApiObject | None = None,
     ) -> None:
         """Record an event; returns at once."""
-        if self._closing or self._queue.full():
+        if self._closing or self.waiting >= MOST_WAITING:
             self.dropped += 1
             return
         key = EventKey(
@@ -90,7 +90,7 @@ class EventRecorder:
         )
         event = self._memory.record(key, event_note(note), self._timer.now())
         if event is not None:
-            self._queue.put_nowait(event)
+            self._queues[hash(event.name) % len(self._queues)].put_nowait(event)
 
     async def close(self, timeout: float = 5.0) -> None:
         """Write what is waiting, and the counts of running series, as far as time allows."""
@@ -98,23 +98,28 @@ class EventRecorder:
         try:
             async with asyncio.timeout(timeout):
                 if self._tasks:
-                    await self._queue.join()
+                    await asyncio.gather(*(queue.join() for queue in self._queues))
                 for event in self._memory.unwritten():
                     await self._attempt(event)
         except TimeoutError:
-            log.warning("%d events were not written in time", self._queue.qsize())
+            log.warning("%d events were not written in time", self.waiting)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _write_queued(self) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many events are in the queues."""
+        return sum(queue.qsize() for queue in self._queues)
+
+    async def _write_queued(self, queue: asyncio.Queue[Event]) -> None:
         while True:
-            event = await self._queue.get()
+            event = await queue.get()
             try:
                 await self._write(event)
             finally:
-                self._queue.task_done()
+                queue.task_done()
 
     async def _write(self, event: Event) -> None:
         for attempt in range(1, MOST_TRIES + 1):

@@ -18,12 +18,13 @@ from moorage.engine.scheduler import (
     SkippedDeletion,
 )
 from moorage.errors import ApiError, MoorageError
-from moorage.framework.binding import bind_pod, wait_on_permit
+from moorage.framework.binding import bind_pod, takes_time, wait_on_permit
+from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
 from moorage.kube.api_port import KubeApiPort
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
-from moorage.kube.pod_status import disruption_target, scheduling_failed
+from moorage.kube.pod_status import disruption_target, nominated, scheduling_failed
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer
 from moorage.model.pod import Pod
@@ -51,7 +52,7 @@ class Executor:
         self._recorder = recorder
         self._timer = timer
         self._wake = wake
-        self._api = KubeApiPort(client, scheduler.state, timer)
+        self._api = KubeApiPort(client, scheduler.state, timer, recorder)
         self._bindings: asyncio.Queue[Binding] = asyncio.Queue()
         self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
         self._others: set[asyncio.Task[None]] = set()
@@ -68,10 +69,7 @@ class Executor:
         while outbox:
             match action := outbox.popleft():
                 case Binding():
-                    if action.waiting is None:
-                        self._bindings.put_nowait(action)
-                    else:
-                        self._spawn(self._after_permit(action))
+                    self._start(action)
                 case Failure():
                     self._report(action)
                 case Eviction():
@@ -85,6 +83,34 @@ class Executor:
                         f"skip schedule deleting pod: {action.pod.key}",
                         controller=action.scheduler_name,
                     )
+
+        self._flush_plugins()
+
+    def _flush_plugins(self) -> None:
+        """Write what plugins left in points that must not write themselves."""
+        for profile in self._scheduler.profiles.values():
+            for plugin in profile.plugins.values():
+                if isinstance(plugin, DeferringPlugin) and plugin.has_work:
+                    self._spawn(self._flush(plugin))
+
+    async def _flush(self, plugin: DeferringPlugin) -> None:
+        for failure in await plugin.flush(self._api):
+            log.error("plugin %s: %s", plugin.name, failure)
+
+    def _start(self, binding: Binding) -> None:
+        pod, node_name = binding.pod, binding.node_name
+        try:
+            slow = binding.waiting is not None or takes_time(binding.profile, pod, node_name)
+        except MoorageError as error:
+            self._failed(binding, Status(Code.ERROR, (str(error),)))
+            return
+        if slow and pod.status.nominated_node_name != node_name:
+            # Others (an autoscaler, say) learn where the pod is going to be.
+            self._spawn(self._patch_status(pod, nominated(node_name)))
+        if binding.waiting is None:
+            self._bindings.put_nowait(binding)
+        else:
+            self._spawn(self._after_permit(binding))
 
     async def drain(self, seconds: float) -> None:
         """Let what is on its way finish, for a while; then give up on the rest."""
@@ -106,8 +132,7 @@ class Executor:
         if status is None:
             self._bindings.put_nowait(binding)
         else:
-            self._scheduler.binding_failed(binding, status)
-            self._wake()
+            self._failed(binding, status)
 
     async def _bind(self, binding: Binding) -> None:
         self._active += 1
@@ -139,7 +164,11 @@ class Executor:
                 controller=binding.profile.name,
             )
             return
-        log.error("pod %s could not be bound to %s: %s", pod.key, node_name, status.message)
+        self._failed(binding, status)
+
+    def _failed(self, binding: Binding, status: Status) -> None:
+        pod = binding.pod
+        log.error("pod %s was not bound to %s: %s", pod.key, binding.node_name, status.message)
         self._scheduler.binding_failed(binding, status)
         self._wake()
 

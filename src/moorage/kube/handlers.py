@@ -76,19 +76,23 @@ class NodeHandler(_Waking):
 
 
 class ObjectHandler(_Waking):
-    """Everything else."""
+    """Everything else; custom resources are told apart by their name."""
+
+    def __init__(self, handlers: EventHandlers, wake: Wake, custom_resource: str = "") -> None:
+        super().__init__(handlers, wake)
+        self._custom_resource = custom_resource
 
     def on_add(self, obj: ApiObject, /) -> None:
         """An object appeared."""
-        self._handlers.add_object(obj)
+        self._handlers.add_object(obj, self._custom_resource)
         self._wake()
 
     def on_update(self, old: ApiObject, new: ApiObject, /) -> None:
         """An object changed."""
-        self._handlers.update_object(old, new)
+        self._handlers.update_object(old, new, self._custom_resource)
         self._wake()
 
     def on_delete(self, old: ApiObject, /) -> None:
         """An object is gone."""
-        self._handlers.delete_object(old)
+        self._handlers.delete_object(old, self._custom_resource)
         self._wake()

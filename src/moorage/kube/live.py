@@ -26,6 +26,7 @@ from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
 from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
 from moorage.kube.informers import Informers
+from moorage.kube.resources import RESOURCES
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.pod import Pod
 
@@ -64,13 +65,14 @@ def build_scheduler(
 
 
 def watched_kinds(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
-    """Pods, nodes, and what the enabled plugins look up."""
-    kinds = {
-        kind.__name__
-        for profile in profiles.values()
-        for plugin in profile.plugins.values()
-        for kind in plugin.looks_up
-    }
+    """Pods, nodes, what the enabled plugins look up, and the custom resources they wait for."""
+    kinds: set[str] = set()
+    for profile in profiles.values():
+        for plugin in profile.plugins.values():
+            kinds.update(kind.__name__ for kind in plugin.looks_up)
+            for registration in plugin.events_to_register() or ():
+                if isinstance(registration.event.resource, str):
+                    kinds.add(registration.event.resource)
     return ("Node", "Pod", *sorted(kinds - {"Node", "Pod"}))
 
 
@@ -173,4 +175,5 @@ class LiveScheduler:
             case "Node":
                 return NodeHandler(handlers, self._wake.set)
             case _:
-                return ObjectHandler(handlers, self._wake.set)
+                custom = "" if kind in RESOURCES else kind
+                return ObjectHandler(handlers, self._wake.set, custom)

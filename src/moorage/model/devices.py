@@ -2,8 +2,9 @@
 
 Owns the shape of ResourceSlice, DeviceClass, ResourceClaim and ResourceClaimTemplate. Driver
 configuration is carried along as it is: no choice of a node depends on it, but an allocation hands
-it to the driver. Allocating devices and evaluating CEL belong to the plugin. Quantities here keep nine decimal places (`quantity.parse_nano`): unlike
-resource lists, the API server does not round them.
+it to the driver. Allocating devices and evaluating CEL belong to the plugin. Quantities here keep
+nine decimal places (`quantity.parse_nano`): unlike resource lists, the API server does not round
+them.
 """
 
 from functools import cached_property

@@ -143,6 +143,14 @@ class PodResourceClaimStatus(Object, frozen=True):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(Object, frozen=True):
+    """Which request of a claim serves a container's extended resource."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
 class PodStatus(Object, frozen=True):
     """What is known of a pod."""
 

@@ -159,7 +159,7 @@ def api_server_restarted(trial: Trial) -> Json:
 def whole_objects(trial: Trial) -> Json:
     """Every field of the status and of the events, as the scheduler writes them."""
     trial.add(priority_class("high", 1000))
-    trial.add_node("n1", cpu="2")
+    trial.add_node("n1", cpu="2", zone="a")
     trial.start()
     trial.place("placed", cpu="1", labels={"app": "x"})
     trial.add_pod("refused", cpu="4")
@@ -180,7 +180,9 @@ def _whole(trial: Trial, name: str) -> object:
         # Whether the items of a list name their own kind is up to the server.
         event.pop("apiVersion", None)
         event.pop("kind", None)
-    return skeleton([trial.pod(name)["status"], *events], trial.plain)
+    item = trial.pod(name)
+    metadata = {key: item["metadata"].get(key) for key in ("labels", "annotations", "generation")}
+    return skeleton([metadata, item["status"], *events], trial.plain)
 
 
 SCENARIOS = (

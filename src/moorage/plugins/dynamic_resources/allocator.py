@@ -195,7 +195,9 @@ class Search:
             raise _TooManyDevicesError
         return False
 
-    def _devices(self, claim: int, number: int, request: RequestPlan, done: int, start: int) -> bool:
+    def _devices(
+        self, claim: int, number: int, request: RequestPlan, done: int, start: int
+    ) -> bool:
         """Choose the remaining devices of a request, from place `start` on, then go on."""
         self._watch_the_clock()
         wanted = len(self._all[request]) if request.take_all else request.count
@@ -211,19 +213,15 @@ class Search:
                 return False
             return self._continue(claim, number, request, done, 0, device)
         devices = self._pools.devices
-        in_use, taken = self._usage.dedicated, self._taken
         for place in range(start, len(devices)):
             device, pool = devices[place]
-            if request.admin_access:
-                if claim in taken.get(device.id, ()):
-                    continue
-            elif device.id in in_use or taken.get(device.id):
-                continue
-            if not self._selectable(request, device) or not self._has_capacity(request, device):
-                continue
-            if not self._choose(claim, request, device, pool, must=False):
-                continue
-            if self._continue(claim, number, request, done, place + 1, device):
+            if (
+                self._available(claim, request, device)
+                and self._selectable(request, device)
+                and self._has_capacity(request, device)
+                and self._choose(claim, request, device, pool, must=False)
+                and self._continue(claim, number, request, done, place + 1, device)
+            ):
                 return True
         return False
 
@@ -252,6 +250,13 @@ class Search:
             raise TimedOutError
 
     # One device
+
+    def _available(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
+        """Cheap, and so asked before selectors: is the device free for the request?"""
+        taken = self._taken.get(device.id)
+        if request.admin_access:
+            return not taken or claim not in taken
+        return not taken and device.id not in self._usage.dedicated
 
     def _selectable(self, request: RequestPlan, device: DeviceRecord) -> bool:
         if not self._features.binding_conditions and device.device.binding_conditions:
@@ -315,9 +320,7 @@ class Search:
         chosen = self._result[claim].pop()
         draws = bool(device.counters)
         if device.shareable:
-            others = any(
-                other.device is device for results in self._result for other in results
-            )
+            others = any(other.device is device for results in self._result for other in results)
             shares = self._shares[device.id]
             for name, amount in chosen.consumed.items():
                 shares[name] -= amount.nano
@@ -331,9 +334,7 @@ class Search:
 
     def _already_shared(self, device: DeviceRecord) -> bool:
         """Does a share exist that pays for the device's counters already?"""
-        return device.shareable and (
-            device.id in self._usage.capacity or device.id in self._shares
-        )
+        return device.shareable and (device.id in self._usage.capacity or device.id in self._shares)
 
     def _constrain(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
         for number, constraint in enumerate(self._constraints[claim]):

@@ -4,14 +4,21 @@ Owns the order of the writes, what is tried again after a conflict, and upstream
 went wrong. Runs outside the scheduling cycle, so it reads no cluster state but the claims' books.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 
 import msgspec
 
 from moorage.errors import ApiError
+from moorage.framework.plugin import ApiPort
 from moorage.model.devices import DELETE_PROTECTION, ResourceClaim, ResourceClaimStatus
 from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.claim_work import (
+    ClaimWork,
+    Deallocate,
+    Delete,
+    Release,
+)
 from moorage.plugins.dynamic_resources.claims import consumer
 from moorage.plugins.dynamic_resources.conditions import (
     BINDING_TIMEOUT,
@@ -21,15 +28,12 @@ from moorage.plugins.dynamic_resources.conditions import (
     timed_out,
 )
 from moorage.plugins.dynamic_resources.extended import IN_MEMORY_NAME
-from moorage.plugins.dynamic_resources.ports import ClaimApi, ClaimWork, Deallocate, Delete, Release
 from moorage.plugins.dynamic_resources.state import PodState
 
 POLL_SECONDS = 5.0
 _CONFLICT_TRIES = 5
 _CONFLICT_WAIT = 0.01
 _ASSUME_TRIES = 120
-
-Now = Callable[[], float]
 
 
 class BindingError(Exception):
@@ -39,24 +43,24 @@ class BindingError(Exception):
 class ClaimBinder:
     """Writes the claims of one pod."""
 
-    def __init__(self, state: PodState, node_name: str, books: DeviceBooks, now: Now) -> None:
+    def __init__(self, state: PodState, node_name: str, books: DeviceBooks, api: ApiPort) -> None:
         self._state = state
         self._pod = state.pod
         self._node_name = node_name
         self._books = books
-        self._now = now
+        self._api = api
 
-    async def run(self, api: ClaimApi, binding_limit: float) -> None:
+    async def run(self, binding_limit: float) -> None:
         """Do it all; raises `BindingError`."""
         for index, claim in enumerate(self._state.claims):
             if not claim.reserved_by(self._pod.uid):
-                self._state.claims[index] = await self._bind(index, claim, api)
+                self._state.claims[index] = await self._bind(index, claim)
         if self._books.features.binding_conditions and any(map(has_conditions, self._state.claims)):
-            await self._wait(api, binding_limit)
+            await self._wait(binding_limit)
 
     # One claim
 
-    async def _bind(self, index: int, claim: ResourceClaim, api: ClaimApi) -> ResourceClaim:
+    async def _bind(self, index: int, claim: ResourceClaim) -> ResourceClaim:
         state = self._state
         allocation = state.allocations.get(index)
         extended = state.extended is not None and index == len(state.claims) - 1
@@ -67,31 +71,31 @@ class ClaimBinder:
         try:
             if extended and claim.name == IN_MEMORY_NAME:
                 # From here on Unreserve has something to delete.
-                claim = state.claims[index] = written = await self._create(api)
-            written = claim = await self._write(index, claim, api)
+                claim = state.claims[index] = written = await self._create()
+            written = claim = await self._write(index, claim)
         finally:
             # The promise ends here in any case. On success the claim itself shows the devices as
             # taken; the books must know it first, or they would seem free in between.
             assumed = False
             if written is not None and written.status.allocation is not None:
-                assumed = await self._assume(written, api, patient=extended)
+                assumed = await self._assume(written, patient=extended)
             if allocation is not None:
                 for uid in promised:
                     self._books.withdraw(uid, force=assumed)
         if extended:
-            await self._report_extended(claim, api)
+            await self._report_extended(claim)
         return claim
 
-    async def _assume(self, claim: ResourceClaim, api: ClaimApi, *, patient: bool) -> bool:
+    async def _assume(self, claim: ResourceClaim, *, patient: bool) -> bool:
         """A claim just created may not be known from the watch yet: then wait for it."""
         for _ in range(_ASSUME_TRIES if patient else 1):
             if self._books.assume(claim):
                 return True
             if patient:
-                await api.sleep(1.0)
+                await self._api.sleep(1.0)
         return False
 
-    async def _create(self, api: ClaimApi) -> ResourceClaim:
+    async def _create(self) -> ResourceClaim:
         reserved = self._state.reserved
         if reserved is None or reserved.node_claim is None:
             raise BindingError(f"extended resource claim not found for node {self._node_name}")
@@ -99,29 +103,29 @@ class ClaimBinder:
         metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
         blank = msgspec.structs.replace(claim, metadata=metadata, status=ResourceClaimStatus())
         try:
-            return await api.create_claim(blank)
+            return await self._api.create_claim(blank)
         except ApiError as error:
             raise BindingError(
                 f"create claim for extended resources {claim.namespace}/: {error}"
             ) from error
 
-    async def _write(self, index: int, claim: ResourceClaim, api: ClaimApi) -> ResourceClaim:
+    async def _write(self, index: int, claim: ResourceClaim) -> ResourceClaim:
         current = claim
         for attempt in range(_CONFLICT_TRIES):
             try:
                 if attempt:
-                    await api.sleep(_CONFLICT_WAIT)
+                    await self._api.sleep(_CONFLICT_WAIT)
                     current = await _named(
                         f"get updated claim {claim.key} after conflict",
-                        api.get_claim(claim.namespace, claim.name),
+                        self._api.get_claim(claim.namespace, claim.name),
                     )
-                return await self._write_once(index, current, api)
+                return await self._write_once(index, current)
             except _NamedError as error:
                 if not error.cause.is_conflict or attempt == _CONFLICT_TRIES - 1:
                     raise BindingError(str(error)) from error
         raise AssertionError("the last attempt returns or raises")
 
-    async def _write_once(self, index: int, claim: ResourceClaim, api: ClaimApi) -> ResourceClaim:
+    async def _write_once(self, index: int, claim: ResourceClaim) -> ResourceClaim:
         key = claim.key
         if claim.metadata.deletion_timestamp is not None:
             raise BindingError(f"claim {key} got deleted in the meantime")
@@ -135,7 +139,7 @@ class ClaimBinder:
                 metadata = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
                 protected = msgspec.structs.replace(claim, metadata=metadata)
                 claim = await _named(
-                    f"add finalizer to claim {key}", api.update_finalizers(protected)
+                    f"add finalizer to claim {key}", self._api.update_claim_finalizers(protected)
                 )
         else:
             allocation = claim.status.allocation
@@ -143,7 +147,7 @@ class ClaimBinder:
             if allocation is None:
                 raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
             if allocation.allocation_timestamp is None:
-                now = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                now = datetime.fromtimestamp(self._api.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                 allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
         status = msgspec.structs.replace(
             claim.status,
@@ -153,10 +157,10 @@ class ClaimBinder:
         what = "allocation and reservation" if writes_allocation else "reservation"
         return await _named(
             f"add {what} to claim {key}",
-            api.update_status(msgspec.structs.replace(claim, status=status)),
+            self._api.update_claim_status(msgspec.structs.replace(claim, status=status)),
         )
 
-    async def _report_extended(self, claim: ResourceClaim, api: ClaimApi) -> None:
+    async def _report_extended(self, claim: ResourceClaim) -> None:
         reserved = self._state.reserved
         node_claim = reserved.node_claim if reserved is not None else None
         if node_claim is None or not node_claim.mappings:
@@ -165,7 +169,7 @@ class ClaimBinder:
                 "ExtendedResourceClaimStatus"
             )
         try:
-            await api.write_extended_claim_status(self._pod, claim.name, node_claim.mappings)
+            await self._api.write_extended_claim(self._pod, claim.name, node_claim.mappings)
         except ApiError as error:
             raise BindingError(
                 f"update pod {self._pod.key} ExtendedResourceClaimStatus: {error}"
@@ -173,17 +177,17 @@ class ClaimBinder:
 
     # Waiting for devices
 
-    async def _wait(self, api: ClaimApi, limit: float) -> None:
-        await api.report(
+    async def _wait(self, limit: float) -> None:
+        self._api.report(
             self._pod,
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {self._node_name}",
         )
-        deadline = self._now() + limit
+        deadline = self._api.now() + limit
         while not self._ready(limit):
-            if self._now() + POLL_SECONDS > deadline:
+            if self._api.now() + POLL_SECONDS > deadline:
                 raise BindingError(f"{BINDING_TIMEOUT}: context deadline exceeded")
-            await api.sleep(POLL_SECONDS)
+            await self._api.sleep(POLL_SECONDS)
 
     def _ready(self, limit: float) -> bool:
         for index, known in enumerate(self._state.claims):
@@ -198,25 +202,25 @@ class ClaimBinder:
                     continue
             except BindingFailedError as error:
                 raise BindingError(str(error)) from error
-            if timed_out(claim, self._now(), limit):
+            if timed_out(claim, self._api.now(), limit):
                 raise BindingError(f"{BINDING_TIMEOUT}: claim={claim.name}")
             return False
         return True
 
 
-async def carry_out(work: ClaimWork, api: ClaimApi) -> None:
+async def carry_out(work: ClaimWork, api: ApiPort) -> None:
     """Write what a synchronous extension point left; raises `ApiError`."""
     match work:
         case Release(claim, user_uid):
-            await api.release(claim, user_uid)
+            await api.release_claim(claim, user_uid)
         case Deallocate(claim):
             blank = msgspec.structs.replace(claim, status=ResourceClaimStatus())
-            await api.update_status(blank)
+            await api.update_claim_status(blank)
         case Delete(claim):
             await _delete(claim, api)
 
 
-async def _delete(claim: ResourceClaim, api: ClaimApi) -> None:
+async def _delete(claim: ResourceClaim, api: ApiPort) -> None:
     """The finalizer has to go first, or the claim would stay."""
     for attempt in range(_CONFLICT_TRIES):
         if attempt:
@@ -225,7 +229,7 @@ async def _delete(claim: ResourceClaim, api: ClaimApi) -> None:
         left = tuple(name for name in claim.metadata.finalizers if name != DELETE_PROTECTION)
         metadata = msgspec.structs.replace(claim.metadata, finalizers=left)
         try:
-            await api.update_finalizers(msgspec.structs.replace(claim, metadata=metadata))
+            await api.update_claim_finalizers(msgspec.structs.replace(claim, metadata=metadata))
             break
         except ApiError as error:
             if not error.is_conflict or attempt == _CONFLICT_TRIES - 1:

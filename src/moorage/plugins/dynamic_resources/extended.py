@@ -20,7 +20,7 @@ from moorage.model.devices import (
 )
 from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import Node
-from moorage.model.pod import Container, Pod
+from moorage.model.pod import Container, ContainerExtendedResourceRequest, Pod
 from moorage.model.quantity import parse_milli
 from moorage.plugins.dynamic_resources.books import DeviceBooks, backed_by_devices
 
@@ -28,20 +28,12 @@ IN_MEMORY_NAME = "<extended-resources>"
 """The name of a claim that is not in the API yet; no real claim can be called so."""
 
 
-class RequestMapping(msgspec.Struct, frozen=True, rename="camel"):
-    """Which request serves a container's extended resource; goes into the pod's status."""
-
-    container_name: str
-    resource_name: str
-    request_name: str
-
-
 @dataclass(frozen=True, slots=True)
 class NodeClaim:
     """The claim as one node has to meet it."""
 
     claim: ResourceClaim
-    mappings: tuple[RequestMapping, ...] = ()
+    mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
 def extended_claim(pod: Pod, books: DeviceBooks) -> ResourceClaim | None:
@@ -120,7 +112,7 @@ class ExtendedResources:
 
 def requests_and_mappings(
     pod: Pod, resources: Sequence[str], books: DeviceBooks
-) -> tuple[list[DeviceRequest], list[RequestMapping]]:
+) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
     """Requests for the devices of all containers, sorted by name, and who uses which.
 
     Ordinary init containers end before the others start: they use the devices of later containers
@@ -130,7 +122,7 @@ def requests_and_mappings(
     first_main = len(pod.spec.init_containers)
     passing = [i for i in range(first_main) if not containers[i].is_sidecar]
     requests: list[DeviceRequest] = []
-    mappings: list[RequestMapping] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
     for resource in resources:
         device_class = books.class_for(resource)
         if device_class is None:
@@ -142,7 +134,7 @@ def requests_and_mappings(
                 mappings += used
         largest: DeviceRequest | None = None
         extra: set[str] = set()
-        passing_mappings: list[RequestMapping] = []
+        passing_mappings: list[ContainerExtendedResourceRequest] = []
         for i in passing:
             request, used = _container_request(
                 i, containers[i], resource, device_class.name, staying[i:]
@@ -172,7 +164,7 @@ def _container_request(
     resource: str,
     class_name: str,
     reusable: Sequence[DeviceRequest | None] = (),
-) -> tuple[DeviceRequest | None, list[RequestMapping]]:
+) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
     """What a container has to request itself, beside the requests it can reuse."""
     quantity = container.resources.requests.get(resource)
     if quantity is None:
@@ -186,7 +178,7 @@ def _container_request(
         if request is None:
             continue
         covered += _count(request)
-        mappings.append(RequestMapping(container.name, resource, request.name))
+        mappings.append(_mapping(container, resource, request.name))
         if covered >= wanted:
             return None, mappings
     place = sorted(container.resources.requests).index(resource)
@@ -194,8 +186,14 @@ def _container_request(
     exactly = ExactDeviceRequest(
         device_class_name=class_name, allocation_mode=EXACT_COUNT, count=wanted - covered
     )
-    mappings.append(RequestMapping(container.name, resource, name))
+    mappings.append(_mapping(container, resource, name))
     return DeviceRequest(name=name, exactly=exactly), mappings
+
+
+def _mapping(container: Container, resource: str, request: str) -> ContainerExtendedResourceRequest:
+    return ContainerExtendedResourceRequest(
+        container_name=container.name, resource_name=resource, request_name=request
+    )
 
 
 def _count(request: DeviceRequest) -> int:

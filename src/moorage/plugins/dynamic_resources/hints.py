@@ -21,9 +21,7 @@ _CHANGED = ActionType.ADD | ActionType.UPDATE
 def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
     """The events; deleted claims and slices wake nobody, as upstream."""
 
-    def after_claim(
-        pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
+    def after_claim(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
         if not isinstance(new, ResourceClaim):
             return QueueingHint.QUEUE
         before = old if isinstance(old, ResourceClaim) else None

@@ -20,6 +20,7 @@ from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
     ApiPort,
+    DeferringPlugin,
     FilterPlugin,
     Handle,
     PostFilterPlugin,
@@ -42,6 +43,12 @@ from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.allocator import OutOfTime
 from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
 from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.claim_work import (
+    ClaimWork,
+    Deallocate,
+    Delete,
+    Release,
+)
 from moorage.plugins.dynamic_resources.claims import (
     ClaimError,
     check_requests,
@@ -55,7 +62,6 @@ from moorage.plugins.dynamic_resources.extended import (
 )
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
-from moorage.plugins.dynamic_resources.ports import ClaimApi, ClaimWork, Deallocate, Delete, Release
 from moorage.plugins.dynamic_resources.state import PodState
 
 _NO_STATE = "not found"
@@ -71,6 +77,7 @@ class DynamicResources(
     ScorePlugin[None],
     ReservePlugin,
     PreBindPlugin,
+    DeferringPlugin,
 ):
     """Finds devices for the claims of pods, keeps them, and writes them down."""
 
@@ -86,9 +93,7 @@ class DynamicResources(
         self.work: deque[ClaimWork] = deque()
         gates = handle.gates
         self._enabled = gates.enabled("DynamicResourceAllocation")
-        self.books = handle.listers.shared(
-            DeviceBooks, lambda: DeviceBooks(handle.listers, gates)
-        )
+        self.books = handle.listers.shared(DeviceBooks, lambda: DeviceBooks(handle.listers, gates))
         self._filter_limit = _seconds(args.filter_timeout)
         if not gates.enabled("DRASchedulerFilterTimeout"):
             self._filter_limit = 0.0
@@ -275,16 +280,19 @@ class DynamicResources(
         state = self._reserved.get(pod.uid)
         if state is None:
             return None
-        if not isinstance(api, ClaimApi):
-            return Status(Code.ERROR, ("claims cannot be written: the API port offers no claims",))
-        binder = ClaimBinder(state, node_name, self.books, self.now)
+        binder = ClaimBinder(state, node_name, self.books, api)
         try:
-            await binder.run(api, self._binding_limit)
+            await binder.run(self._binding_limit)
         except BindingError as error:
             return Status(Code.ERROR, (str(error),))
         return None
 
-    async def flush(self, api: ClaimApi) -> list[str]:
+    @property
+    def has_work(self) -> bool:
+        """Did PostFilter or Unreserve leave anything to write?"""
+        return bool(self.work)
+
+    async def flush(self, api: ApiPort) -> list[str]:
         """Write what PostFilter and Unreserve left; failures are told, the next attempt retries."""
         failures = []
         while self.work:

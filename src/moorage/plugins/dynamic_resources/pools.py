@@ -1,4 +1,4 @@
-"""Resource pools as one node sees them: which slices count, in which order, and whether to trust them.
+"""Resource pools as one node sees them: which slices count, and whether they can be trusted.
 
 Owns the rules for outdated, incomplete and invalid pools, and the order in which devices are tried.
 """
@@ -172,10 +172,7 @@ class Inventory:
             return Pool(pool_id, invalid=True)
         known = {record.name for record in records}
         rest = tuple(
-            device
-            for record in everything
-            if record.name not in known
-            for device in record.devices
+            device for record in everything if record.name not in known for device in record.devices
         )
         pool = Pool(pool_id)
         pool.devices, pool.all_devices, pool.counters = devices, devices + rest, counters
@@ -195,7 +192,9 @@ class Inventory:
         checked = {device for record in records for device in record.devices}
         return all(
             consumption.counter_set in sets
-            and all((consumption.counter_set, name) in pool.counters for name in consumption.counters)
+            and all(
+                (consumption.counter_set, name) in pool.counters for name in consumption.counters
+            )
             for device in checked.union(pool.all_devices)
             for consumption in device.device.consumes_counters
         )

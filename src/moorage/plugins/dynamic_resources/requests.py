@@ -153,9 +153,7 @@ def _alternatives(
     if not features.consumable_capacity:
         _refuse_capacity(claim, request)
     if subs:
-        return [
-            _plan(claim, request.name, sub.name, sub, features, find_class) for sub in subs
-        ]
+        return [_plan(claim, request.name, sub.name, sub, features, find_class) for sub in subs]
     if exact is None:
         exact = ExactDeviceRequest()  # refused below, for want of a class
     return [_plan(claim, "", request.name, exact, features, find_class)]

@@ -119,9 +119,7 @@ def _node_selector(chosen: Sequence[Chosen], node_name: str) -> NodeSelector | N
     return NodeSelector(node_selector_terms=(term,))
 
 
-def _extend(
-    known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]
-) -> None:
+def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:
     for requirement in more:
         same = (
             (other.key, other.operator) == (requirement.key, requirement.operator)

@@ -209,9 +209,7 @@ class NodeResourcesFit(
         return QueueingHint.QUEUE
 
     @staticmethod
-    def _after_class_change(
-        pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
+    def _after_class_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
         if not isinstance(new, DeviceClass):
             return QueueingHint.SKIP
         wanted = pod.requests.incoming

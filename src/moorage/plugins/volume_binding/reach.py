@@ -25,6 +25,9 @@ class Reach:
         """The places in the view whose nodes meet a volume's demand, in ascending order."""
         if required is None:
             return self._everywhere
+        only = _single_label(required)
+        if only is not None:
+            return self._with_label(only.key, only.values[0])
         places = self._places.get(required)
         if places is None:
             places = self._places[required] = self._find(required)
@@ -48,9 +51,6 @@ class Reach:
         )
 
     def _find(self, required: CompiledNodeSelector) -> Rows:
-        only = _single_label(required)
-        if only is not None:
-            return self._with_label(only.key, only.values[0])
         # Volumes are matched with a nameless node, so demands on fields are left out.
         terms = tuple(NodeTerm(term.labels, (), term.error) for term in required.terms)
         return np.flatnonzero(self._nodes.matching(CompiledNodeSelector(terms)))

@@ -4,6 +4,8 @@ Owns what upstream refuses at compile time, in its words, and which overloads of
 may mean. Must not evaluate anything.
 """
 
+from collections.abc import Container
+
 from moorage.plugins.dynamic_resources.cel.errors import Issue
 from moorage.plugins.dynamic_resources.cel.syntax import (
     Bind,
@@ -22,7 +24,6 @@ from moorage.plugins.dynamic_resources.cel.types import (
     BOOL,
     DYN,
     INT,
-    STRING,
     Functions,
     Overload,
     Type,
@@ -231,13 +232,12 @@ class Checker:
         return list_of(first) if node.kind == "filter" else BOOL
 
 
-def qualified_function(call: Call, names: object, functions: Functions) -> str | None:
+def qualified_function(
+    call: Call, names: Container[str], functions: Functions
+) -> str | None:
     """`sets.contains(...)` looks like a method; it is one function if `sets` is no variable."""
     target = call.target
-    if isinstance(target, Name) and target.name not in names:  # type: ignore[operator]
+    if isinstance(target, Name) and target.name not in names:
         qualified = f"{target.name}.{call.function}"
         return qualified if qualified in functions else None
     return None
-
-
-__all__ = ["STRING", "TYPE_NAMES", "Checker", "qualified_function"]

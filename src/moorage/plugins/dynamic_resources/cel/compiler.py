@@ -249,9 +249,9 @@ def _pairs(container: Any, *, pairs: bool) -> Iterable[tuple[Any, Any]]:
 
 
 def _true(value: Any) -> bool:
-    if type(value) is not bool:
-        raise no_such_overload()
-    return value
+    if value is True or value is False:
+        return bool(value)
+    raise no_such_overload()
 
 
 def _quantifier(
@@ -263,7 +263,7 @@ def _quantifier(
         failure: EvaluationError | None = None
         for _ in rounds(frame):
             try:
-                value = body(frame)
+                value: object = body(frame)
             except EvaluationError as error:
                 failure = failure or error
                 continue
@@ -285,7 +285,7 @@ def _connective(left: Closure, right: Closure, *, decisive: bool) -> Closure:
     def connect(frame: Frame) -> bool:
         failure: EvaluationError | None = None
         try:
-            value = left(frame)
+            value: object = left(frame)
             if value is decisive:
                 return decisive
             if value is not neutral:

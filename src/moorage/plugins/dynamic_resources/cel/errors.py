@@ -11,7 +11,7 @@ class EvaluationError(Exception):
     """The expression failed for one input; `||`, `&&` and quantifiers may absorb it."""
 
 
-class Issue(Exception):
+class Issue(Exception):  # noqa: N818  # cel-go's word for it
     """One complaint about a place in an expression."""
 
     def __init__(self, position: int, message: str) -> None:

@@ -1,5 +1,6 @@
 """Functions on lists: those of Kubernetes, CEL's list extensions, and sets."""
 
+from itertools import pairwise
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
@@ -42,9 +43,7 @@ def declare(signatures: Signatures) -> None:
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(
-        compare("isSorted", one, other) <= 0 for one, other in zip(items, items[1:], strict=False)
-    )
+    return all(compare("isSorted", one, other) <= 0 for one, other in pairwise(items))
 
 
 def _min(items: list[Any]) -> Any:
@@ -66,7 +65,7 @@ def _extreme(items: list[Any], name: str, sign: int) -> Any:
 
 
 def _sorted(items: list[Any]) -> list[Any]:
-    for one, other in zip(items, items[1:], strict=False):
+    for one, other in pairwise(items):
         compare("sort", one, other)
     return sorted(items)
 

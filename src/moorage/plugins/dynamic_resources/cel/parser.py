@@ -241,7 +241,9 @@ class _Parser:
             name = _variable(arguments[0], "cel.bind() variable names must be simple identifiers")
             return Bind(position, name, arguments[1], arguments[2])
         if function in ("optMap", "optFlatMap") and len(arguments) == 2:
-            name = _variable(arguments[0], f"{function}() variable name must be a simple identifier")
+            name = _variable(
+                arguments[0], f"{function}() variable name must be a simple identifier"
+            )
             return OptionalMap(position, target, name, arguments[1], function == "optFlatMap")
         if function in _QUANTIFIERS and len(arguments) in (2, 3):
             return _comprehension(position, function, target, arguments)
@@ -255,9 +257,7 @@ def _has(position: int, arguments: tuple[Node, ...]) -> Node:
     raise Issue(position, "invalid argument to has() macro")
 
 
-def _comprehension(
-    position: int, function: str, target: Node, arguments: tuple[Node, ...]
-) -> Node:
+def _comprehension(position: int, function: str, target: Node, arguments: tuple[Node, ...]) -> Node:
     name = _variable(arguments[0], "argument must be a simple name")
     kind = "exists_one" if function == "existsOne" else function
     if len(arguments) == 2:

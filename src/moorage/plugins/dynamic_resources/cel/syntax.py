@@ -102,14 +102,5 @@ class Comprehension:
 
 
 Node = (
-    Literal
-    | Name
-    | Select
-    | Index
-    | Call
-    | MakeList
-    | MakeMap
-    | Bind
-    | OptionalMap
-    | Comprehension
+    Literal | Name | Select | Index | Call | MakeList | MakeMap | Bind | OptionalMap | Comprehension
 )

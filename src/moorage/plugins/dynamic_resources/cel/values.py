@@ -110,7 +110,7 @@ def equals(left: Any, right: Any) -> bool:
         return bool(left == right)
     if kind in _NUMBERS and other in _NUMBERS:
         return bool(left == right)
-    if {kind, other} == {dict, DomainMap}:
+    if issubclass(kind, dict) and issubclass(other, dict):
         return equals(dict(left), dict(right))
     return False
 

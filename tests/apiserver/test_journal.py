@@ -1,0 +1,160 @@
+"""What survives, and what a damaged folder leads to."""
+
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apiserver.serving import PODS, TIMEOUT, Client, served
+from moorage.apiserver import ApiServer
+from moorage.apiserver.journal import Journal
+from moorage.apiserver.operations import Operations
+from moorage.apiserver.storage import Store
+from moorage.errors import InputError
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+_SERVE = """
+import sys
+from pathlib import Path
+from moorage.apiserver import ApiServerOptions, run_apiserver
+options = ApiServerOptions(data=Path(sys.argv[1]))
+run_apiserver(options, lambda server: print(server.url, flush=True))
+"""
+
+
+def start(folder: Path) -> tuple["subprocess.Popen[str]", Client]:
+    command = [sys.executable, "-c", _SERVE, str(folder)]
+    source = str(Path(__file__).parents[2] / "src")
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": source}
+    )
+    assert process.stdout is not None
+    return process, Client(process.stdout.readline().strip())
+
+
+def end(process: "subprocess.Popen[str]", number: int) -> int:
+    process.send_signal(number)
+    code = process.wait(TIMEOUT)
+    assert process.stdout is not None
+    process.stdout.close()
+    return code
+
+
+def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
+    process, api = start(tmp_path)
+    kept = [api.post(CONFIGMAPS, {"metadata": {"name": f"c{n}"}}).body for n in range(20)]
+    api.delete(f"{CONFIGMAPS}/c3")
+    version = api.get(CONFIGMAPS).version
+    end(process, signal.SIGKILL)
+    process, api = start(tmp_path)
+    listed = api.get(CONFIGMAPS)
+    expected = sorted((obj for n, obj in enumerate(kept) if n != 3), key=_name)
+    assert listed.body["items"] == expected
+    assert int(listed.version) >= int(version)
+    fresh = api.post(CONFIGMAPS, {"metadata": {"name": "fresh"}})
+    assert int(fresh.version) > int(version)
+    assert end(process, signal.SIGTERM) == 0
+
+
+def _name(obj: dict[str, dict[str, str]]) -> str:
+    return obj["metadata"]["name"]
+
+
+def test_a_watch_cannot_resume_from_before_the_restart(tmp_path: Path) -> None:
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        version = api.get(CONFIGMAPS).version
+        api.post(CONFIGMAPS, {"metadata": {"name": "a"}})
+        last = api.get(CONFIGMAPS).version
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        with api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={version}") as watch:
+            assert watch.next()[1]["code"] == 410
+        with api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={last}") as watch:
+            api.post(CONFIGMAPS, {"metadata": {"name": "b"}})
+            assert watch.names(1) == [("ADDED", "b")]
+
+
+def test_a_torn_last_line_is_dropped_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        for name in "ab":
+            api.post(CONFIGMAPS, {"metadata": {"name": name}})
+        version = int(api.get(CONFIGMAPS).version)
+    journal = max(tmp_path.glob("journal-*.log"))
+    journal.write_bytes(journal.read_bytes()[:-10])
+    with caplog.at_level(logging.WARNING), served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        listed = api.get(CONFIGMAPS)
+    assert listed.names == ["a"]
+    assert "was never acknowledged" in caplog.text
+    assert int(listed.version) > version, "a version that was seen must not come again"
+
+
+def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        for name in "abc":
+            api.post(CONFIGMAPS, {"metadata": {"name": name}})
+    journal = max(tmp_path.glob("journal-*.log"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[-2] = lines[-2].replace(b'"', b"'", 1)
+    journal.write_bytes(b"".join(lines))
+    with pytest.raises(InputError, match=r"journal-\d+\.log:\d+ is damaged"):
+        Journal(tmp_path).load(Store())
+
+
+def test_one_folder_serves_one_server(tmp_path: Path) -> None:
+    first = Journal(tmp_path)
+    first.load(Store())
+    with pytest.raises(InputError, match="in use by another server"):
+        Journal(tmp_path).load(Store())
+
+
+def test_a_long_journal_is_replaced_by_a_snapshot(tmp_path: Path) -> None:
+    def make() -> ApiServer:
+        server = ApiServer(data=tmp_path)
+        server._journal = Journal(tmp_path, max_bytes=20_000)
+        return server
+
+    with served(make) as (_, api):
+        for number in range(100):
+            api.post(CONFIGMAPS, {"metadata": {"name": f"c{number:03}"}, "data": {"x": "y" * 500}})
+            api.delete(f"{CONFIGMAPS}/c{number:03}") if number % 2 else None
+    sizes = [path.stat().st_size for path in tmp_path.glob("*.log")]
+    assert len(sizes) <= 4, "old files go"
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        assert len(api.get(CONFIGMAPS).names) == 50
+
+
+def test_owners_and_secured_servers_survive_too(tmp_path: Path) -> None:
+    with served(lambda: ApiServer(data=tmp_path), tls=True) as (serving, _):
+        authority = serving.server.kubeconfig()["clusters"][0]["cluster"]
+        operations = serving.server.operations
+        serving.call(lambda: _owner_and_owned(operations))
+    with served(lambda: ApiServer(data=tmp_path), tls=True) as (serving, _):
+        again = serving.server.kubeconfig()["clusters"][0]["cluster"]
+        key = "certificate-authority-data"
+        assert again[key] == authority[key], "clients go on trusting the server"
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        api.delete(f"{CONFIGMAPS}/owner")
+        assert api.get(CONFIGMAPS).names == []
+
+
+def _owner_and_owned(operations: Operations) -> None:
+    from moorage.apiserver.resources import BY_PLURAL
+
+    configmaps = BY_PLURAL["", "v1", "configmaps"]
+    owner = operations.create(configmaps, "default", {"metadata": {"name": "owner"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid}
+    owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+    operations.create(configmaps, "default", owned)
+
+
+def test_pods_keep_their_place(tmp_path: Path) -> None:
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        api.create_pod("a")
+        api.bind("a")
+    with served(lambda: ApiServer(data=tmp_path)) as (_, api):
+        assert api.get(f"{PODS}?fieldSelector=spec.nodeName%3Dn1").names == ["a"]
+        assert api.bind("a").code == 409
