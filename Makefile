@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench clean
+.PHONY: help setup demo test e2e check fix bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -21,12 +21,15 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP) ## Make .venv with the pinned dependencies
 
-demo: setup ## Place the pods of the sample cluster and explain one of them
-	$(BIN)/moorage schedule -f src/moorage/samples/harbour.yaml
+demo: setup ## Run a whole sample cluster in one process, then explain a pod that stays pending
+	$(BIN)/moorage up -f src/moorage/samples/harbour.yaml --once
 	$(BIN)/moorage schedule -f src/moorage/samples/harbour.yaml --explain batch/archive-0
 
 test: setup ## Run the tests (under five minutes on two cores)
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+e2e: setup ## Compare with kube-scheduler on a real API server (builds both once, with Go)
+	$(BIN)/python -m pytest -q -n 0 tests/e2e
 
 check: setup ## Formatting, lint, types and import contracts, as CI runs them
 	$(BIN)/ruff format --check . || { echo 'make fix formats the code'; exit 1; }

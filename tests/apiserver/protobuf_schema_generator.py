@@ -10,7 +10,14 @@ import re
 import sys
 from pathlib import Path
 
-PACKAGES = ["core/v1", "apps/v1", "batch/v1", "policy/v1", "scheduling/v1", "scheduling/v1alpha2", "storage/v1", "resource/v1", "resource/v1beta2", "coordination/v1", "coordination/v1beta1", "events/v1", "rbac/v1", "authentication/v1", "authorization/v1", "discovery/v1"]
+_GROUPS = {
+    "v1": "core apps batch policy scheduling storage resource coordination events rbac "
+    "authentication authorization discovery",
+    "v1alpha2": "scheduling",
+    "v1beta1": "coordination",
+    "v1beta2": "resource",
+}
+PACKAGES = [f"{group}/{v}" for v, groups in _GROUPS.items() for group in groups.split()]
 SCALARS = {
     "string": "s",
     "int32": "i",
@@ -24,8 +31,9 @@ TARGET = Path(__file__).parents[2] / "src/moorage/apiserver/protobuf_schema.txt"
 HEADER = """\
 # Messages of the Kubernetes API, made by tests/apiserver/protobuf_schema_generator.py from {v}.
 # `[package]`, then one message per line: `Name number:field:type ...`. Types: s string, i integer,
-# b boolean, y bytes, d double, q quantity, else a message (of another package with its name before).
-# `*` repeated, `%` map from strings, `?` an empty value is kept, an empty field name is inlined.
+# b boolean, y bytes, d double, q quantity, else a message (with its package if
+# that is another one). `*` repeated, `%` map from strings, `?` an empty value is kept; a field
+# without a name is inlined.
 """
 
 

@@ -19,7 +19,7 @@ from moorage.model.meta import ApiObject
 
 T = TypeVar("T")
 Json = dict[str, Any]
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 LIMIT = 20.0
 """Seconds that any test may take at most."""
@@ -104,7 +104,8 @@ class FakeApi:
         self.page_hook: Callable[[int], None] | None = None
         self.routes: dict[str, Answer] = {}
         self._changed = asyncio.Event()
-        self._runner: web.AppRunner | None = None
+        self._server: web.Server | None = None
+        self._listener: asyncio.Server | None = None
         self._port = 0
         self._life = 0
         self._ssl: Any = None
@@ -160,27 +161,26 @@ class FakeApi:
         return f"http{'s' if self._ssl else ''}://localhost:{self._port}"
 
     async def start(self, ssl: Any = None) -> None:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._handle)
         self._ssl = ssl or self._ssl
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "localhost", self._port, ssl_context=self._ssl)
-        await site.start()
-        if not self._port:
-            address = self._runner.addresses[0]
-            self._port = address[1]
+        life = self._life
+        server = web.Server(self._handle)
+        loop = asyncio.get_running_loop()
+
+        def door() -> asyncio.Protocol:
+            return _Door(server, lambda: life == self._life)
+
+        self._listener = await loop.create_server(door, "127.0.0.1", self._port, ssl=self._ssl)
+        self._server = server
+        self._port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        if self._runner is not None:
+        if self._listener is not None and self._server is not None:
             self._life += 1
             self._wake()
-            for site in list(self._runner.sites):
-                await site.stop()
-            for _ in range(5):  # connections that are being accepted right now must be known
-                await asyncio.sleep(0)
-            await self._runner.cleanup()
-            self._runner = None
+            self._listener.close()
+            await self._server.shutdown(0.1)
+            await self._listener.wait_closed()
+            self._listener = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -191,7 +191,7 @@ class FakeApi:
 
     # ---- answers ----
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append(unquote(f"{request.method} {request.rel_url}"))
         self.headers.append(request.headers.copy())
         body = await request.read()
@@ -208,7 +208,7 @@ class FakeApi:
             return await self._watch(request)
         return self._list(request)
 
-    def _list(self, request: web.Request) -> web.Response:
+    def _list(self, request: web.BaseRequest) -> web.Response:
         names = sorted(self.objects)
         token = request.query.get("continue", "")
         at, _, start = token.partition(":")
@@ -229,7 +229,7 @@ class FakeApi:
             self.page_hook(first)
         return web.json_response({"kind": "PodList", "metadata": meta, "items": items})
 
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
+    async def _watch(self, request: web.BaseRequest) -> web.StreamResponse:
         initial = request.query.get("sendInitialEvents") == "true"
         if initial and not self.streaming:
             return failure(422, "Invalid")
@@ -265,11 +265,28 @@ class FakeApi:
         return response
 
 
+class _Door(asyncio.Protocol):
+    """Lets connections in, but not those that were on their way when the server stopped."""
+
+    def __init__(self, server: web.Server, is_open: Callable[[], bool]) -> None:
+        self._server = server
+        self._is_open = is_open
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        if not self._is_open():
+            transport.abort()
+            return
+        protocol = self._server()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
 class _Cutting:
     """Writes events until a number of bytes has gone out, then breaks the connection."""
 
     def __init__(
-        self, request: web.Request, response: web.StreamResponse, budget: int | None
+        self, request: web.BaseRequest, response: web.StreamResponse, budget: int | None
     ) -> None:
         self._request = request
         self._response = response

@@ -18,7 +18,7 @@ from moorage.kube.resources import RESOURCES
 POD = RESOURCES["Pod"]
 
 
-async def _fine(_: web.Request) -> web.StreamResponse:
+async def _fine(_: web.BaseRequest) -> web.StreamResponse:
     return web.json_response({"kind": "Status", "status": "Success"})
 
 
@@ -87,7 +87,7 @@ def test_waits_as_long_as_it_is_told(code: int, method: str) -> None:
         timer = JumpingTimer()
         async with FakeApi() as api, _client(api, timer) as client:
 
-            async def busy(_: web.Request) -> web.StreamResponse:
+            async def busy(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(code, "Busy", {"Retry-After": "7"})
 
             api.faults.extend([busy, busy, _fine])
@@ -98,18 +98,22 @@ def test_waits_as_long_as_it_is_told(code: int, method: str) -> None:
     run(scenario())
 
 
-def test_gives_up_after_ten_retries() -> None:
+@pytest.mark.parametrize("last", [429, 401])
+def test_gives_up_after_ten_retries(last: int) -> None:
     async def scenario() -> None:
         timer = JumpingTimer()
         async with FakeApi() as api, _client(api, timer) as client:
 
-            async def busy(_: web.Request) -> web.StreamResponse:
+            async def busy(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(429, "TooManyRequests", {"Retry-After": "1"})
 
-            api.faults.extend([busy] * 20)
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
+                return failure(last, "Whatever", {"Retry-After": "1"})
+
+            api.faults.extend([busy] * 10 + [refuse] * 5)
             with pytest.raises(ApiError) as caught:
                 await client.send(Request("GET", "/x"))
-            assert caught.value.status == 429
+            assert caught.value.status == last
             assert len(api.requests) == 11
 
     run(scenario())
@@ -120,7 +124,7 @@ def test_other_errors_are_not_retried(code: int) -> None:
     async def scenario() -> None:
         async with FakeApi() as api, _client(api) as client:
 
-            async def refuse(_: web.Request) -> web.StreamResponse:
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(code, "Reason")
 
             api.faults.append(refuse)
@@ -139,7 +143,7 @@ def test_error_without_a_status_object_names_the_request() -> None:
     async def scenario() -> None:
         async with FakeApi() as api, _client(api) as client:
 
-            async def refuse(_: web.Request) -> web.StreamResponse:
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
                 return web.Response(status=502, text="<html>")
 
             api.faults.append(refuse)
@@ -149,7 +153,7 @@ def test_error_without_a_status_object_names_the_request() -> None:
     run(scenario())
 
 
-async def _hang_up(request: web.Request) -> web.StreamResponse:
+async def _hang_up(request: web.BaseRequest) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.close()
     return web.Response()
@@ -205,7 +209,7 @@ def test_silent_server_runs_into_the_time_out() -> None:
     async def scenario() -> None:
         release = asyncio.Event()
 
-        async def silent(_: web.Request) -> web.StreamResponse:
+        async def silent(_: web.BaseRequest) -> web.StreamResponse:
             await release.wait()
             return web.Response()
 
@@ -222,7 +226,7 @@ def test_refused_credentials_are_one_sentence() -> None:
     async def scenario() -> None:
         async with FakeApi() as api, _client(api) as client:
 
-            async def refuse(_: web.Request) -> web.StreamResponse:
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(401, "Unauthorized")
 
             api.faults.append(refuse)
@@ -276,7 +280,7 @@ def test_connections_are_limited() -> None:
             running = 0
             most = 0
 
-            async def slow(_: web.Request) -> web.StreamResponse:
+            async def slow(_: web.BaseRequest) -> web.StreamResponse:
                 nonlocal running, most
                 running += 1
                 most = max(most, running)

@@ -19,7 +19,7 @@ ASK = Request("GET", "/whoami")
 V1 = "client.authentication.k8s.io/v1"
 
 
-async def _fine(_: web.Request) -> web.StreamResponse:
+async def _fine(_: web.BaseRequest) -> web.StreamResponse:
     return web.json_response({})
 
 
@@ -31,7 +31,7 @@ class Guarded(FakeApi):
         self.token = token
         self.routes["GET /whoami"] = self._check
 
-    async def _check(self, request: web.Request) -> web.StreamResponse:
+    async def _check(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             return failure(401, "Unauthorized")
         return web.json_response({})
@@ -228,10 +228,10 @@ def test_oidc_token_is_refreshed() -> None:
         async with Guarded(old) as api:
             answers = iter([new, newer])
 
-            async def discovery(_: web.Request) -> web.StreamResponse:
+            async def discovery(_: web.BaseRequest) -> web.StreamResponse:
                 return web.json_response({"token_endpoint": f"{api.url}/token"})
 
-            async def issue(request: web.Request) -> web.StreamResponse:
+            async def issue(request: web.BaseRequest) -> web.StreamResponse:
                 form = await request.text()
                 forms.append(form)
                 return web.json_response({"id_token": next(answers), "refresh_token": "r2"})

@@ -31,7 +31,7 @@ class EventServer(FakeApi):
         self.arrived = asyncio.Event()
         self.hold: asyncio.Event | None = None
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self.faults:
             return await super()._handle(request)
         if self.hold is not None:
@@ -233,7 +233,7 @@ def test_refused_event_is_given_up() -> None:
     async def scenario() -> None:
         async with EventServer() as api, Recording(api) as recording:
 
-            async def refuse(_: web.Request) -> web.StreamResponse:
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(403, "Forbidden")
 
             api.faults.append(refuse)

@@ -41,7 +41,7 @@ def _following(api: FakeApi, *kinds: str) -> tuple[KubeClient, Informers]:
     return client, Informers(client, kinds, timer=timer, streaming=False)
 
 
-async def _foos(request: web.Request) -> web.StreamResponse:
+async def _foos(request: web.BaseRequest) -> web.StreamResponse:
     if request.query.get("watch"):
         response = web.StreamResponse()
         await response.prepare(request)
@@ -88,7 +88,7 @@ def test_time_out_says_what_is_missing_and_why() -> None:
     async def scenario() -> None:
         async with FakeApi() as api:
 
-            async def forbid(_: web.Request) -> web.StreamResponse:
+            async def forbid(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(403, "Forbidden")
 
             api.routes["GET /api/v1/nodes"] = forbid

@@ -155,7 +155,7 @@ def test_error_events_and_refusals_pass(code: int) -> None:
         async with FakeApi() as api:
             api.put("a")
 
-            async def refuse(_: web.Request) -> web.StreamResponse:
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(code, "Whatever")
 
             api.faults.extend([refuse] * 4)
@@ -286,10 +286,10 @@ def test_a_list_may_name_an_object_twice() -> None:
             api.put("a")
             twice = [*api.objects.values(), *api.objects.values()]
 
-            async def answer(_: web.Request) -> web.StreamResponse:
+            async def answer(_: web.BaseRequest) -> web.StreamResponse:
                 return web.json_response({"metadata": {"resourceVersion": "11"}, "items": twice})
 
-            async def refuse(_: web.Request) -> web.StreamResponse:
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
                 return failure(400, "BadRequest")
 
             api.faults.extend([refuse, answer])
@@ -321,7 +321,7 @@ def test_a_line_that_is_no_event_costs_a_list() -> None:
         async with FakeApi() as api:
             api.put("a")
 
-            async def garbage(request: web.Request) -> web.StreamResponse:
+            async def garbage(request: web.BaseRequest) -> web.StreamResponse:
                 response = web.StreamResponse()
                 await response.prepare(request)
                 await response.write(b"<html>gateway</html>\n")
@@ -339,7 +339,7 @@ def test_streaming_list_without_an_end_falls_back() -> None:
         async with FakeApi() as api:
             api.put("a")
 
-            async def endless(request: web.Request) -> web.StreamResponse:
+            async def endless(request: web.BaseRequest) -> web.StreamResponse:
                 response = web.StreamResponse()
                 await response.prepare(request)
                 return response

@@ -27,8 +27,8 @@ STEPS = st.one_of(
 )
 
 
-def _refusal(code: int) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def refuse(_: web.Request) -> web.StreamResponse:
+def _refusal(code: int) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    async def refuse(_: web.BaseRequest) -> web.StreamResponse:
         return failure(code, "Expired" if code == 410 else "Whatever")
 
     return refuse

@@ -41,7 +41,7 @@ class Authority:
         return chain, issued.private_key_pem.bytes()
 
 
-async def _peer(request: web.Request) -> web.StreamResponse:
+async def _peer(request: web.BaseRequest) -> web.StreamResponse:
     assert request.transport is not None
     certificate = request.transport.get_extra_info("peercert") or {}
     names = [pair[0][1] for pair in certificate.get("subject", ()) if pair[0][0] == "commonName"]
@@ -199,7 +199,7 @@ def test_proxy_url_of_kubeconfig_is_used() -> None:
         async with FakeApi() as proxy:
             seen: list[str] = []
 
-            async def forward(request: web.Request) -> web.StreamResponse:
+            async def forward(request: web.BaseRequest) -> web.StreamResponse:
                 seen.append(request.headers["Host"])
                 return web.json_response({})
 

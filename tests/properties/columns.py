@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from framework.building import NOW
 from moorage.cluster.pod_counts import PodSet, PodTest
 from moorage.cluster.pod_terms import PodTerm, terms_of
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.model.pod import HostPort, Pod
-from properties.harness import NOW, Twin
+from properties.harness import Twin
 from properties.strategies import PORTS, RESOURCES, TOPOLOGY_KEYS
 from reference.cluster import NaiveNode, Port
 from reference.node_plugins import port_taken

@@ -7,25 +7,21 @@ import msgspec
 import numpy as np
 from hypothesis import note, settings
 
+from framework.building import make_cycle
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.config import DEFAULT_FEATURE_GATES, load_profile
-from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.framework.attempt import Attempt
-from moorage.framework.plugin import Handle, Plugin
-from moorage.framework.profile import Profile, build_profile
+from moorage.framework.profile import Profile
 from moorage.framework.scoring import score_nodes
 from moorage.framework.status import Status, Verdicts, worst
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.defaults import in_tree_registry
 from reference.answers import Refusal
 from reference.cluster import NaiveCluster
 from reference.scheduler import NaiveConfig
 
-NOW = 1_800_000_000.0
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 
 
@@ -63,7 +59,7 @@ class Twin:
     def __init__(self) -> None:
         self.state = ClusterState()
         self.naive = NaiveCluster()
-        self.cycle = Cycle(self.state, VirtualClock(NOW))
+        self.cycle = make_cycle(self.state)
 
     def put_node(self, node: Node) -> None:
         note(Noted("node", node))
@@ -174,27 +170,6 @@ def profile_document(config: NaiveConfig) -> Json:
     return {"pluginConfig": [{"name": name, "args": value} for name, value in args.items()]}
 
 
-def make_profile(
-    state: ClusterState, document: Json | None = None, extra: tuple[type[Plugin], ...] = ()
-) -> Profile:
-    """A profile over a state, with further plugins in the registry."""
-    registry = in_tree_registry()
-    for plugin in extra:
-        registry.register(plugin)
-    config = load_profile(document or {}, "test")
-    return build_profile(config, registry, Handle(state.listers, DEFAULT_FEATURE_GATES))
-
-
-def only(*plugins: str) -> Json:
-    """A profile with a queue, a binder and these plugins, in this order."""
-    names = ["PrioritySort", "DefaultBinder", *plugins]
-    return {
-        "plugins": {
-            "multiPoint": {"enabled": [{"name": n} for n in names], "disabled": [{"name": "*"}]}
-        }
-    }
-
-
 # What the product said, by node name
 
 
@@ -271,7 +246,7 @@ def plain(status: Status | None) -> Refusal | None:
 
 def fresh_cycle(state: ClusterState, like: Cycle) -> Cycle:
     """A cycle that keeps no answers and knows of the same nominations."""
-    cycle = Cycle(state, VirtualClock(NOW), reuse=False)
+    cycle = make_cycle(state, reuse=False)
     cycle.nominated = like.nominated
     return cycle
 

@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framework.building import make_profile
 from moorage.model.pod import Pod
 from properties import strategies
 from properties.clusters import clusters, configs
-from properties.harness import Twin, ask, effort, make_profile, profile_document
+from properties.harness import Twin, ask, effort, profile_document
 from properties.strategies import named
 from properties.test_answers import agrees_with_naive
 from reference.scheduler import NaiveConfig, NaiveScheduler

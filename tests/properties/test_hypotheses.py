@@ -3,11 +3,12 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from framework.building import make_profile
 from moorage.cluster.view import NodeView
 from moorage.model.pod import HostPort, Pod
 from properties import strategies
 from properties.clusters import clusters
-from properties.harness import Twin, ask, effort, fresh_cycle, make_profile, plain, rebuilt
+from properties.harness import Twin, ask, effort, fresh_cycle, plain, rebuilt
 from properties.strategies import PORTS, RESOURCES, named
 from reference.answers import Skip
 from reference.cluster import NaiveCluster, Port

@@ -71,7 +71,7 @@ def read_token_file(path: Path) -> dict[str, User]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        token, name, uid, groups = ([*line.split(",", 3), "", ""])[:4]
+        token, name, uid, groups = [*line.split(",", 3), "", "", ""][:4]
         if not token.strip() or not name.strip():
             raise InputError(f"{path}:{number}: a line needs at least a token and a user name")
         listed = tuple(g.strip() for g in groups.strip().strip('"').split(",") if g.strip())

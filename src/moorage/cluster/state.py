@@ -105,9 +105,10 @@ class ClusterState:
             node.spec.unschedulable,
         ):
             changed.append(Aspect.TAINTS)
+        # Even if they are the same: an image that only this node has takes the size it reports.
+        self.images.remove(row, old.status.images)
+        self.images.add(row, node.status.images)
         if old.status.images != node.status.images:
-            self.images.remove(row, old.status.images)
-            self.images.add(row, node.status.images)
             changed.append(Aspect.IMAGES)
         if old.status.declared_features != node.status.declared_features:
             changed.append(Aspect.FEATURES)

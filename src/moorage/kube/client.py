@@ -145,9 +145,11 @@ class KubeClient:
                     raise
                 await self._timer.sleep(BROKEN_CONNECTION_WAIT)
             except ApiError as error:
+                if attempt == MAX_RETRIES:
+                    raise
                 if error.status == 401 and not retried_credentials and self._refused():
                     retried_credentials = True
-                elif error.retry_after is not None and attempt < MAX_RETRIES:
+                elif error.retry_after is not None:
                     await self._timer.sleep(error.retry_after)
                 else:
                     raise

@@ -107,7 +107,7 @@ class Reflector:
         except UnreachableError as error:
             if not count:
                 raise
-            self._note(error)
+            self._note(error, serious=False)
         if not self._listed:
             self._unfinished_lists += 1
             if self._unfinished_lists > 1:
@@ -212,9 +212,11 @@ class Reflector:
 
     def _failed(self, error: MoorageError) -> bool:
         """Draw the consequences of an error; True to go on at once."""
-        self._note(error)
         if not isinstance(error, ApiError):
+            self._note(error, serious=True)
             return False
+        refused = not self._listed and self._streaming and error.status in REFUSED
+        self._note(error, serious=not (refused or error.is_expired))
         if error.is_expired or error.is_version_too_large:
             # First ask for anything not older than what we know; if even that is gone, for the
             # newest there is.
@@ -222,7 +224,7 @@ class Reflector:
             self._version_unavailable = not self._listed
             self._listed = False
             return at_once
-        if not self._listed and self._streaming and error.status in REFUSED:
+        if refused:
             self._streaming = False
             return True
         self._server_errors += error.status >= 500
@@ -231,7 +233,8 @@ class Reflector:
             self._listed = False
         return False
 
-    def _note(self, error: MoorageError) -> None:
+    def _note(self, error: MoorageError, *, serious: bool) -> None:
         self.last_error = error
         doing = "watch" if self._listed else "list"
-        log.info("cannot %s %s: %s", doing, self.resource.kind, error)
+        level = logging.WARNING if serious else logging.INFO
+        log.log(level, "cannot %s %s: %s", doing, self.resource.kind, error)

@@ -24,8 +24,9 @@ from moorage.model.decode import KINDS, decode_json
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources.allocation import ClaimsChoice
 from moorage.plugins.dynamic_resources.allocator import Chosen
-from moorage.plugins.dynamic_resources.state import NodeAllocation, PodState
+from moorage.plugins.dynamic_resources.state import PodState
 from moorage.simulator.golden import GoldenCase
 from moorage.simulator.world import World
 
@@ -176,8 +177,8 @@ def _scored(world: World, attempt: Attempt, decision: Bind) -> Json:
     return fields
 
 
-def _allocations(allocation: NodeAllocation) -> list[list[Json]]:
-    return [[_allocated(chosen) for chosen in devices] for devices in allocation.chosen]
+def _allocations(claims: ClaimsChoice) -> list[list[Json]]:
+    return [[_allocated(chosen) for chosen in devices] for devices in claims]
 
 
 def _allocated(chosen: Chosen) -> Json:

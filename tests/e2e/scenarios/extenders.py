@@ -21,7 +21,7 @@ def filters(trial: Trial) -> Json:
         asked.answers["filter"] = _refuses({"n1": "too loud", "n2": "too low"}, {"n3": "too far"})
         trial.add_pod("refused")
         trial.refused("refused")
-        return {**trial.observe("placed", "refused"), "asked": asked.asked}
+        return {**trial.observe("placed", "refused"), "asked": sorted(set(asked.asked))}
 
 
 def prioritizes(trial: Trial) -> Json:

@@ -24,7 +24,9 @@ from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 _MOST_DEMANDS = 256
 
-Outcome = tuple[tuple[Chosen, ...], ...] | NodeAllocationError | None
+ClaimsChoice = tuple[tuple[Chosen, ...], ...]
+"""The devices chosen, per claim."""
+Outcome = ClaimsChoice | NodeAllocationError | None
 """Devices per claim; or why the node is out of the question; None: not enough devices."""
 DemandKey = tuple[bytes, ...]
 

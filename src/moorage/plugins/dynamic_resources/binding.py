@@ -96,10 +96,10 @@ class ClaimBinder:
         return False
 
     async def _create(self) -> ResourceClaim:
-        reserved = self._state.reserved
-        if reserved is None or reserved.node_claim is None:
+        node_claim = self._state.reserved
+        if node_claim is None:
             raise BindingError(f"extended resource claim not found for node {self._node_name}")
-        claim = reserved.node_claim.claim
+        claim = node_claim.claim
         metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
         blank = msgspec.structs.replace(claim, metadata=metadata, status=ResourceClaimStatus())
         try:
@@ -161,8 +161,7 @@ class ClaimBinder:
         )
 
     async def _report_extended(self, claim: ResourceClaim) -> None:
-        reserved = self._state.reserved
-        node_claim = reserved.node_claim if reserved is not None else None
+        node_claim = self._state.reserved
         if node_claim is None or not node_claim.mappings:
             raise BindingError(
                 f"nil or empty request mappings, no update of pod {self._pod.key} "

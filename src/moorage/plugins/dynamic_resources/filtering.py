@@ -1,6 +1,6 @@
 """Filter: which nodes can satisfy a pod's claims, allocated ones and those still to allocate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.allocation import Demand
+from moorage.plugins.dynamic_resources.allocation import ClaimsChoice, Demand
 from moorage.plugins.dynamic_resources.allocator import OutOfTime, TimedOutError
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 from moorage.plugins.dynamic_resources.conditions import (
@@ -19,7 +19,7 @@ from moorage.plugins.dynamic_resources.conditions import (
 )
 from moorage.plugins.dynamic_resources.extended import NodeClaim
 from moorage.plugins.dynamic_resources.requests import AllocationError, NodeAllocationError
-from moorage.plugins.dynamic_resources.state import NodeAllocation, PodState
+from moorage.plugins.dynamic_resources.state import PodState
 
 NOT_AVAILABLE = Reason("resourceclaim not available on the node", Code.UNRESOLVABLE)
 NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)
@@ -54,13 +54,39 @@ class NodeFilter:
         """One verdict per node; what feasible nodes would give goes into the pod's state."""
         verdicts = Verdicts(len(nodes), _COMMON)
         unavailable = self._unavailable(nodes)
-        for place in range(len(nodes)):
+        for place in self._unknown(nodes, verdicts, unavailable):
             reason = self._reason(nodes.node(place), place, unavailable)
             if reason is not None:
                 if reason not in verdicts.reasons and len(verdicts.reasons) >= _MOST_REASONS:
                     reason = verdicts.reasons[-1]
                 verdicts.reject(place, reason)
         return verdicts
+
+    def _unknown(
+        self, nodes: NodeView, verdicts: Verdicts, unavailable: dict[int, Bools]
+    ) -> Iterable[int]:
+        """The nodes that must be looked at; the others' answers are known from a pod alike."""
+        if not self._allocating or self._state.extended is not None or unavailable:
+            return range(len(nodes))
+        try:
+            known = self._demand(None)[0].outcomes
+        except AllocationError:
+            return range(len(nodes))
+        unknown, short = [], np.zeros(len(nodes), np.bool_)
+        found = self._state.nodes
+        for place in range(len(nodes)):
+            node = nodes.node(place)
+            kept = known.get(node.name)
+            if kept is None or kept[0] is not node:
+                unknown.append(place)
+            elif kept[1] is None:
+                short[place] = True
+            elif isinstance(kept[1], tuple):
+                found[node.name] = kept[1]
+            else:
+                unknown.append(place)
+        verdicts.reject(short, NOT_ENOUGH)
+        return unknown
 
     def _unavailable(self, nodes: NodeView) -> dict[int, Bools]:
         """Where each allocated claim cannot be used; claims usable everywhere are left out."""
@@ -97,21 +123,23 @@ class NodeFilter:
             node_claim = state.extended.on_node(node, other_claims=own)
             if node_claim is None:
                 return None
-        allocation: NodeAllocation | None = None
+        chosen: ClaimsChoice | None = None
         if self._allocating:
             answer = self._allocate(node, node_claim)
             if isinstance(answer, Reason):
                 return answer
-            allocation = answer
+            chosen = answer
         here = [index for index, where in unavailable.items() if where[place]]
         if here:
             state.unavailable.update(here)
             return NOT_AVAILABLE
-        if allocation is not None:
-            state.nodes[node.name] = allocation
+        if chosen is not None:
+            state.nodes[node.name] = chosen
+            if node_claim is not None:
+                state.node_claims[node.name] = node_claim
         return None
 
-    def _allocate(self, node: Node, node_claim: NodeClaim | None) -> NodeAllocation | Reason:
+    def _allocate(self, node: Node, node_claim: NodeClaim | None) -> ClaimsChoice | Reason:
         try:
             demand, claims = self._demand(node_claim)
             outcome = self._books.allocator.allocate(demand, claims, node, self._start_clock)
@@ -121,17 +149,13 @@ class NodeFilter:
             return Reason(str(error), Code.ERROR)
         if isinstance(outcome, NodeAllocationError):
             return Reason(str(outcome), Code.UNRESOLVABLE)
-        if outcome is None:
-            return NOT_ENOUGH
-        return NodeAllocation(tuple(claims), outcome, node_claim)
+        return NOT_ENOUGH if outcome is None else outcome
 
     def _demand(self, node_claim: NodeClaim | None) -> tuple[Demand, list[ResourceClaim]]:
         """The demand on a node; nodes differ only in the claim for extended resources."""
         key = id(node_claim)
         found = self._demands.get(key)
         if found is None:
-            claims = [self._state.claims[i] for i in self._state.to_allocate]
-            if node_claim is not None:
-                claims[-1] = node_claim.claim
+            claims = self._state.claims_for(node_claim)
             found = self._demands[key] = (self._books.allocator.demand(claims), claims)
         return found

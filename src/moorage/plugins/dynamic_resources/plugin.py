@@ -62,6 +62,7 @@ from moorage.plugins.dynamic_resources.extended import (
 )
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
+from moorage.plugins.dynamic_resources.results import allocation_result
 from moorage.plugins.dynamic_resources.state import PodState
 
 _NO_STATE = "not found"
@@ -236,14 +237,15 @@ class DynamicResources(
         places = state.to_allocate
         if not places:
             return None
-        allocation = state.nodes.get(node_name)
-        if allocation is None:
+        chosen = state.nodes.get(node_name)
+        if chosen is None:
             if state.extended is not None and places == [len(state.claims) - 1]:
                 return None  # the node's device plugins provide everything
             return Status(Code.ERROR, ("claim allocation not found for node",))
-        state.reserved = allocation
-        results = allocation.results(node_name)
-        for index, claim, result in zip(places, allocation.claims, results, strict=True):
+        state.reserved = state.node_claims.get(node_name)
+        claims = state.claims_for(state.reserved)
+        for index, claim, devices in zip(places, claims, chosen, strict=True):
+            result = allocation_result(claim, devices, node_name)
             state.allocations[index] = result
             finalizers = claim.metadata.finalizers
             if DELETE_PROTECTION not in finalizers:
@@ -309,8 +311,8 @@ class DynamicResources(
 
 
 def _score(state: PodState, node_name: str) -> int:
-    allocation = state.nodes.get(node_name)
-    if allocation is None:
+    chosen = state.nodes.get(node_name)
+    if chosen is None:
         return 0
     total, place = 0, 0
     for claim in state.claims:
@@ -318,7 +320,7 @@ def _score(state: PodState, node_name: str) -> int:
         if known is not None:
             requests = {result.request for result in known.devices.results}
         else:
-            requests = {chosen.request.full_name for chosen in allocation.chosen[place]}
+            requests = {choice.request.full_name for choice in chosen[place]}
             place += 1
         total += preference_score(claim, requests)
     return total

@@ -9,7 +9,7 @@ from moorage.cluster.listers import Lister
 from moorage.model.devices import ResourceSlice
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.cel import CelFeatures
-from moorage.plugins.dynamic_resources.records import DeviceRecord, PoolId, SliceRecord
+from moorage.plugins.dynamic_resources.records import DeviceRecord, PoolId, Shapes, SliceRecord
 
 CounterKey = tuple[str, str]
 """Counter set and counter."""
@@ -61,7 +61,7 @@ class Inventory:
         self, slices: Lister[ResourceSlice], features: CelFeatures, *, partitionable: bool
     ) -> None:
         self._lister = slices
-        self._features = features
+        self._shapes = Shapes(features)
         self._partitionable = partitionable
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}
@@ -79,7 +79,7 @@ class Inventory:
         for source in self._lister:
             record = before.get(source.name)
             if record is None or record.slice is not source:
-                record = SliceRecord(source, self._features)
+                record = SliceRecord(source, self._shapes)
             self._records[source.name] = record
             self._by_pool.setdefault(record.pool, []).append(record)
             if record.nodes.node_name and not record.has_counters:

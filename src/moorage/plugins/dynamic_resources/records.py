@@ -1,10 +1,14 @@
 """Devices and slices prepared for allocation: quantities parsed, taints sorted out, answers kept.
 
-A record lives as long as the slice object it was made from. What selectors said of a device is kept
-on its record, so an unchanged slice is never put to the same expression twice.
+A record lives as long as the slice object it was made from. What selectors said is kept per shape
+of device (its driver, attributes and capacity), so devices that differ only in their names are put
+to an expression once, and an unchanged slice never again.
 """
 
 from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from moorage.model.devices import Device, DeviceAttribute, ResourceSlice
 from moorage.model.node import Node
@@ -27,6 +31,7 @@ DeviceId = tuple[str, str, str]
 PoolId = tuple[str, str]
 """Driver and pool."""
 
+_MOST_ANSWERS = 1024
 _BLOCKING = frozenset(("NoSchedule", "NoExecute"))
 
 
@@ -58,25 +63,75 @@ class NodeChoice:
         return self._selector is not None and self._selector.matches(node.labels, node.name)
 
 
+class Shape:
+    """Everything of a device that a selector can see, and what selectors said of it."""
+
+    __slots__ = ("__weakref__", "_answers", "_device", "_driver", "_features", "_value")
+
+    def __init__(self, device: Device, driver: str, features: CelFeatures) -> None:
+        self._device = device
+        self._driver = driver
+        self._features = features
+        self._value: dict[str, Any] | None = None
+        self._answers: dict[str, bool | EvaluationError] = {}
+
+    def selected_by(self, expression: str) -> bool:
+        """Does a CEL expression select it? Raises `CompileError`, `EvaluationError`."""
+        answer = self._answers.get(expression)
+        if answer is None:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[expression] = self._ask(expression)
+        if isinstance(answer, EvaluationError):
+            raise answer
+        return answer
+
+    def _ask(self, expression: str) -> bool | EvaluationError:
+        selector = compile_selector(expression, self._features)
+        try:
+            if self._value is None:
+                self._value = device_value(self._device, self._driver, self._features)
+            return selector.matches(self._value)
+        except EvaluationError as error:
+            # The frames it was raised from would be kept alive with it.
+            return error.with_traceback(None)
+
+
+class Shapes:
+    """The shapes in use."""
+
+    def __init__(self, features: CelFeatures) -> None:
+        self.features = features
+        self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+
+    def of(self, device: Device, driver: str) -> Shape:
+        """The shape of a device."""
+        parts = (driver, device.attributes, device.capacity, device.allow_multiple_allocations)
+        key = msgspec.msgpack.encode(parts)
+        shape = self._known.get(key)
+        if shape is None:
+            shape = self._known[key] = Shape(device, driver, self.features)
+        return shape
+
+
 class DeviceRecord:
     """One device of a slice."""
 
     __slots__ = (
-        "_answers",
-        "_features",
-        "_value",
         "capacity",
         "counters",
         "device",
         "id",
         "nodes",
         "pool",
+        "selected_by",
         "shareable",
         "slice",
         "taints",
     )
 
-    def __init__(self, device: Device, owner: "SliceRecord", features: CelFeatures) -> None:
+    def __init__(self, device: Device, owner: "SliceRecord", shapes: Shapes) -> None:
+        features = shapes.features
         self.device = device
         self.slice = owner
         self.pool = owner.pool
@@ -92,9 +147,7 @@ class DeviceRecord:
         self.nodes: NodeChoice | None = None
         if owner.per_device:
             self.nodes = NodeChoice(device.node_name, device.all_nodes, device.node_selector)
-        self._features = features
-        self._value: dict[str, Any] | None = None
-        self._answers: dict[str, bool | EvaluationError] = {}
+        self.selected_by = shapes.of(device, self.id[0]).selected_by
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """An attribute by its full name; the driver's own may be written without the domain."""
@@ -106,38 +159,19 @@ class DeviceRecord:
             return None
         return self.device.attributes.get(identifier)
 
-    def selected_by(self, expression: str) -> bool:
-        """Does a CEL expression select the device? Raises `CompileError`, `EvaluationError`."""
-        answer = self._answers.get(expression)
-        if answer is None:
-            answer = self._answers[expression] = self._ask(expression)
-        if isinstance(answer, EvaluationError):
-            raise answer
-        return answer
-
-    def _ask(self, expression: str) -> bool | EvaluationError:
-        selector = compile_selector(expression, self._features)
-        try:
-            if self._value is None:
-                self._value = device_value(self.device, self.id[0], self._features)
-            return selector.matches(self._value)
-        except EvaluationError as error:
-            # The frames it was raised from would be kept alive with it.
-            return error.with_traceback(None)
-
 
 class SliceRecord:
     """One slice."""
 
     __slots__ = ("counts", "devices", "nodes", "per_device", "pool", "slice")
 
-    def __init__(self, source: ResourceSlice, features: CelFeatures) -> None:
+    def __init__(self, source: ResourceSlice, shapes: Shapes) -> None:
         spec = source.spec
         self.slice = source
         self.pool: PoolId = (spec.driver, spec.pool.name)
         self.per_device = bool(spec.per_device_node_selection)
         self.nodes = NodeChoice(spec.node_name, spec.all_nodes, spec.node_selector)
-        self.devices = tuple(DeviceRecord(device, self, features) for device in spec.devices)
+        self.devices = tuple(DeviceRecord(device, self, shapes) for device in spec.devices)
         self.counts = {
             (counter_set.name, name): parse_nano(counter.value)
             for counter_set in spec.shared_counters

@@ -4,26 +4,8 @@ from dataclasses import dataclass, field
 
 from moorage.model.devices import AllocationResult, ResourceClaim
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources.allocator import Chosen
+from moorage.plugins.dynamic_resources.allocation import ClaimsChoice
 from moorage.plugins.dynamic_resources.extended import ExtendedResources, NodeClaim
-from moorage.plugins.dynamic_resources.results import allocation_result
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAllocation:
-    """What a feasible node would give to the claims that need allocation."""
-
-    claims: tuple[ResourceClaim, ...]
-    chosen: tuple[tuple[Chosen, ...], ...]
-    """Per claim."""
-    node_claim: NodeClaim | None = None
-
-    def results(self, node_name: str) -> list[AllocationResult]:
-        """The allocations as claims store them."""
-        return [
-            allocation_result(claim, chosen, node_name)
-            for claim, chosen in zip(self.claims, self.chosen, strict=True)
-        ]
 
 
 @dataclass(slots=True)
@@ -36,10 +18,14 @@ class PodState:
     extended: ExtendedResources | None = None
     unavailable: set[int] = field(default_factory=set)
     """Claims that are allocated, but not for some node that was looked at."""
-    nodes: dict[str, NodeAllocation] = field(default_factory=dict)
+    nodes: dict[str, ClaimsChoice] = field(default_factory=dict)
+    """What feasible nodes would give to the claims that need allocation."""
+    node_claims: dict[str, NodeClaim] = field(default_factory=dict)
+    """The claim for extended resources as each node has to meet it."""
     allocations: dict[int, AllocationResult] = field(default_factory=dict)
     """Set by Reserve: what PreBind is to write, by place in `claims`."""
-    reserved: NodeAllocation | None = None
+    reserved: NodeClaim | None = None
+    """Set by Reserve: the claim for extended resources as the chosen node has to meet it."""
     extended_uid: str = ""
     """The uid under which the extended claim was promised, before it had a real one."""
 
@@ -52,3 +38,10 @@ class PodState:
     def to_allocate(self) -> list[int]:
         """The places of the claims without an allocation."""
         return [i for i, claim in enumerate(self.claims) if claim.status.allocation is None]
+
+    def claims_for(self, node_claim: NodeClaim | None) -> list[ResourceClaim]:
+        """The claims without an allocation, as a node has to meet them."""
+        claims = [self.claims[i] for i in self.to_allocate]
+        if node_claim is not None:
+            claims[-1] = node_claim.claim
+        return claims

@@ -232,9 +232,7 @@ class Checker:
         return list_of(first) if node.kind == "filter" else BOOL
 
 
-def qualified_function(
-    call: Call, names: Container[str], functions: Functions
-) -> str | None:
+def qualified_function(call: Call, names: Container[str], functions: Functions) -> str | None:
     """`sets.contains(...)` looks like a method; it is one function if `sets` is no variable."""
     target = call.target
     if isinstance(target, Name) and target.name not in names:

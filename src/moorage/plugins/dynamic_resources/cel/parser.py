@@ -3,6 +3,8 @@
 Owns precedence and what `has`, `all`, `cel.bind` and their kin stand for. Types are the checker's.
 """
 
+from collections.abc import Callable
+
 from moorage.plugins.dynamic_resources.cel.errors import Issue
 from moorage.plugins.dynamic_resources.cel.lexer import Kind, Token, tokens
 from moorage.plugins.dynamic_resources.cel.syntax import (
@@ -23,8 +25,9 @@ from moorage.plugins.dynamic_resources.cel.values import MAX_INT
 _RELATIONS = frozenset(("<", "<=", ">=", ">", "==", "!=", "in"))
 _CONSTANTS: dict[str, object] = {"true": True, "false": False, "null": None}
 _QUANTIFIERS = frozenset(("all", "exists", "exists_one", "existsOne", "filter", "map"))
-# Deeper nesting would end in Python's recursion limit; upstream has a limit of 250 as well.
-_MAX_DEPTH = 100
+# Upstream's limit is 250; much less would end in Python's recursion limit here.
+_MAX_DEPTH = 40
+TOO_DEEP = "expression recursion limit exceeded: 250"
 
 
 def parse(source: str) -> Node:
@@ -86,20 +89,21 @@ class _Parser:
         """A whole expression, the ternary operator included."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise Issue(self._current.position, "expression recursion limit exceeded: 250")
-        condition = self._logical("||", "_||_", lambda: self._logical("&&", "_&&_", self._relation))
+            raise Issue(self._current.position, TOO_DEEP)
+        condition = self._alternatives()
         if question := self._accept("?"):
-            chosen = self._logical(
-                "||", "_||_", lambda: self._logical("&&", "_&&_", self._relation)
-            )
+            chosen = self._alternatives()
             self._expect(":")
             other = self.expression()
             condition = Call(question.position, "_?_:_", (condition, chosen, other))
         self._depth -= 1
         return condition
 
-    def _logical(self, text: str, function: str, operand) -> Node:  # type: ignore[no-untyped-def]
-        left: Node = operand()
+    def _alternatives(self) -> Node:
+        return self._logical("||", "_||_", lambda: self._logical("&&", "_&&_", self._relation))
+
+    def _logical(self, text: str, function: str, operand: Callable[[], Node]) -> Node:
+        left = operand()
         while token := self._accept(text):
             left = Call(token.position, function, (left, operand()))
         return left

@@ -18,7 +18,7 @@ from moorage.plugins.dynamic_resources.cel.errors import (
     report,
 )
 from moorage.plugins.dynamic_resources.cel.functions import function_table
-from moorage.plugins.dynamic_resources.cel.parser import parse
+from moorage.plugins.dynamic_resources.cel.parser import TOO_DEEP, parse
 from moorage.plugins.dynamic_resources.cel.types import (
     ANY,
     BOOL,
@@ -79,6 +79,13 @@ class Selector:
 @lru_cache(maxsize=1024)
 def _compile(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:
     """The compiled expression, or why there is none; the failure is kept as well."""
+    try:
+        return _compiled(expression, consumable_capacity, list_attributes)
+    except RecursionError:  # a chain of hundreds of operators
+        return f"compilation failed: {report(expression, [Issue(0, TOO_DEEP)])}"
+
+
+def _compiled(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:
     functions = function_table(list_attributes=list_attributes)
     attribute = DYN if list_attributes else ANY
     fields = {

@@ -1,0 +1,70 @@
+"""The store against a naive one: replaying history must lead to what is listed."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moorage.apiserver.history import DELETED, Stored
+from moorage.apiserver.storage import Collection, Store
+
+NAMES = st.sampled_from(["a/x", "a/y", "b/x", "ab/x", "a-/x"])
+STEPS = st.lists(st.tuples(st.sampled_from("cud"), NAMES, st.integers(0, 2)), max_size=40)
+
+
+def apply(store: Store, pods: Collection, step: tuple[str, str, int]) -> None:
+    action, key, value = step
+    present = pods.items.get(key)
+    obj: dict[str, Any] = {"metadata": {"name": key, "labels": {"v": str(value)}}}
+    if action == "c" and present is None:
+        store.create(pods, key, obj)
+    elif action == "u" and present is not None:
+        store.update(pods, present, obj)
+    elif action == "d" and present is not None:
+        store.delete(pods, present)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_every_past_state_can_be_listed_and_watched_from(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    store = Store()
+    pods = store.pods
+    states: dict[int, dict[str, Stored]] = {store.version: {}}
+    for step in steps:
+        apply(store, pods, step)
+        states[store.version] = dict(pods.items)
+    final = {key: pods.items[key] for key in sorted(pods.items)}
+    assert [stored.key for stored in pods.all()] == list(final)
+    for namespace in ("a", "b", "ab", "a-"):
+        expected = [s for k, s in final.items() if k.startswith(f"{namespace}/")]
+        assert pods.within(namespace) == expected
+    for version, state in states.items():
+        assert pods.at_version(version) == [state[key] for key in sorted(state)]
+        replayed = dict(state)
+        for change in pods.history.read(pods.history.position_after(version), 1000):
+            assert change.previous == replayed.get(change.stored.key)
+            if change.type == DELETED:
+                del replayed[change.stored.key]
+            else:
+                replayed[change.stored.key] = change.stored
+        assert replayed == pods.items
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.integers(1, 12))
+def test_a_short_history_never_skips_a_change(
+    steps: list[tuple[str, str, int]], length: int
+) -> None:
+    store = Store(history_changes=length)
+    history = store.pods.history
+    versions: list[int] = []
+    for step in steps:
+        before = store.version
+        apply(store, store.pods, step)
+        versions += [store.version] * (store.version > before)
+    position = history.position_after(history.compacted)
+    kept = [change.stored.version for change in history.read(position, 1000)]
+    assert kept == [version for version in versions if version > history.compacted]
+    assert len(kept) <= length
