@@ -18,7 +18,7 @@ from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.history import Stored
 from moorage.apiserver.listing import Lists
 from moorage.apiserver.negotiation import negotiate
-from moorage.apiserver.operations import Operations
+from moorage.apiserver.operations import Change, Operations
 from moorage.apiserver.patching import APPLY_PATCH, applied_object, media_type, patch_function
 from moorage.apiserver.plain_paths import answer_plain, is_public
 from moorage.apiserver.rendering import Renderer
@@ -237,9 +237,7 @@ class Handlers:
             target.resource, target.namespace, obj, dry_run=_dry_run(query)
         )
 
-    async def _rescale(self, target: Target, query: Query, change: object) -> web.Response:
-        assert callable(change)
-
+    async def _rescale(self, target: Target, query: Query, change: Change) -> web.Response:
         def rescale(obj: Json) -> Json:
             current = self._operations.get(target.resource, target.namespace, target.name)
             return rescaled(obj, change(scale_of(current)))

@@ -76,6 +76,7 @@ class Journal:
         self._syncing: asyncio.Future[None] | None = None
         self._snapshot: asyncio.Future[None] | None = None
         self._broken: ApiStatusError | None = None
+        self._broken_tail = False
 
     # ---- at start ----
 
@@ -105,11 +106,6 @@ class Journal:
         self._write_snapshot(self._number, version, list(store.everything()))
         self._open(self._number)
         self._forget_before(self._number)
-
-    _broken_tail = False
-
-    def start(self) -> None:
-        """Nothing to prepare: syncs run on the loop's own threads."""
 
     def _take_lock(self) -> None:
         self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -82,7 +82,6 @@ class ApiServer:
         if self._journal is not None:
             self._journal.load(self.store)
             self.store.attach(self._journal)
-            self._journal.start()
         self._bootstrap()
         context = self._secure(host, tls)
         server = web.Server(

@@ -17,6 +17,7 @@ from moorage.errors import InputError, PluginError
 from moorage.framework.attempt import Attempt
 from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
+from moorage.framework.reserving import reserve, unreserve
 from moorage.model.labels import compile_selector
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
@@ -134,6 +135,11 @@ class _Run:
             case Bind():
                 self._world.cycle.nominated.remove(pod)
                 self._world.state.assume(pod, decision.node_name)
+                refusal = reserve(profile, pod, decision.node_name)
+                if refusal is not None:
+                    unreserve(profile, pod, decision.node_name)
+                    self._world.state.forget(pod)
+                    return _record(pod, Outcome.PENDING, message=refusal.message)
                 self._changes += 1
                 return _record(
                     pod,

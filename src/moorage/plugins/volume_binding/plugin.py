@@ -129,6 +129,11 @@ class VolumeBinding(
         if assumed is not None:
             reservation.revert(assumed, self._volumes, self._claims)
 
+    def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
+        """Only pods for which something was reserved."""
+        del node_name
+        return pod.uid in self._reserved
+
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write what was reserved, and wait for the volume controller and the provisioner."""
         assumed = self._reserved.get(pod.uid)
