@@ -22,7 +22,7 @@ from e2e.trial import Trial, trial
 
 _MODULES = (placement, requeueing, lifecycle, preemption, volumes, extenders, devices, load)
 # What Moorage cannot do yet; kube-scheduler itself runs these too, so that they stay sound.
-_NOT_YET = (volumes, extenders, devices)
+_NOT_YET = ()
 _SCENARIOS = [
     pytest.param(
         scenario,

@@ -55,9 +55,7 @@ def first_allocation(world: World, claims: Sequence[PlainClaim]) -> Choice | Non
     """The first combination that breaks no rule."""
     for picked in _combinations(world, claims):
         if _allowed(world, claims, picked):
-            return tuple(
-                tuple(d.name for _, devices in claim for d in devices) for claim in picked
-            )
+            return tuple(tuple(d.name for _, devices in claim for d in devices) for claim in picked)
     return None
 
 

@@ -74,6 +74,9 @@ class Cycle:
         attempt = self.filter(profile, pod)
         outcome = attempt.outcome
         if outcome is None or not outcome.any_feasible:
+            if outcome is not None:
+                looked_at = int(np.count_nonzero(outcome.considered))
+                self._search.nothing_found(looked_at, len(self.state))
             _raise_errors(attempt)
             return self._explain_failure(attempt), attempt
         return self._select(attempt), attempt

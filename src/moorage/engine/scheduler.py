@@ -86,12 +86,14 @@ class Scheduler:
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
         clock: Clock,
+        preempting: set[str],
     ) -> None:
         self.state = state
         self.cycle = cycle
         self.queue = queue
         self.profiles = profiles
         self.clock = clock
+        self._preempting = preempting
         self.waiting = WaitingPods()
         self.handlers = EventHandlers(state, queue, profiles, self.waiting)
         self.outbox: deque[Action] = deque()
@@ -131,6 +133,10 @@ class Scheduler:
         """From here on nothing can make the pod unschedulable; its events need not be kept."""
         self.queue.done(binding.pod.uid)
 
+    def preemption_done(self, preemptor: Pod) -> None:
+        """The victims are gone or as good as gone; the preemptor may enter the queue."""
+        self._preempting.discard(preemptor.uid)
+
     def binding_failed(self, binding: Binding, status: Status) -> None:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
         pod, info, profile = binding.pod, binding.info, binding.profile
@@ -160,13 +166,17 @@ class Scheduler:
             case Bind():
                 self._place(info, profile, decision.node_name)
             case Unschedulable():
-                if decision.victims and decision.nominated_node:
-                    self.outbox.append(
-                        Eviction(info.pod, profile.name, decision.nominated_node, decision.victims)
-                    )
+                if decision.nominated_node:
+                    self._evict(info.pod, profile, decision.nominated_node, decision.victims)
                 self._fail(info, profile, decision)
             case Gated():
                 self.queue.done(info.pod.uid)
+
+    def _evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
+        """Have victims evicted, unless all of them are on their way out already."""
+        if any(not victim.terminating for victim in victims):
+            self._preempting.add(pod.uid)
+            self.outbox.append(Eviction(pod, profile.name, node_name, victims))
 
     def _place(self, info: QueuedPodInfo, profile: Profile, node_name: str) -> None:
         pod = info.pod

@@ -44,6 +44,10 @@ class NodeSearch:
         self._start = (self._start + processed) % len(order)
         return feasible
 
+    def nothing_found(self, looked_at: int, nodes: int) -> None:
+        """Move the start past nodes that were all refused."""
+        self._start = (self._start + looked_at) % nodes
+
 
 def ascending(feasible: Rows, nodes: int) -> Rows:
     """The same rows by row number, which is the order of the columns."""

@@ -5,7 +5,6 @@ port but no view of the cluster, which may have changed by then.
 """
 
 import asyncio
-from collections.abc import Callable
 
 import msgspec
 
@@ -40,35 +39,24 @@ def takes_time(profile: Profile, pod: Pod, node_name: str) -> bool:
     return False
 
 
-async def bind_pod(
-    profile: Profile,
-    pod: Pod,
-    node_name: str,
-    api: ApiPort,
-    waiting: WaitingPod | None,
-    permitted: Callable[[], None],
-) -> Status | None:
-    """Take a placed pod through the binding cycle; None when it is bound.
+async def prepare(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+    """Run the PreBind plugins; None when all of them are done."""
+    for plugin in profile.pre_bind:
+        with guard(plugin, "PreBind"):
+            status = await plugin.pre_bind(pod, node_name, api)
+        if status is not None:
+            return _failed(status, "PreBind", plugin.name)
+    return None
 
-    `permitted` is called once nothing can make the pod unschedulable any more: failures from there
-    on are errors to retry, whatever code they carry.
-    """
-    if waiting is not None:
-        status = await wait_on_permit(waiting)
-        if status is not None:
-            return status
-    permitted()
-    for pre_binder in profile.pre_bind:
-        with guard(pre_binder, "PreBind"):
-            status = await pre_binder.pre_bind(pod, node_name, api)
-        if status is not None:
-            return _failed(status, "PreBind", pre_binder.name)
+
+async def bind_pod(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+    """Bind a pod for which everything is prepared; None when it is bound."""
     status = await _bind(profile, pod, node_name, api)
     if status is not None:
         return status
-    for post_binder in profile.post_bind:
-        with guard(post_binder, "PostBind"):
-            await post_binder.post_bind(pod, node_name)
+    for plugin in profile.post_bind:
+        with guard(plugin, "PostBind"):
+            await plugin.post_bind(pod, node_name)
     return None
 
 

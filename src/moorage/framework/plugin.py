@@ -10,6 +10,7 @@ answer depends on: `reads` on the node side, `pod_key` on the pod side.
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -41,6 +42,10 @@ class Handle(msgspec.Struct, frozen=True):
 
     listers: Listers
     gates: FeatureGates
+    preempting: set[str] = msgspec.field(default_factory=set)
+    """The uids of pods for which victims are being evicted right now."""
+    random: Random = msgspec.field(default_factory=lambda: Random(0))
+    """The one source of chance; seeded, so that runs can be repeated."""
 
 
 class Plugin:

@@ -26,10 +26,12 @@ _REDO_SHARE = 4
 class _Kept:
     """A kept answer: what it says, the generation it is true for, and which rows it knows."""
 
-    __slots__ = ("as_of", "known", "scores", "verdicts")
+    __slots__ = ("as_of", "bytes", "known", "scores", "verdicts")
 
     def __init__(self, size: int, *, partial: bool) -> None:
         self.as_of = -1
+        # Verdicts take a byte or two per row, scores eight; an estimate is enough here.
+        self.bytes = 9 * size
         self.verdicts: Verdicts | None = None
         self.scores: Ints | None = None
         self.known: Bools | None = np.zeros(size, np.bool_) if partial else None
@@ -96,7 +98,8 @@ class Answers:
                 kept.scores[changed] = plugin.score(pod, nodes.take(changed), state)
                 self.rows_asked += len(changed)
         kept.as_of = self._state.stamps.generation
-        return kept.scores if feasible is None else kept.scores[feasible]
+        # A copy in any case: what is kept must survive a `normalize` that works in place.
+        return kept.scores.copy() if feasible is None else kept.scores[feasible]
 
     def _verdicts_by_node(
         self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, state: Any, wanted: Bools
@@ -113,11 +116,13 @@ class Answers:
             verdicts = kept.verdicts = kept.verdicts or Verdicts(size)
             verdicts.resize(size)
             rows = np.flatnonzero(wanted & ~kept.known)
-            kept.known[rows] = True
             kept.as_of = self._state.stamps.generation
         if len(rows):
             verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), state))
             self.rows_asked += len(rows)
+            if kept is not None and kept.known is not None:
+                # Only now: a plugin that raised has not answered.
+                kept.known[rows] = True
         return verdicts
 
     def _scores_by_node(
@@ -157,11 +162,9 @@ class Answers:
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = _Kept(size, partial=partial)
-            # Verdicts take a byte or two per row, scores eight; an estimate is enough here.
-            self._bytes += 9 * size
+            self._bytes += kept.bytes
             while self._bytes > self._limit and len(self._kept) > 1:
-                self._bytes -= 9 * size
-                self._kept.popitem(last=False)
+                self._bytes -= self._kept.popitem(last=False)[1].bytes
         else:
             self._kept.move_to_end(key)
         return kept

@@ -129,10 +129,24 @@ class Verdicts:
 
     def _bit(self, reason: Reason) -> int:
         if reason not in self.reasons:
+            if len(self.reasons) == _WIDTHS[-1][0]:
+                self._drop_unused()
             self.reasons.append(reason)
             if len(self.reasons) > self.bits.dtype.itemsize * 8:
                 self.bits = self.bits.astype(_width(len(self.reasons)))
         return self.reasons.index(reason)
+
+    def _drop_unused(self) -> None:
+        """Make room: an answer kept for long may have seen many reasons that no row has now."""
+        bits, one = self.bits, self.bits.dtype.type(1)
+        rows_of = {
+            reason: (bits >> bits.dtype.type(i)) & one != 0 for i, reason in enumerate(self.reasons)
+        }
+        used = [reason for reason, rows in rows_of.items() if rows.any()]
+        self.reasons = used
+        self.bits = np.zeros(len(bits), _width(len(used)))
+        for reason in used:
+            self.reject(rows_of[reason], reason)
 
 
 def _width(reasons: int) -> type[np.unsignedinteger]:

@@ -18,21 +18,20 @@ from moorage.engine.scheduler import (
     SkippedDeletion,
 )
 from moorage.errors import ApiError, MoorageError
-from moorage.framework.binding import bind_pod, takes_time, wait_on_permit
+from moorage.framework.binding import bind_pod, prepare, takes_time, wait_on_permit
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
 from moorage.kube.api_port import KubeApiPort
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
-from moorage.kube.pod_status import disruption_target, nominated, scheduling_failed
-from moorage.kube.resources import resource_for
+from moorage.kube.evictions import Evictions
+from moorage.kube.pod_status import nominated, scheduling_failed
 from moorage.kube.timing import Timer
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
 DEFAULT_WORKERS = 64
-NOT_FOUND = 404
 
 
 class Executor:
@@ -53,6 +52,7 @@ class Executor:
         self._timer = timer
         self._wake = wake
         self._api = KubeApiPort(client, scheduler.state, timer, recorder)
+        self._evictions = Evictions(scheduler, client, recorder, timer, wake)
         self._bindings: asyncio.Queue[Binding] = asyncio.Queue()
         self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
         self._others: set[asyncio.Task[None]] = set()
@@ -73,7 +73,7 @@ class Executor:
                 case Failure():
                     self._report(action)
                 case Eviction():
-                    self._spawn(self._evict(action))
+                    self._spawn(self._evictions.carry_out(action))
                 case SkippedDeletion():
                     self._recorder.event(
                         action.pod,
@@ -142,16 +142,13 @@ class Executor:
             self._active -= 1
 
     async def _run_binding_cycle(self, binding: Binding) -> None:
-        pod, node_name = binding.pod, binding.node_name
+        pod, node_name, profile = binding.pod, binding.node_name, binding.profile
+        # Failures from here on are errors to retry, whatever code they carry.
+        self._scheduler.permitted(binding)
         try:
-            status = await bind_pod(
-                binding.profile,
-                pod,
-                node_name,
-                self._api,
-                None,
-                lambda: self._scheduler.permitted(binding),
-            )
+            status = await self._prepared(binding)
+            if status is None:
+                status = await bind_pod(profile, pod, node_name, self._api)
         except MoorageError as error:
             status = Status(Code.ERROR, (str(error),))
         if status is None:
@@ -161,10 +158,27 @@ class Executor:
                 "Scheduled",
                 "Binding",
                 f"Successfully assigned {pod.key} to {node_name}",
-                controller=binding.profile.name,
+                controller=profile.name,
             )
             return
         self._failed(binding, status)
+
+    async def _prepared(self, binding: Binding) -> Status | None:
+        """Run PreBind; a more important pod that needs the place may end it."""
+        pod, profile = binding.pod, binding.profile
+        if not profile.pre_bind or not takes_time(profile, pod, binding.node_name):
+            return None
+        work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api))
+        self._evictions.preparing[pod.uid] = work
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if work.cancelled() and pod.uid in self._evictions.cancelled:
+                self._evictions.cancelled.discard(pod.uid)
+                return Status(Code.ERROR, ("preempted by DefaultPreemption",))
+            raise
+        finally:
+            self._evictions.preparing.pop(pod.uid, None)
 
     def _failed(self, binding: Binding, status: Status) -> None:
         pod = binding.pod
@@ -190,38 +204,6 @@ class Executor:
             await self._client.patch_pod_status(pod.namespace, pod.name, status)
         except ApiError as error:
             log.error("status of pod %s could not be written: %s", pod.key, error)
-
-    async def _evict(self, eviction: Eviction) -> None:
-        """Mark each victim, delete it, and say so on it."""
-        preemptor = eviction.preemptor
-        for victim in eviction.victims:
-            if victim.terminating:
-                continue
-            waiting = self._scheduler.waiting.get(victim.uid)
-            if waiting is not None:
-                waiting.reject("DefaultPreemption", "preempted", Code.ERROR)
-            else:
-                try:
-                    await self._patch_status(
-                        victim,
-                        disruption_target(victim, eviction.scheduler_name, self._timer.now()),
-                    )
-                    await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
-                except ApiError as error:
-                    if error.status != NOT_FOUND:
-                        log.error("pod %s could not be preempted: %s", victim.key, error)
-                        self._scheduler.queue.activate([preemptor])
-                        self._wake()
-                        return
-            self._recorder.event(
-                victim,
-                "Normal",
-                "Preempted",
-                "Preempting",
-                f"Preempted by pod {preemptor.uid} on node {eviction.node_name}"
-                + (" (in kube-scheduler memory)." if waiting is not None else ""),
-                controller=eviction.scheduler_name,
-            )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

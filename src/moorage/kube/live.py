@@ -9,6 +9,7 @@ import gc
 import logging
 import time
 from collections.abc import Mapping
+from random import Random
 
 from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
@@ -50,7 +51,8 @@ def build_scheduler(
     pods = state.listers.of(Pod)
     nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
     cycle = Cycle(state, clock, nominated=nominated)
-    profiles = build_profiles(config, registry, Handle(state.listers, gates))
+    handle = Handle(state.listers, gates, random=Random())
+    profiles = build_profiles(config, registry, handle)
     queue = SchedulingQueue(
         profiles,
         clock,
@@ -61,7 +63,7 @@ def build_scheduler(
         pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
         extenders=bool(config.extenders),
     )
-    return Scheduler(state, cycle, queue, profiles, clock)
+    return Scheduler(state, cycle, queue, profiles, clock, handle.preempting)
 
 
 def watched_kinds(profiles: Mapping[str, Profile]) -> tuple[str, ...]:

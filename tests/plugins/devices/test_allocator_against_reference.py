@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage.cluster.view import NodeView
+from moorage.framework.plugin import PreFilterResult
 from moorage.model.devices import AllocationResult, ResourceClaim
 from moorage.model.meta import Json
 from moorage.model.quantity import parse_nano
@@ -17,8 +19,8 @@ from plugins.devices.device_objects import (
     device,
     device_class,
     first_available,
-    pod_with,
     plugin,
+    pod_with,
     request,
     slice_of,
 )
@@ -29,16 +31,12 @@ from reference.devices import (
     World,
     first_allocation,
 )
-from moorage.cluster.view import NodeView
-from moorage.framework.plugin import PreFilterResult
 
 COLOURS = ("red", "green", "blue")
 NODE = make_node("n")
 
 colour_sets = st.frozensets(st.sampled_from(COLOURS), min_size=1)
-requests = st.builds(
-    PlainRequest, st.integers(1, 2), colour_sets, amount=st.integers(1, 3)
-)
+requests = st.builds(PlainRequest, st.integers(1, 2), colour_sets, amount=st.integers(1, 3))
 claims = st.builds(
     PlainClaim,
     st.lists(st.lists(requests, min_size=1, max_size=2).map(tuple), min_size=1, max_size=2).map(
@@ -69,9 +67,7 @@ def _device(plain: PlainDevice) -> Json:
     if plain.shared is not None:
         fields["allowMultipleAllocations"] = True
         policy = {"default": "1", "validRange": {"min": "1"}}
-        fields["capacity"] = {
-            "units": {"value": str(plain.shared), "requestPolicy": policy}
-        }
+        fields["capacity"] = {"units": {"value": str(plain.shared), "requestPolicy": policy}}
     return device(plain.name, **fields)
 
 

@@ -54,7 +54,7 @@ def ask(expression: str, offered: ResourceSlice, features: CelFeatures = FEATURE
         f'"{DRIVER}" in device.attributes',
         '!("no-such-domain" in device.attributes)',
         'device.attributes["no-such-domain"].size() == 0',
-        'has(device.attributes.anything)',
+        "has(device.attributes.anything)",
         f"has({A}.model) && !has({A}.nosuch)",
         f'{A}.?nosuch.orValue("x") == "x"',
         f'{A}[?"model"].hasValue()',
@@ -103,7 +103,7 @@ def test_what_selects_the_device(expression: str, offered: ResourceSlice) -> Non
         (f"{A}.nosuch == 1 && true", "no such key: nosuch"),
         (f"{A}.numa", "CEL result of type int could not be converted to bool"),
         (f"{A}.numa + 9223372036854775807 > 0", "overflow"),
-        (f'quantity({A}.model).sign() == 1 || quantity("x") == quantity("y")', "quantities must"),
+        ('quantity("x") == quantity("y")', "quantities must match"),
         (
             "[1,2,3,4,5,6,7,8,9,0].all(a, [1,2,3,4,5,6,7,8,9,0].all(b, "
             "[1,2,3,4,5,6,7,8,9,0].all(c, [1,2,3,4,5,6,7,8,9,0].all(d, "
@@ -112,11 +112,7 @@ def test_what_selects_the_device(expression: str, offered: ResourceSlice) -> Non
         ),
     ],
 )
-def test_what_fails_on_the_device(
-    expression: str, complaint: str, offered: ResourceSlice
-) -> None:
-    if "sign()" in expression:
-        expression = expression.replace(f"quantity({A}.model).sign() == 1 || ", "")
+def test_what_fails_on_the_device(expression: str, complaint: str, offered: ResourceSlice) -> None:
     with pytest.raises(EvaluationError) as raised:
         ask(expression, offered)
     assert complaint in str(raised.value)

@@ -37,9 +37,13 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     looks_up = (PodDisruptionBudget,)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """A pod waits while its victims are being evicted; nothing is evicted here so far."""
-        del pod
-        return None
+        """A pod waits while its victims are being evicted."""
+        if pod.uid not in self.handle.preempting:
+            return None
+        if not self.handle.gates.enabled("SchedulerAsyncPreemption"):
+            return None
+        text = "waiting for the preemption for this pod to be finished"
+        return Status(Code.UNRESOLVABLE, (text,))
 
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Propose a node and its victims."""

@@ -1,0 +1,99 @@
+"""Evictions: pods that leave a node so that a more important one can have it.
+
+A victim that is not bound yet is turned away in memory; any other is marked and deleted through the
+API. All but the last victim go at once, the last one alone: until then the preemptor is kept out of
+the queue, and the last deletion lets it in.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from moorage.engine.scheduler import Eviction, Scheduler
+from moorage.errors import ApiError
+from moorage.framework.status import Code, Status
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.pod_status import disruption_target, nominated
+from moorage.kube.resources import resource_for
+from moorage.kube.timing import Timer
+from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
+
+
+class Evictions:
+    """Carries evictions out."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: KubeClient,
+        recorder: EventRecorder,
+        timer: Timer,
+        wake: Callable[[], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._client = client
+        self._recorder = recorder
+        self._timer = timer
+        self._wake = wake
+        self.preparing: dict[str, asyncio.Task[Status | None]] = {}
+        """Pods in PreBind, by uid: they can be turned away without touching the API."""
+        self.cancelled: set[str] = set()
+
+    async def carry_out(self, eviction: Eviction) -> None:
+        """Make room; if that fails the preemptor tries again at once."""
+        try:
+            await self._clear_lower_nominations(eviction)
+            *others, last = [victim for victim in eviction.victims if not victim.terminating]
+            await asyncio.gather(*(self._evict(victim, eviction) for victim in others))
+            # Before the last deletion, not after it: its event must find the pod let in.
+            self._scheduler.preemption_done(eviction.preemptor)
+            await self._evict(last, eviction)
+        except ApiError as error:
+            log.error("room for pod %s could not be made: %s", eviction.preemptor.key, error)
+            self._scheduler.preemption_done(eviction.preemptor)
+            self._scheduler.queue.activate([eviction.preemptor])
+        self._wake()
+
+    async def _clear_lower_nominations(self, eviction: Eviction) -> None:
+        """Less important pods that waited for this node must look for another."""
+        waiting = self._scheduler.cycle.nominated
+        for pod in list(waiting.on_node(eviction.node_name)):
+            if pod.priority < eviction.preemptor.priority:
+                waiting.remove(pod)
+                await self._client.patch_pod_status(pod.namespace, pod.name, nominated(""))
+
+    async def _evict(self, victim: Pod, eviction: Eviction) -> None:
+        in_memory = self._turn_away(victim)
+        if not in_memory:
+            status = disruption_target(victim, eviction.scheduler_name, self._timer.now())
+            try:
+                await self._client.patch_pod_status(victim.namespace, victim.name, status)
+                await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
+            except ApiError as error:
+                if not error.is_not_found:
+                    raise
+        self._recorder.event(
+            victim,
+            "Normal",
+            "Preempted",
+            "Preempting",
+            f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
+            + (" (in kube-scheduler memory)." if in_memory else ""),
+            controller=eviction.scheduler_name,
+        )
+
+    def _turn_away(self, victim: Pod) -> bool:
+        """Stop a victim that is not bound yet; False if it is too late for that."""
+        waiting = self._scheduler.waiting.get(victim.uid)
+        if waiting is not None:
+            waiting.reject("DefaultPreemption", "preempted", Code.ERROR)
+            return True
+        work = self.preparing.get(victim.uid)
+        if work is not None and not work.done():
+            self.cancelled.add(victim.uid)
+            work.cancel()
+            return True
+        return False

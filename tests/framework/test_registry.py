@@ -1,0 +1,149 @@
+import sys
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from moorage.config import ExtensionPoint
+from moorage.errors import ConfigError
+from moorage.framework import registry as registry_module
+from moorage.framework.plugin import FilterPlugin, Plugin, ScorePlugin
+from moorage.framework.registry import POINT_CLASSES, Registry
+from moorage.framework.status import Verdicts
+from moorage.plugins.defaults import in_tree_registry
+
+
+class Quiet(FilterPlugin[None]):
+    name = "Quiet"
+
+    def filter(self, pod: Any, nodes: Any, state: None) -> Verdicts:
+        return Verdicts(len(nodes))
+
+
+class AnotherQuiet(Quiet):
+    """Bears the same name."""
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, **plugins: object) -> None:
+    """Let an installed package offer entry points."""
+    module = ModuleType("harbour_plugins")
+    for name, plugin in plugins.items():
+        setattr(module, name, plugin)
+    monkeypatch.setitem(sys.modules, "harbour_plugins", module)
+    points = [
+        EntryPoint(name, f"harbour_plugins:{name}", registry_module.ENTRY_POINT_GROUP)
+        for name in plugins
+    ]
+    monkeypatch.setattr(registry_module, "entry_points", lambda group: points)
+
+
+def test_a_registered_plugin_is_found_by_its_name() -> None:
+    registry = Registry([Quiet])
+    assert "Quiet" in registry
+    assert registry["Quiet"] is Quiet
+    assert "Loud" not in registry
+
+
+def test_a_name_taken_twice_is_an_error_that_names_both_modules() -> None:
+    registry = in_tree_registry()
+
+    class NodeName(Quiet):
+        name = "NodeName"
+
+    with pytest.raises(ConfigError, match="a plugin named NodeName already exists") as caught:
+        registry.register(NodeName)
+    assert "moorage.plugins.node_name" in str(caught.value)
+    assert __name__ in str(caught.value)
+
+
+def test_registering_the_same_class_twice_is_an_error_too() -> None:
+    with pytest.raises(ConfigError, match="already exists"):
+        Registry([Quiet, AnotherQuiet])
+
+
+def test_plugins_of_installed_packages_join_those_in_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, Quiet=Quiet)
+    registry = in_tree_registry()
+    registry.register_entry_points()
+    assert registry["Quiet"] is Quiet
+    assert "NodeName" in registry
+
+
+def test_an_entry_point_that_is_not_a_plugin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, Broken=lambda: None)
+    with pytest.raises(
+        ConfigError,
+        match="entry point Broken = harbour_plugins:Broken is not a subclass of",
+    ):
+        Registry().register_entry_points()
+
+
+def test_an_instance_as_entry_point_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, Broken=Quiet(None, None))  # type: ignore[arg-type]  # never used
+    with pytest.raises(ConfigError, match="is not a subclass"):
+        Registry().register_entry_points()
+
+
+def test_an_entry_point_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = EntryPoint("Gone", "no_such_package:Gone", registry_module.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry_module, "entry_points", lambda group: [missing])
+    with pytest.raises(ConfigError, match="Gone = no_such_package:Gone cannot be loaded") as caught:
+        Registry().register_entry_points()
+    assert "no_such_package" in str(caught.value.__cause__)
+
+
+def test_an_entry_point_with_a_name_in_tree_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NodePorts(Quiet):
+        name = "NodePorts"
+
+    offer(monkeypatch, NodePorts=NodePorts)
+    with pytest.raises(ConfigError, match="NodePorts already exists"):
+        in_tree_registry().register_entry_points()
+
+
+def test_a_plugin_implements_the_points_it_inherits_from() -> None:
+    registry = Registry([Quiet])
+    assert registry.implements("Quiet", ExtensionPoint.FILTER)
+    assert not registry.implements("Quiet", ExtensionPoint.SCORE)
+    assert not registry.implements("Unknown", ExtensionPoint.FILTER)
+    assert not registry.implements("Quiet", ExtensionPoint.PLACEMENT_SCORE)
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        (ExtensionPoint.PRE_ENQUEUE, {"SchedulingGates", "DynamicResources", "DefaultPreemption"}),
+        (ExtensionPoint.QUEUE_SORT, {"PrioritySort"}),
+        (ExtensionPoint.POST_FILTER, {"DynamicResources", "DefaultPreemption"}),
+        (
+            ExtensionPoint.SCORE,
+            {
+                "TaintToleration",
+                "NodeAffinity",
+                "NodeResourcesFit",
+                "VolumeBinding",
+                "PodTopologySpread",
+                "InterPodAffinity",
+                "DynamicResources",
+                "NodeResourcesBalancedAllocation",
+                "ImageLocality",
+            },
+        ),
+        (ExtensionPoint.BIND, {"DefaultBinder"}),
+    ],
+    ids=lambda value: value.value if isinstance(value, ExtensionPoint) else "",
+)
+def test_in_tree_plugins_take_part_where_upstreams_do(
+    point: ExtensionPoint, expected: set[str]
+) -> None:
+    registry = in_tree_registry()
+    found = {name for name in registry._plugins if registry.implements(name, point)}
+    assert found == expected
+
+
+def test_every_extension_point_but_the_placement_ones_has_a_class() -> None:
+    placement = {ExtensionPoint.PLACEMENT_GENERATE, ExtensionPoint.PLACEMENT_SCORE}
+    assert set(POINT_CLASSES) == set(ExtensionPoint) - placement
+    assert all(issubclass(kind, Plugin) for kind in POINT_CLASSES.values())
+    assert POINT_CLASSES[ExtensionPoint.SCORE] is ScorePlugin

@@ -1,0 +1,357 @@
+"""DynamicResources before a node is chosen: claims, nodes, time limits, scores and hints."""
+
+import pytest
+
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.config import KubeSchedulerConfiguration, load_profile
+from moorage.config.feature_gates import FeatureGates
+from moorage.engine.decisions import Bind, Unschedulable
+from moorage.errors import PluginError
+from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
+from moorage.framework.plugin import PreFilterResult
+from moorage.framework.profile import Profile
+from moorage.framework.status import Code, Status
+from moorage.model.devices import ResourceClaim
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.plugins.dynamic_resources.capacity import binary_text
+from moorage.plugins.dynamic_resources.claim_work import Deallocate
+from moorage.simulator.world import World
+from moorage.testing import cluster, make_node, make_pod
+from plugins.devices.device_objects import (
+    DRIVER,
+    allocated,
+    claim,
+    device,
+    device_class,
+    first_available,
+    plugin,
+    pod_with,
+    request,
+    slice_of,
+)
+
+POD = pod_with("a")
+A = f'device.attributes["{DRIVER}"]'
+
+
+def verdict(
+    pod: Pod,
+    *others: ApiObject,
+    node: Node | None = None,
+    gates: FeatureGates | None = None,
+) -> list[str]:
+    """What keeps a pod from a node; an empty list means nothing."""
+    state = cluster([node or make_node("n", zone="z")], others=others)
+    asked = plugin(state.listers, gates or FeatureGates())
+    nodes = NodeView(state)
+    before = asked.pre_filter(pod, nodes)
+    if isinstance(before, Status):
+        return [f"[PreFilter] {before.message}"]
+    assert isinstance(before, PreFilterResult)
+    return [reason.text for reason in asked.filter(pod, nodes, before.state).reasons_of(0)]
+
+
+def world_of(*objects: ApiObject) -> tuple[World, Profile]:
+    world = World(KubeSchedulerConfiguration(profiles=(load_profile({}, "test"),)))
+    world.add_all(objects)
+    (profile,) = world.profiles.values()
+    return world, profile
+
+
+@pytest.mark.parametrize(
+    ("claims", "pod", "message"),
+    [
+        ([], POD, 'could not find ResourceClaim "default/a"'),
+        (
+            [claim("a", deletionTimestamp="2026-01-01T00:00:00Z")],
+            POD,
+            'resourceclaim "a" is being deleted',
+        ),
+        (
+            [],
+            make_pod(spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]}),
+            'pod "default/pod": ResourceClaim not created yet',
+        ),
+        (
+            [claim("a")],
+            make_pod(
+                spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]},
+                status={"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "a"}]},
+            ),
+            "ResourceClaim default/a was not created for Pod default/pod (Pod is not owner)",
+        ),
+        (
+            [],
+            make_pod(spec={"resourceClaims": [{"name": "c"}]}),
+            'pod "default/pod", spec.resourceClaim "c": none of the supported fields are set',
+        ),
+    ],
+)
+def test_pods_wait_outside_until_their_claims_are_usable(
+    claims: list[ResourceClaim], pod: Pod, message: str
+) -> None:
+    state = cluster(others=claims)
+    assert plugin(state.listers).pre_enqueue(pod) == Status(Code.UNRESOLVABLE, (message,))
+
+
+def test_a_missing_class_keeps_the_pod_from_all_nodes() -> None:
+    assert verdict(POD, claim("a")) == ["[PreFilter] request r: device class gpu does not exist"]
+
+
+def test_a_selector_that_does_not_compile_is_an_error_with_its_place() -> None:
+    objects = [device_class(), slice_of("s", [device("d")], node="n")]
+    (text,) = verdict(POD, claim("a", request("r", "device.foo")), *objects)
+    assert text == (
+        "claim default/a: selector #0: CEL compile error: compilation failed: "
+        "ERROR: <input>:1:7: undefined field 'foo'\n | device.foo\n | ......^"
+    )
+    broken = device_class("gpu", "device.bar")
+    (text,) = verdict(POD, claim("a"), broken, objects[1])
+    assert text.startswith("class gpu: selector #0: CEL compile error: compilation failed: ")
+
+
+def test_one_broken_claim_does_not_hold_others_up() -> None:
+    world, profile = world_of(
+        make_node("n"),
+        device_class(),
+        slice_of("s", [device("d")], node="n"),
+        claim("bad", request("r", f"{A}.nosuch == 1")),
+        claim("good"),
+    )
+    with pytest.raises(PluginError, match="no such key: nosuch"):
+        world.cycle.decide(profile, pod_with("bad", name="first"))
+    decision, _ = world.cycle.decide(profile, pod_with("good", name="second"))
+    assert isinstance(decision, Bind)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reachable"),
+    [
+        ({"allNodes": True}, True),
+        ({"nodeName": "other"}, False),
+        (
+            {
+                "nodeSelector": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {
+                                    "key": "topology.kubernetes.io/zone",
+                                    "operator": "In",
+                                    "values": ["z"],
+                                }
+                            ]
+                        }
+                    ]
+                }
+            },
+            True,
+        ),
+        ({"perDeviceNodeSelection": True}, False),
+        ({}, False),
+    ],
+)
+def test_which_slices_a_node_reaches(spec: dict[str, object], reachable: bool) -> None:
+    offered = slice_of("s", [device("d")], pool="p", **spec)
+    expected = [] if reachable else ["cannot allocate all claims"]
+    assert verdict(POD, claim("a"), device_class(), offered) == expected
+
+
+def test_outdated_incomplete_and_invalid_pools() -> None:
+    def ask(*slices: ApiObject, wanted: ResourceClaim | None = None) -> list[str]:
+        return verdict(POD, wanted or claim("a"), device_class(), *slices)
+
+    old = slice_of("old", [device("d")], node="n", generation=1)
+    new = slice_of("new", [], node="n", generation=2)
+    assert ask(old) == []
+    assert ask(old, new) == ["cannot allocate all claims"]
+    half = slice_of("half", [device("d")], node="n", count=2)
+    assert ask(half) == ["cannot allocate all claims"]
+    everything = claim("a", request("r", allocationMode="All", count=0))
+    assert ask(half, wanted=everything) == [
+        "claim default/a, request r: asks for all devices, but resource pool "
+        f"{DRIVER}/n is currently being updated"
+    ]
+    twice = slice_of("twice", [device("d"), device("d")], node="n")
+    assert ask(twice) == ["invalid resource pools were encountered"]
+
+
+def test_taints_need_tolerations() -> None:
+    tainted = device("d", taints=[{"key": "k", "effect": "NoSchedule"}])
+    offered = slice_of("s", [tainted], node="n")
+    tolerant = request("r", tolerations=[{"key": "k", "operator": "Exists"}])
+    assert verdict(POD, claim("a"), device_class(), offered) == ["cannot allocate all claims"]
+    assert verdict(POD, claim("a", tolerant), device_class(), offered) == []
+    off = FeatureGates({"DRADeviceTaints": False})
+    assert verdict(POD, claim("a"), device_class(), offered, gates=off) == []
+
+
+def test_admin_access_takes_devices_that_are_in_use() -> None:
+    offered = slice_of("s", [device("d")], node="n")
+    held = claim("held", status=allocated(("n", "d")))
+    admin = claim("a", request("r", adminAccess=True))
+    assert verdict(POD, claim("a"), held, device_class(), offered) != []
+    assert verdict(POD, admin, held, device_class(), offered) == []
+
+
+def test_features_that_are_off_are_refused_by_name() -> None:
+    choice = claim("a", first_available("r", request("s")))
+    off = FeatureGates({"DRAConsumableCapacity": False})
+    offered = slice_of("s", [device("d")], node="n")
+    greedy = claim("a", request("r", capacity={"requests": {"memory": "1"}}))
+    assert verdict(POD, choice, device_class(), offered, gates=off) == []
+    assert verdict(POD, greedy, device_class(), offered, gates=off) == [
+        "claim default/a, request r: has capacity requests, "
+        "but the DRAConsumableCapacity feature is disabled"
+    ]
+
+
+def test_the_search_ends_when_its_time_is_up() -> None:
+    # Twenty devices for twenty-four places: every combination is tried before that is clear.
+    impossible = claim("a", *(request(f"r{i}", count=4) for i in range(6)))
+    offered = slice_of("s", [device(f"d{i}") for i in range(20)], node="n")
+    state = cluster([make_node("n")], others=[device_class(), offered, impossible])
+    asked = plugin(state.listers)
+    ticks = iter(range(10**6))
+    asked.timer = lambda: float(next(ticks)) * 20
+    nodes = NodeView(state)
+    before = asked.pre_filter(POD, nodes)
+    assert isinstance(before, PreFilterResult)
+    (reason,) = asked.filter(POD, nodes, before.state).reasons_of(0)
+    assert reason.text == "node n: timed out trying to allocate devices"
+    assert reason.code is Code.ERROR
+
+
+def test_a_kept_answer_follows_devices_classes_and_slices() -> None:
+    world, profile = world_of(
+        make_node("n"), device_class(), slice_of("s", [device("d")], node="n"), claim("a")
+    )
+    claims = world.state.listers.of(ResourceClaim)
+
+    def placed() -> bool:
+        return isinstance(world.cycle.decide(profile, POD)[0], Bind)
+
+    assert placed()
+    claims.put(claim("held", status=allocated(("n", "d"))))
+    assert not placed()
+    claims.put(claim("held"))
+    assert placed()
+    slices = slice_of("s", [], node="n")
+    world.state.listers.of(type(slices)).put(slices)
+    assert not placed()
+    more = slice_of("s", [device("d")], node="n")
+    world.state.listers.of(type(more)).put(more)
+    assert placed()
+    picky = device_class("gpu", "false")
+    world.state.listers.of(type(picky)).put(picky)
+    assert not placed()
+
+
+def test_earlier_alternatives_score_more() -> None:
+    wanted = claim(
+        "a",
+        first_available("r", request("best", f'{A}.model == "x"'), request("any")),
+    )
+    world, profile = world_of(
+        make_node("m"),
+        make_node("n"),
+        device_class(),
+        slice_of("m", [device("d", attributes={"model": "x"})], node="m"),
+        slice_of("n", [device("d", attributes={"model": "y"})], node="n"),
+        wanted,
+    )
+    decision, attempt = world.cycle.decide(profile, POD)
+    assert isinstance(decision, Bind)
+    assert decision.node_name == "m"
+    assert attempt is not None
+    assert attempt.scores is not None
+    (part,) = [p for p in attempt.scores.parts if p.plugin == "DynamicResources"]
+    assert sorted(part.raw.tolist()) == [7, 8]
+    assert sorted(part.weighted.tolist()) == [174, 200]
+
+
+def test_devices_that_only_the_pod_holds_are_given_back() -> None:
+    elsewhere = {
+        "nodeSelector": {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
+            ]
+        }
+    }
+    held = claim("a", status=allocated(("gone", "d"), users=[POD.uid], **elsewhere))
+    world, profile = world_of(make_node("n"), device_class(), held)
+    decision, _ = world.cycle.decide(profile, POD)
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.startswith(
+        "0/1 nodes are available: 1 resourceclaim not available on the node. "
+        "deallocation of ResourceClaim completed, "
+    )
+    asked = profile.plugins["DynamicResources"]
+    assert list(asked.work) == [Deallocate(held)]  # type: ignore[attr-defined]
+
+
+def test_extended_resources_are_left_to_devices_only_where_no_plugin_offers_them() -> None:
+    gpus = make_pod("gpus", cpu="1", requests={"example.com/gpu": "1"})
+    world, profile = world_of(
+        make_node("bare"),
+        make_node("devices"),
+        make_node("plugin", allocatable={"example.com/gpu": "1"}),
+        device_class("gpu", extendedResourceName="example.com/gpu"),
+        slice_of("s", [device("d")], node="devices"),
+    )
+    attempt = world.cycle.filter(profile, gpus)
+    assert attempt.outcome is not None
+    feasible = {attempt.nodes.node(row).name for row in attempt.outcome.feasible}
+    assert feasible == {"devices", "plugin"}
+
+
+class Hints:
+    """What the plugin says about events."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._events = {r.event.resource: r for r in plugin(state.listers).events_to_register()}
+
+    def __call__(
+        self, resource: EventResource, pod: Pod, old: ApiObject | None, new: ApiObject | None
+    ) -> QueueingHint:
+        hint = self._events[resource].hint
+        assert hint is not None
+        return hint(pod, old, new)
+
+
+def test_hints_about_claims() -> None:
+    free, taken = claim("a"), claim("a", status=allocated(("n", "d")))
+    other_free, other_taken = claim("b"), claim("b", status=allocated(("n", "e")))
+    hints = Hints(cluster(others=[free]))
+    kind = EventResource.RESOURCE_CLAIM
+    assert hints(kind, POD, None, free) is QueueingHint.QUEUE
+    assert hints(kind, POD, free, taken) is QueueingHint.QUEUE
+    assert hints(kind, POD, free, claim("a", finalizers=["f"])) is QueueingHint.SKIP
+    assert hints(kind, POD, other_taken, other_free) is QueueingHint.QUEUE
+    assert hints(kind, POD, other_free, other_taken) is QueueingHint.SKIP
+    assert hints(kind, pod_with("missing"), other_taken, other_free) is QueueingHint.SKIP
+
+
+def test_hints_about_pods() -> None:
+    hints = Hints(cluster(others=[claim("a")]))
+    kind = EventResource.POD
+    assert hints(kind, POD, None, POD) is QueueingHint.QUEUE
+    assert hints(kind, POD, None, make_pod("other")) is QueueingHint.SKIP
+    assert hints(kind, POD, None, pod_with("missing")) is QueueingHint.SKIP
+
+
+def test_deleted_claims_and_slices_wake_nobody() -> None:
+    for registration in plugin(cluster().listers).events_to_register():
+        if registration.event.resource is not EventResource.NODE:
+            assert not registration.event.action & ActionType.DELETE
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (512, "512"), (1000, "1k"), (1024, "1Ki"), (1536, "1536"), (3 * 2**30, "3Gi")],
+)
+def test_amounts_are_written_as_go_writes_them(value: int, text: str) -> None:
+    assert binary_text(value) == text
