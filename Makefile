@@ -29,6 +29,7 @@ test: setup ## Run the tests (under five minutes on two cores)
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
 e2e: setup ## Compare with kube-scheduler on a real API server (builds both once, with Go)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[e2e]'
 	$(BIN)/python -m pytest -q -n 0 tests/e2e
 
 check: setup ## Formatting, lint, types and import contracts, as CI runs them

@@ -78,10 +78,9 @@ def test_the_default_weights_are_upstreams() -> None:
 
 def test_a_plugin_is_made_once_per_profile_and_serves_all_its_points() -> None:
     profile = make_profile(make_state())
-    fit = next(plugin for plugin in profile.filter if plugin.name == "NodeResourcesFit")
-    assert any(scorer is fit for scorer in profile.score)
-    assert any(plugin is fit for plugin in profile.pre_filter)
-    assert profile.plugins["NodeResourcesFit"] is fit
+    fit = profile.plugins["NodeResourcesFit"]
+    for plugins in (profile.filter, profile.score, profile.pre_filter, profile.pre_score):
+        assert [id(plugin) for plugin in plugins if plugin.name == fit.name] == [id(fit)]
 
 
 @pytest.mark.parametrize(

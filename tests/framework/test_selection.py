@@ -6,14 +6,10 @@ import pytest
 from framework.building import make_cycle, make_profile, make_state, only
 from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
-from reference.objects import (
-    Affinity,
-    Node,
-    make_node,
-    make_pod,
-    node_affinity,
-    node_term,
-)
+from moorage.model.affinity import Affinity
+from moorage.model.meta import Json
+from moorage.model.node import Node
+from reference.objects import make_node, make_pod, node_affinity, node_term
 
 
 @pytest.mark.parametrize(
@@ -63,7 +59,7 @@ def search(
 ) -> list[int]:
     considered = np.ones(size, np.bool_)
     rejected = np.array([row in (refused or set()) for row in range(size)])
-    return searcher.feasible(np.arange(size), considered, rejected, most).tolist()
+    return list(map(int, searcher.feasible(np.arange(size), considered, rejected, most)))
 
 
 def test_a_search_that_sees_all_nodes_leaves_the_start_where_it_was() -> None:
@@ -129,7 +125,7 @@ def many(count: int) -> list[Node]:
     return [make_node(f"n{i:03}") for i in range(count)]
 
 
-def placed(count: int, document: dict[str, object], pods: int) -> list[str]:
+def placed(count: int, document: Json, pods: int) -> list[str]:
     state = make_state(many(count))
     cycle, profile = make_cycle(state), make_profile(state, document)
     names = []
@@ -141,7 +137,7 @@ def placed(count: int, document: dict[str, object], pods: int) -> list[str]:
 
 
 def test_a_profiles_percentage_is_honoured_with_rotation() -> None:
-    document = {"percentageOfNodesToScore": 50} | only("NodeName", "ImageLocality")
+    document: Json = {"percentageOfNodesToScore": 50, **only("NodeName", "ImageLocality")}
     # 240 nodes: each search stops after 120 of them, and the next one starts there.
     assert placed(240, document, 3) == ["n000", "n120", "n000"]
 

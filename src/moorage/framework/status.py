@@ -131,9 +131,9 @@ class Verdicts:
         if reason not in self.reasons:
             if len(self.reasons) == _WIDTHS[-1][0]:
                 self._drop_unused()
+            if len(self.reasons) == self.bits.dtype.itemsize * 8:
+                self.bits = self.bits.astype(_width(len(self.reasons) + 1))
             self.reasons.append(reason)
-            if len(self.reasons) > self.bits.dtype.itemsize * 8:
-                self.bits = self.bits.astype(_width(len(self.reasons)))
         return self.reasons.index(reason)
 
     def _drop_unused(self) -> None:

@@ -1,5 +1,7 @@
 """DynamicResources before a node is chosen: claims, nodes, time limits, scores and hints."""
 
+from typing import Any
+
 import pytest
 
 from moorage.cluster.state import ClusterState
@@ -154,7 +156,7 @@ def test_one_broken_claim_does_not_hold_others_up() -> None:
         ({}, False),
     ],
 )
-def test_which_slices_a_node_reaches(spec: dict[str, object], reachable: bool) -> None:
+def test_which_slices_a_node_reaches(spec: dict[str, Any], reachable: bool) -> None:
     offered = slice_of("s", [device("d")], pool="p", **spec)
     expected = [] if reachable else ["cannot allocate all claims"]
     assert verdict(POD, claim("a"), device_class(), offered) == expected
