@@ -17,10 +17,10 @@ from e2e.embedded import EmbeddedServer, embedded_server
 from e2e.objects import node, pod
 from e2e.scenarios import lifecycle, load, placement, preemption, requeueing
 from e2e.schedulers import PEER, Scheduler
-from e2e.trial import Trial, trial
+from e2e.trial import Trial, label, trial
 
 _SCENARIOS = [
-    pytest.param(scenario, id=f"{module.__name__.rpartition('.')[2]}-{scenario.__name__}")
+    pytest.param(scenario, id=label(scenario))
     for module in (placement, requeueing, lifecycle, preemption)
     for scenario in module.SCENARIOS
     if scenario is not lifecycle.api_server_restarted
@@ -239,12 +239,12 @@ def _compare(
     embedded: EmbeddedServer,
     peer: Scheduler,
 ) -> None:
-    label = scenario.__name__.replace("_", "-")
+    name = label(scenario)
     seen: dict[str, Json] = {}
     stages: tuple[tuple[str, Server], ...] = (("embedded", embedded), ("real", server))
     for role, stage in stages:
-        with trial(stage, peer, f"{label}-{role}") as opened:
+        with trial(stage, peer, f"{name}-{role}") as opened:
             seen[role] = scenario(opened)
-        file = server.folder / f"{label}.{role}.yaml"
+        file = server.folder / f"{name}.{role}.yaml"
         file.write_text(yaml.safe_dump(seen[role], sort_keys=False, width=1000))
     assert seen["embedded"] == seen["real"]

@@ -18,15 +18,15 @@ from e2e.scenarios import (
     volumes,
 )
 from e2e.schedulers import PEER, Scheduler, subject
-from e2e.trial import Trial, trial
+from e2e.trial import Trial, label, trial
 
 _MODULES = (placement, requeueing, lifecycle, preemption, volumes, extenders, devices, load)
 # What Moorage cannot do yet; kube-scheduler itself runs these too, so that they stay sound.
-_NOT_YET = ()
+_NOT_YET = (volumes, extenders)
 _SCENARIOS = [
     pytest.param(
         scenario,
-        id=f"{module.__name__.rpartition('.')[2]}-{scenario.__name__}",
+        id=label(scenario),
         marks=pytest.mark.skipif(
             module in _NOT_YET and subject() != PEER, reason="Moorage does not do this yet"
         ),
@@ -43,10 +43,10 @@ def test_both_schedulers_show_the_same(
     scheduler: Callable[[str], Scheduler],
 ) -> None:
     seen = {}
-    label = scenario.__name__.replace("_", "-")
-    for role, name in (("peer", PEER), ("subject", subject())):
-        with trial(server, scheduler(name), f"{label}-{role}") as stage:
+    name = label(scenario)
+    for role, who in (("peer", PEER), ("subject", subject())):
+        with trial(server, scheduler(who), f"{name}-{role}") as stage:
             seen[role] = scenario(stage)
-        file = server.folder / f"{label}.{role}.yaml"
+        file = server.folder / f"{name}.{role}.yaml"
         file.write_text(yaml.safe_dump(seen[role], sort_keys=False, width=1000))
     assert seen["subject"] == seen["peer"]

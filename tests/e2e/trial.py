@@ -249,6 +249,12 @@ def trial(server: Server, scheduler: Scheduler, name: str) -> Iterator[Trial]:
         stage.api.close()
 
 
+def label(scenario: Callable[[Trial], Json]) -> str:
+    """A name for the scenario that may also be part of a namespace's name."""
+    module = scenario.__module__.rpartition(".")[2]
+    return f"{module}-{scenario.__name__}".replace("_", "-")
+
+
 def _condition(item: Json) -> Json | None:
     for condition in item.get("status", {}).get("conditions", ()):
         if condition["type"] == "PodScheduled":

@@ -84,10 +84,8 @@ def test_curable_and_incurable_shortages_of_a_resource_are_counted_together() ->
 def test_nodes_that_were_not_looked_at_are_counted_with_a_reason_of_their_own() -> None:
     named = Affinity(node_affinity=node_affinity([node_term(names=("In", ["a"]))]))
     nodes = [make_node("a", cpu="1"), make_node("b"), make_node("c")]
-    text = message(
-        nodes, make_pod("p", cpu="2", affinity=named), "NodeAffinity", "NodeResourcesFit"
-    )
-    assert text == (
+    pod = make_pod("p", cpu="2", affinity=named)
+    assert message(nodes, pod, "NodeAffinity", "NodeResourcesFit") == (
         "0/3 nodes are available: 1 Insufficient cpu, "
         "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
     )
@@ -183,7 +181,7 @@ class Breaks(NodeFilterPlugin):
 
 def test_a_node_answered_with_an_error_fails_the_whole_attempt() -> None:
     state = make_state([make_node("a"), make_node("b")])
-    with pytest.raises(PluginError, match='running Filter plugin "Breaks": disk on fire'):
+    with pytest.raises(PluginError, match='running "Breaks" filter plugin: disk on fire'):
         make_cycle(state).decide(profile_of(state, Breaks), make_pod("p"))
 
 

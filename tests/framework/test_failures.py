@@ -1,6 +1,6 @@
 """What becomes of exceptions in plugins: one error that names plugin and phase."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -26,7 +26,7 @@ from moorage.model.pod import Pod
 from reference.objects import make_node, make_pod
 
 
-def fail(*_: Any) -> Any:
+def fail() -> NoReturn:
     raise KeyError("lost")
 
 
@@ -34,32 +34,35 @@ class FailsPreEnqueue(PreEnqueuePlugin):
     name = "Fails"
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        return fail()
+        fail()
 
 
 class FailsPreFilter(PreFilterPlugin[None]):
     name = "Fails"
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
-        return fail()
+        fail()
 
 
 class FailsFilter(FilterPlugin[None]):
     name = "Fails"
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
-        return fail()
+        fail()
 
 
 class FailsFilterNode(NodeFilterPlugin):
     name = "Fails"
 
     def filter_node(self, pod: Pod, node: NodeRow) -> Reason | None:
-        return fail()
+        fail()
 
 
-class FailsPreScore(PreScorePlugin[None]):
+class FailsPreScore(PreScorePlugin[None], ScorePlugin[None]):
     name = "Fails"
+
+    def score(self, pod: Pod, nodes: NodeView, state: None) -> Any:
+        raise AssertionError("must not be asked")
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> None:
         fail()
@@ -69,7 +72,7 @@ class FailsScore(ScorePlugin[None]):
     name = "Fails"
 
     def score(self, pod: Pod, nodes: NodeView, state: None) -> Any:
-        return fail()
+        fail()
 
 
 class FailsNormalize(NodeScorePlugin):
@@ -79,7 +82,7 @@ class FailsNormalize(NodeScorePlugin):
         return 1
 
     def normalize(self, scores: Any, state: None) -> Any:
-        return fail()
+        fail()
 
 
 class FailsPostFilter(FilterPlugin[None], PostFilterPlugin):
@@ -92,28 +95,30 @@ class FailsPostFilter(FilterPlugin[None], PostFilterPlugin):
         return verdicts
 
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
-        return fail()
+        fail()
 
 
 @pytest.mark.parametrize(
-    ("plugin", "phase"),
+    ("plugin", "phase", "text"),
     [
-        (FailsPreEnqueue, "PreEnqueue"),
-        (FailsPreFilter, "PreFilter"),
-        (FailsFilter, "Filter"),
-        (FailsFilterNode, "Filter"),
-        (FailsPreScore, "PreScore"),
-        (FailsScore, "Score"),
-        (FailsNormalize, "Score"),
-        (FailsPostFilter, "PostFilter"),
+        (FailsPreEnqueue, "PreEnqueue", 'running PreEnqueue plugin "Fails": '),
+        (FailsPreFilter, "PreFilter", 'running PreFilter plugin "Fails": '),
+        (FailsFilter, "Filter", 'running "Fails" filter plugin: '),
+        (FailsFilterNode, "Filter", 'running "Fails" filter plugin: '),
+        (FailsPreScore, "PreScore", 'running PreScore plugin "Fails": '),
+        (FailsScore, "Score", 'running Score plugins: plugin "Fails" failed with: '),
+        (FailsNormalize, "Score", 'running Score plugins: plugin "Fails" failed with: '),
+        (FailsPostFilter, "PostFilter", 'running PostFilter plugin "Fails": '),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_an_exception_in_a_plugin_names_plugin_and_phase(plugin: type[Plugin], phase: str) -> None:
+def test_an_exception_in_a_plugin_names_plugin_and_phase(
+    plugin: type[Plugin], phase: str, text: str
+) -> None:
     state = make_state([make_node("a"), make_node("b")])
     with pytest.raises(PluginError) as caught:
         make_cycle(state).decide(profile_of(state, plugin), make_pod("p"))
-    assert str(caught.value) == f"running {phase} plugin \"Fails\": KeyError: 'lost'"
+    assert str(caught.value) == f"{text}KeyError: 'lost'"
     assert isinstance(caught.value.__cause__, KeyError)
     assert (caught.value.plugin, caught.value.phase) == ("Fails", phase)
 
@@ -126,7 +131,7 @@ def test_an_error_of_our_own_passes_as_it_is() -> None:
             raise StateError("contradiction")
 
     state = make_state([make_node("a")])
-    with pytest.raises(MoorageError, match="^contradiction$"):
+    with pytest.raises(MoorageError, match=r"^contradiction$"):
         make_cycle(state).decide(profile_of(state, Raises), make_pod("p"))
 
 

@@ -118,7 +118,7 @@ def test_nodes_named_by_several_plugins_are_those_all_of_them_name() -> None:
         saying("B", PreFilterResult("all nodes")),
         saying("C", only_nodes("b", "c")),
     )
-    assert attempt.before.node_names == {"b"}
+    assert attempt.before.node_names == frozenset({"b"})
     assert attempt.before.narrowed_by == {"A", "C"}
 
 

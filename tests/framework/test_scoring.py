@@ -22,7 +22,7 @@ from reference.objects import make_node, make_pod
 def scoring(name_: str, points: dict[str, int], *, factor: int = 1) -> type[Plugin]:
     """A scorer with its points by node name; `normalize` multiplies them."""
 
-    class Scores_(NodeScorePlugin):
+    class FixedPoints(NodeScorePlugin):
         name = name_
 
         def score_node(self, pod: Pod, node: NodeRow) -> int:
@@ -31,7 +31,7 @@ def scoring(name_: str, points: dict[str, int], *, factor: int = 1) -> type[Plug
         def normalize(self, scores: Ints, state: None) -> Ints:
             return scores * factor
 
-    return Scores_
+    return FixedPoints
 
 
 def scored(document: Json, *plugins: type[Plugin], rows: tuple[int, ...] = (0, 1)) -> Scores:
@@ -142,15 +142,7 @@ def test_the_node_with_the_largest_total_is_taken() -> None:
         ([1, 3], True, [67, 0]),
         ([], True, []),
     ],
-    ids=[
-        "most is best",
-        "fewest is best",
-        "all zero",
-        "all zero reversed",
-        "cut",
-        "cut reversed",
-        "none",
-    ],
+    ids=["more", "fewer", "all zero", "all zero reversed", "cut", "cut reversed", "none"],
 )
 def test_scores_are_scaled_so_that_the_largest_is_100(
     scores: list[int], reverse: bool, expected: list[int]

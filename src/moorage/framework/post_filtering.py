@@ -17,7 +17,7 @@ def post_filter(attempt: Attempt) -> PostFilterResult:
         with guard(plugin, "PostFilter"):
             result = plugin.post_filter(attempt.pod, attempt)
         status = msgspec.structs.replace(result.status, plugin=plugin.name)
-        if status.code is not Code.UNSCHEDULABLE:
+        if status.code not in (Code.UNSCHEDULABLE, Code.PENDING):
             return msgspec.structs.replace(result, status=status)
         if result.nominated_node is not None:
             last = result

@@ -21,6 +21,7 @@ from moorage.framework.reserving import reserve, unreserve
 from moorage.model.labels import compile_selector
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
+from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.simulator.world import World
 
 
@@ -140,6 +141,9 @@ class _Run:
                     unreserve(profile, pod, decision.node_name)
                     self._world.state.forget(pod)
                     return _record(pod, Outcome.PENDING, message=refusal.message)
+                for plugin in profile.reserve:
+                    if isinstance(plugin, DynamicResources):
+                        plugin.settle(pod)
                 self._changes += 1
                 return _record(
                     pod,

@@ -20,6 +20,7 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.capacity import binary_text
 from moorage.plugins.dynamic_resources.claim_work import Deallocate
+from moorage.simulator.offline import Outcome, place_all
 from moorage.simulator.world import World
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
@@ -250,6 +251,33 @@ def test_a_kept_answer_follows_devices_classes_and_slices() -> None:
     picky = device_class("gpu", "false")
     world.state.listers.of(type(picky)).put(picky)
     assert not placed()
+
+
+def test_offline_pods_share_a_claim_and_never_a_device() -> None:
+    world, _ = world_of(
+        make_node("n"),
+        device_class("gpu", extendedResourceName="example.com/gpu"),
+        slice_of("s", [device("d"), device("e")], node="n"),
+        claim("a"),
+        pod_with("a", name="first"),
+        pod_with("a", name="second"),
+        make_pod("third", requests={"example.com/gpu": "1"}),
+        make_pod("fourth", requests={"example.com/gpu": "1"}),
+    )
+    outcomes = {record.name: record.outcome for record in place_all(world).pods}
+    assert outcomes == {
+        "first": Outcome.PLACED,
+        "second": Outcome.PLACED,
+        "third": Outcome.PLACED,
+        "fourth": Outcome.PENDING,
+    }
+    used = [
+        result.device
+        for held in world.state.listers.of(ResourceClaim)
+        if held.status.allocation is not None
+        for result in held.status.allocation.devices.results
+    ]
+    assert sorted(used) == ["d", "e"]
 
 
 def test_earlier_alternatives_score_more() -> None:

@@ -53,6 +53,7 @@ from moorage.plugins.dynamic_resources.claims import (
     ClaimError,
     check_requests,
     claims_of,
+    consumer,
     preference_score,
 )
 from moorage.plugins.dynamic_resources.extended import (
@@ -288,6 +289,29 @@ class DynamicResources(
         except BindingError as error:
             return Status(Code.ERROR, (str(error),))
         return None
+
+    def settle(self, pod: Pod) -> None:
+        """What PreBind and the watch would bring about, where there is no API to write to."""
+        state = self._reserved.pop(pod.uid, None)
+        if state is None:
+            return
+        claims = self.handle.listers.of(ResourceClaim)
+        for index, claim in enumerate(state.claims):
+            allocation = state.allocations.get(index, claim.status.allocation)
+            if claim.reserved_by(pod.uid) or allocation is None:
+                continue
+            users = (*claim.status.reserved_for, consumer(pod))
+            if claim.name == IN_MEMORY_NAME:
+                metadata = msgspec.structs.replace(
+                    claim.metadata, name=f"{claim.metadata.generate_name}{pod.uid}"
+                )
+                claim = msgspec.structs.replace(claim, metadata=metadata)
+            status = msgspec.structs.replace(
+                claim.status, allocation=allocation, reserved_for=users
+            )
+            claims.put(msgspec.structs.replace(claim, status=status))
+            self.books.refresh()
+            self.books.withdraw(claim.metadata.uid)
 
     @property
     def has_work(self) -> bool:
