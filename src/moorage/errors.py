@@ -10,6 +10,7 @@
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
     │   └── CorruptStateError  ... so badly that only a restart helps
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
+        └── ExtenderError   an extender failed, in its own words or in those of the transport
 
 A pod that fits nowhere is *not* an error: that is a value (`framework.diagnosis`).
 """
@@ -109,3 +110,15 @@ class PluginError(MoorageError):
         super().__init__(text)
         self.plugin = plugin
         self.phase = phase
+
+
+class ExtenderError(PluginError):
+    """An extender could not be asked, answered nonsense, or said that it failed.
+
+    For the pod it is what a failing plugin is, but the message stands alone, as upstream has it.
+    """
+
+    def __init__(self, message: str) -> None:
+        MoorageError.__init__(self, message)
+        self.plugin = "Extender"
+        self.phase = ""

@@ -85,7 +85,7 @@ def configs(draw: DrawFn) -> NaiveConfig:
     strategy = draw(
         st.sampled_from(["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
     )
-    resources = ("cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi")
+    resources = ("cpu", "memory", "ephemeral-storage", "example.com/gpu", "hugepages-2Mi", "pods")
     fit = draw(
         st.lists(
             st.tuples(st.sampled_from(resources), st.integers(1, 5)),

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from framework.asking import Asked, refusals
 from framework.building import make_profile, only
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
@@ -20,7 +21,7 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 from properties import strategies as given
 from properties.events import ClusterEvents, picks, places
-from properties.harness import Asked, ask, effort, fresh_cycle, rebuilt, refusals
+from properties.harness import ask, effort, fresh_cycle, rebuilt
 from properties.strategies import named
 from properties.twins import FitByNode, TaintsByNode
 from reference.answers import Skip

@@ -3,12 +3,13 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from framework.asking import plain
 from framework.building import make_profile
 from moorage.cluster.view import NodeView
 from moorage.model.pod import HostPort, Pod
 from properties import strategies
 from properties.clusters import clusters
-from properties.harness import Twin, ask, effort, fresh_cycle, plain, rebuilt
+from properties.harness import Twin, ask, effort, fresh_cycle, rebuilt
 from properties.strategies import PORTS, RESOURCES, named
 from reference.answers import Skip
 from reference.cluster import NaiveCluster, Port

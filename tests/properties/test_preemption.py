@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import assume, given
 
+from framework.asking import plain
 from framework.building import NOW, make_profile
 from moorage.engine.decisions import Unschedulable
 from moorage.framework.plugin import Candidate
@@ -15,7 +16,7 @@ from moorage.plugins.default_preemption.pick import pick
 from moorage.plugins.default_preemption.victims import select_victims
 from properties import strategies
 from properties.clusters import crowded_clusters
-from properties.harness import Twin, effort, plain
+from properties.harness import Twin, effort
 from properties.strategies import named
 from reference.answers import Refusal
 from reference.preemption import NaiveCandidate, best, candidates, message

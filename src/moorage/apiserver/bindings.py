@@ -43,8 +43,6 @@ def bind(
     _copy(pod["metadata"], "annotations", metadata.get("annotations"))
     labels = {**(metadata.get("labels") or {}), **operations.admission.topology_labels(node)}
     _copy(pod["metadata"], "labels", labels)
-    if "generation" in pod["metadata"]:
-        pod["metadata"]["generation"] += 1
     status = pod.setdefault("status", {})
     status.pop("nominatedNodeName", None)
     scheduled = {"type": "PodScheduled", "status": "True"}

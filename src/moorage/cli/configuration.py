@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from moorage.cli.output import warn
 from moorage.config import (
     DEFAULT_FEATURE_GATES,
     FeatureGates,
@@ -12,6 +11,7 @@ from moorage.config import (
     load_config,
 )
 from moorage.errors import ConfigError, InputError
+from moorage.kube.http_extender import http_extenders
 from moorage.simulator.world import World
 
 
@@ -36,10 +36,7 @@ def read_configuration(
         text = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    configuration = load_config(text, str(path), gates)
-    if configuration.extenders:
-        warn(f"{path}: extenders are not called by this version")
-    return configuration
+    return load_config(text, str(path), gates)
 
 
 def make_world(
@@ -47,6 +44,6 @@ def make_world(
 ) -> World:
     """An empty world; a configuration that names unknown plugins is noticed only here."""
     try:
-        return World(configuration, reuse=reuse)
+        return World(configuration, reuse=reuse, extenders=http_extenders(configuration))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from error

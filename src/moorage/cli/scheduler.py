@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from moorage.cli.configuration import read_configuration
 from moorage.cli.output import fail
@@ -46,9 +46,17 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage ends with 1, as kube-scheduler's does."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(1, f"Error: {message}\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """`moorage-scheduler`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=_PROG,
         description="Schedule the pods of a live cluster, as kube-scheduler does.",
         allow_abbrev=False,

@@ -4,16 +4,22 @@ The cycle decides and does not act: assuming the pod on its node is a separate s
 same code serves the live scheduler, the offline commands and the explanations.
 """
 
+from collections.abc import Sequence
+from random import Random
+
 import numpy as np
 
+from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.clock import Clock
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
+from moorage.engine.extension import Extension
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.attempt import Attempt
+from moorage.framework.extenders import Extender
 from moorage.framework.filtering import filter_nodes, pre_filter
 from moorage.framework.guard import guard
 from moorage.framework.post_filtering import post_filter
@@ -36,12 +42,20 @@ class Cycle:
         *,
         reuse: bool = True,
         nominated: NominatedPods | None = None,
+        extenders: Sequence[Extender] = (),
+        random: Random | None = None,
     ) -> None:
         self.state = state
         self.clock = clock
         self.nominated = nominated or NominatedPods()
         self.answers = Answers(state, enabled=reuse)
+        self.extension = Extension(state, extenders, random) if extenders else None
         self._search = NodeSearch()
+
+    @property
+    def extenders(self) -> Sequence[Extender]:
+        """Who else is asked, in the order of asking."""
+        return self.extension.extenders if self.extension is not None else ()
 
     def gate(self, profile: Profile, pod: Pod) -> Status | None:
         """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""
@@ -52,15 +66,16 @@ class Cycle:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
-    def filter(self, profile: Profile, pod: Pod) -> Attempt:
+    def filter(self, profile: Profile, pod: Pod, within: Bools | None = None) -> Attempt:
         """Look at every node the pod may go to."""
         nodes = NodeView(self.state)
-        attempt = Attempt(profile, pod, nodes, self.clock.now())
+        attempt = Attempt(profile, pod, nodes, self.clock.now(), within)
+        attempt.extenders = self.extenders
         attempt.nominated = self.nominated.ahead_of(pod, nodes)
         attempt.before = pre_filter(profile, pod, nodes)
         if attempt.before.rejection is None:
             attempt.outcome = filter_nodes(
-                profile, pod, nodes, attempt.before, self.answers, attempt.nominated
+                profile, pod, nodes, attempt.before, self.answers, attempt.nominated, within
             )
         return attempt
 
@@ -69,9 +84,15 @@ class Cycle:
         status = self.gate(profile, pod)
         if status is not None:
             return Gated(pod, status), None
+        return self.attempt(profile, pod)
+
+    def attempt(
+        self, profile: Profile, pod: Pod, within: Bools | None = None
+    ) -> tuple[Bind | Unschedulable, Attempt | None]:
+        """Decide about a pod that is past the gate; `within` names the only rows that count."""
         if not len(self.state):
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
-        attempt = self.filter(profile, pod)
+        attempt = self.filter(profile, pod, within)
         outcome = attempt.outcome
         if outcome is None or not outcome.any_feasible:
             if outcome is not None:
@@ -81,28 +102,47 @@ class Cycle:
             return self._explain_failure(attempt), attempt
         return self._select(attempt), attempt
 
-    def _select(self, attempt: Attempt) -> Decision:
+    def _select(self, attempt: Attempt) -> Bind | Unschedulable:
         profile, pod, outcome = attempt.profile, attempt.pod, attempt.outcome
         assert outcome is not None, "a pod is placed only after its nodes were filtered"
-        names = self.state.nodes
+        names, extension = self.state.nodes, self.extension
         nominated = names.row_of.get(pod.status.nominated_node_name)
         if nominated is not None and outcome.accepts(nominated):
-            return Bind(pod, pod.status.nominated_node_name, 1)
+            if extension is None:
+                return Bind(pod, pod.status.nominated_node_name, 1)
+            feasible = extension.nominated_if_passing(attempt, nominated)
+            if len(feasible):
+                return self._choose(attempt, feasible)
         _raise_errors(attempt)
         most = nodes_to_find(
             profile.percentage_of_nodes_to_score,
             int(np.count_nonzero(outcome.considered)),
-            scoring=bool(profile.score),
+            scoring=bool(profile.score) or (extension is not None and extension.judges),
         )
         order = self.state.order.rows(names.row_of)
         feasible = self._search.feasible(order, outcome.considered, outcome.rejected, most)
+        if extension is not None:
+            feasible = extension.passing(attempt, feasible, self._search.looked_at)
+            if not len(feasible):
+                return self._explain_failure(attempt)
+        return self._choose(attempt, feasible)
+
+    def _choose(self, attempt: Attempt, feasible: Rows) -> Bind:
+        """The best of the feasible rows, which come in the order of the search."""
+        pod, names, extension = attempt.pod, self.state.nodes, self.extension
         if len(feasible) == 1:
             return Bind(pod, names.nodes[feasible[0]].name, 1)
         rows = ascending(feasible, len(self.state))
-        attempt.scores = score_nodes(profile, pod, attempt.nodes, rows, self.answers)
-        totals = attempt.scores.totals
-        row = best(feasible, rows, totals, len(self.state))
-        return Bind(pod, names.nodes[row].name, len(feasible), int(totals.max()))
+        if extension is not None and attempt.podless:
+            attempt.scores = extension.score_podless(attempt, rows)
+        else:
+            attempt.scores = score_nodes(attempt.profile, pod, attempt.nodes, rows, self.answers)
+        if extension is not None:
+            row = extension.best(attempt, attempt.scores, feasible, rows)
+        else:
+            row = best(feasible, rows, attempt.scores.totals, len(self.state))
+        total = int(attempt.scores.totals.max())
+        return Bind(pod, names.nodes[row].name, len(feasible), total)
 
     def _explain_failure(self, attempt: Attempt) -> Unschedulable:
         diagnosis = attempt.diagnosis

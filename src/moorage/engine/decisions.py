@@ -36,3 +36,21 @@ class Gated(msgspec.Struct, frozen=True):
 
 
 Decision = Bind | Unschedulable | Gated
+
+
+def refused_there(pod: Pod, status: Status) -> Unschedulable:
+    """The decision about a pod that Reserve or Permit refused on the node chosen for it."""
+    rejected = status.code.rejected
+    return Unschedulable(
+        pod,
+        one_node_sentence(status) if rejected else status.message,
+        frozenset({status.plugin}) if rejected else frozenset(),
+        nominated_node="",
+        code=status.code,
+    )
+
+
+def one_node_sentence(status: Status) -> str:
+    """A refusal as if the chosen node were the only one."""
+    reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
+    return f"0/1 nodes are available: {reasons}."

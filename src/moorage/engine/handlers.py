@@ -13,6 +13,7 @@ from moorage.engine.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
+    UNSCHEDULABLE_POD_ADD,
     node_update_events,
     nominated_node_changed,
     pod_update_events,
@@ -22,6 +23,7 @@ from moorage.engine.requeueing import priority_at_most
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
 from moorage.framework.permit import WaitingPods
+from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
@@ -59,7 +61,10 @@ RESOURCE_OF: Mapping[type[ApiObject], EventResource] = {
 
 
 class EventHandlers:
-    """The books of one scheduler, kept by what its informers report."""
+    """The books of one scheduler, kept by what its informers report.
+
+    `workloads` is the plugins' handle if pods may come in groups.
+    """
 
     def __init__(
         self,
@@ -67,12 +72,15 @@ class EventHandlers:
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
         waiting: WaitingPods,
+        workloads: Handle | None = None,
     ) -> None:
         self._state = state
         self._queue = queue
         self._profiles = profiles
         self._waiting = waiting
         self._pods = state.listers.of(Pod)
+        self._groups = None if workloads is None else workloads.groups
+        self._gangs = workloads is not None and workloads.gates.enabled("GangScheduling")
 
     # Pods
 
@@ -82,13 +90,20 @@ class EventHandlers:
         if pod.spec.node_name:
             self._add_assigned(pod)
         elif self._ours(pod):
+            if self._groups is not None:
+                self._groups.put(pod)
             self._queue.add(pod)
+            if self._gangs:
+                # It may be the one that others of its gang wait for.
+                self._queue.move_all_to_active_or_backoff(UNSCHEDULABLE_POD_ADD, None, pod)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed."""
         self._pods.put(new)
         if old.spec.node_name:
             self._book("update", self._state.update_pod, new)
+            if self._groups is not None:
+                self._groups.put(new)
             for event in pod_update_events(old, new):
                 self._queue.move_all_to_active_or_backoff(event, old, new)
         elif new.spec.node_name:
@@ -102,6 +117,8 @@ class EventHandlers:
     def delete_pod(self, pod: Pod) -> None:
         """A pod is gone."""
         self._pods.remove(pod)
+        if self._groups is not None:
+            self._groups.remove(pod)
         if pod.spec.node_name:
             self._book("remove", self._state.remove_pod, pod)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
@@ -114,6 +131,8 @@ class EventHandlers:
 
     def _add_assigned(self, pod: Pod) -> None:
         self._book("add", self._state.add_pod, pod)
+        if self._groups is not None:
+            self._groups.put(pod)
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
@@ -121,6 +140,8 @@ class EventHandlers:
             old.metadata.resource_version == new.metadata.resource_version
         ):
             return
+        if self._groups is not None:
+            self._groups.put(new)
         if self._state.is_assumed(new):
             if new.terminating and not old.terminating:
                 self._drop_assumed(new)
@@ -137,6 +158,8 @@ class EventHandlers:
             waiting.reject("", "removed")
         else:
             self._state.forget(pod)
+            if self._groups is not None:
+                self._groups.forget(pod)
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
 
     def _free_nomination(self, pod: Pod) -> None:

@@ -21,6 +21,7 @@ from moorage.framework.cluster_events import (
     QueueingHint,
     on,
 )
+from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.guard import guard
 from moorage.framework.plugin import (
     FilterPlugin,
@@ -33,9 +34,6 @@ from moorage.framework.plugin import (
 from moorage.framework.profile import Profile
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-
-EXTENDER = "Extender"
-"""Stands for all extenders among the plugins that reject pods."""
 
 _MAY_REJECT = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
 

@@ -12,17 +12,27 @@ from dataclasses import dataclass
 
 import msgspec
 
+from moorage.cluster.pod_groups import group_of
 from moorage.cluster.state import ClusterState
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
-from moorage.engine.decisions import Bind, Gated, Unschedulable
+from moorage.engine.decisions import (
+    Bind,
+    Gated,
+    Unschedulable,
+    one_node_sentence,
+    refused_there,
+)
 from moorage.engine.events import ASSIGNED_POD_DELETE
 from moorage.engine.handlers import EventHandlers
+from moorage.engine.pod_group_cycle import PodGroupCycle
+from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.requeueing import all_but
 from moorage.errors import PluginError, StateError
 from moorage.framework.permit import WaitingPod, WaitingPods, permit
+from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve, unreserve
 from moorage.framework.status import Code, Status
@@ -73,11 +83,15 @@ class SkippedDeletion(msgspec.Struct, frozen=True):
     scheduler_name: str
 
 
-Action = Binding | Failure | Eviction | SkippedDeletion
+Action = Binding | Failure | Eviction | SkippedDeletion | GroupOutcome
 
 
 class Scheduler:
-    """One scheduler with all its profiles."""
+    """One scheduler with all its profiles.
+
+    `workloads` is the plugins' handle if the gate GenericWorkload is enabled: pods of groups then
+    take the way of `engine.pod_group_cycle`.
+    """
 
     def __init__(
         self,
@@ -87,6 +101,7 @@ class Scheduler:
         profiles: Mapping[str, Profile],
         clock: Clock,
         preempting: set[str],
+        workloads: Handle | None = None,
     ) -> None:
         self.state = state
         self.cycle = cycle
@@ -95,9 +110,11 @@ class Scheduler:
         self.clock = clock
         self._preempting = preempting
         self.waiting = WaitingPods()
-        self.handlers = EventHandlers(state, queue, profiles, self.waiting)
+        self.handlers = EventHandlers(state, queue, profiles, self.waiting, workloads)
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
+        self.groups = None if workloads is None else workloads.groups
+        self._group_cycle = None if workloads is None else PodGroupCycle(self, workloads)
 
     def schedule_one(self) -> bool:
         """Take the next pod, if any is ready, and decide about it."""
@@ -105,17 +122,26 @@ class Scheduler:
         if info is None:
             return False
         pod = info.pod
+        group = None if self._group_cycle is None else group_of(pod)
+        if self._group_cycle is not None and group is not None:
+            self._group_cycle.run(info, group)
+            return True
         profile = self.profiles.get(pod.spec.scheduler_name)
         if profile is None:
             log.error("pod %s: no profile named %s", pod.key, pod.spec.scheduler_name)
             self.queue.done(pod.uid)
-        elif pod.terminating:
-            self.outbox.append(SkippedDeletion(pod, profile.name))
-            self.queue.done(pod.uid)
-        elif self.state.is_assumed(pod):
-            self.queue.done(pod.uid)
-        else:
+        elif not self.skip(info, profile):
             self._attempt(info, profile)
+        return True
+
+    def skip(self, info: QueuedPodInfo, profile: Profile) -> bool:
+        """Need a popped pod not be tried, because it is leaving or on its way to a node?"""
+        pod = info.pod
+        if pod.terminating:
+            self.outbox.append(SkippedDeletion(pod, profile.name))
+        elif not self.state.is_assumed(pod):
+            return False
+        self.queue.done(pod.uid)
         return True
 
     def run_timers(self) -> None:
@@ -140,7 +166,7 @@ class Scheduler:
     def binding_failed(self, binding: Binding, status: Status) -> None:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
         pod, info, profile = binding.pod, binding.info, binding.profile
-        self._undo(profile, pod, binding.node_name)
+        self.undo(profile, pod, binding.node_name)
         left = pod.on_node(binding.node_name)
         rejected = status.code.rejected
         if not rejected:
@@ -148,8 +174,8 @@ class Scheduler:
         message = status.message
         plugins: frozenset[str] = frozenset()
         if rejected and binding.waiting is not None:
-            message, plugins = _one_node_sentence(status), frozenset({status.plugin})
-        self._fail(
+            message, plugins = one_node_sentence(status), frozenset({status.plugin})
+        self.fail(
             info, profile, Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
         )
         if rejected:
@@ -164,27 +190,38 @@ class Scheduler:
             return
         match decision:
             case Bind():
-                self._place(info, profile, decision.node_name)
+                self.place(info, profile, decision.node_name)
             case Unschedulable():
                 if decision.nominated_node:
-                    self._evict(info.pod, profile, decision.nominated_node, decision.victims)
-                self._fail(info, profile, decision)
+                    self.evict(info.pod, profile, decision.nominated_node, decision.victims)
+                self.fail(info, profile, decision)
             case Gated():
                 self.queue.done(info.pod.uid)
 
-    def _evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
+    def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted, unless all of them are on their way out already."""
         if any(not victim.terminating for victim in victims):
             self._preempting.add(pod.uid)
             self.outbox.append(Eviction(pod, profile.name, node_name, victims))
 
-    def _place(self, info: QueuedPodInfo, profile: Profile, node_name: str) -> None:
-        pod = info.pod
+    def place(self, info: QueuedPodInfo, profile: Profile, node_name: str) -> None:
+        """Send a pod on its way to a node, unless Reserve or Permit refuse it there."""
+        answer = self.hold(profile, info.pod, node_name)
+        if isinstance(answer, Status):
+            self.fail(info, profile, refused_there(info.pod, answer))
+            return
+        if answer is not None:
+            self.waiting.add(answer)
+        self.outbox.append(Binding(info, node_name, profile, answer))
+
+    def hold(self, profile: Profile, pod: Pod, node_name: str) -> Status | WaitingPod | None:
+        """Assume a pod on a node and ask Reserve and Permit; a refusal leaves nothing behind."""
         try:
             self.state.assume(pod, node_name)
         except StateError as error:
-            self._error(info, profile, str(error))
-            return
+            return Status(Code.ERROR, (str(error),))
+        if self.groups is not None:
+            self.groups.assume(pod, node_name)
         self.cycle.nominated.remove(pod)
         try:
             answer: Status | WaitingPod | None = reserve(profile, pod, node_name)
@@ -193,37 +230,33 @@ class Scheduler:
         except PluginError as error:
             answer = Status(Code.ERROR, (str(error),))
         if isinstance(answer, Status):
-            self._undo(profile, pod, node_name)
-            rejected = answer.code.rejected
-            self._fail(
-                info,
-                profile,
-                Unschedulable(
-                    pod,
-                    _one_node_sentence(answer) if rejected else answer.message,
-                    frozenset({answer.plugin}) if rejected else frozenset(),
-                    nominated_node="",
-                    code=answer.code,
-                ),
-            )
-            return
-        if answer is not None:
-            self.waiting.add(answer)
-        self.outbox.append(Binding(info, node_name, profile, answer))
+            self.undo(profile, pod, node_name)
+        return answer
 
-    def _undo(self, profile: Profile, pod: Pod, node_name: str) -> None:
+    def undo(self, profile: Profile, pod: Pod, node_name: str) -> None:
+        """Take back what `hold` did."""
         try:
             unreserve(profile, pod, node_name)
             self.state.forget(pod)
+            if self.groups is not None:
+                self.groups.forget(pod)
         except (PluginError, StateError) as error:
             log.error("pod %s: %s", pod.key, error)
 
     def _error(self, info: QueuedPodInfo, profile: Profile, message: str) -> None:
         failure = Unschedulable(info.pod, message, nominated_node="", code=Code.ERROR)
-        self._fail(info, profile, failure)
+        self.fail(info, profile, failure)
 
-    def _fail(self, info: QueuedPodInfo, profile: Profile, failure: Unschedulable) -> None:
+    def fail(self, info: QueuedPodInfo, profile: Profile, failure: Unschedulable) -> None:
         """Requeue the pod as the informer knows it now, and report the failure."""
+        if self.requeue(info, failure):
+            reason = "Unschedulable" if failure.code.rejected else "SchedulerError"
+            self.outbox.append(
+                Failure(info.pod, profile.name, reason, failure.message, failure.nominated_node)
+            )
+
+    def requeue(self, info: QueuedPodInfo, failure: Unschedulable) -> bool:
+        """End the attempt; false if the pod was recreated, so the failure is not about it."""
         pod = info.pod
         info.clear_rejectors()
         info.unschedulable_plugins = set(failure.unschedulable_plugins)
@@ -231,23 +264,14 @@ class Scheduler:
         current = self._pods.get(pod.name, pod.namespace)
         if current is None or current.spec.node_name:
             self.queue.done(pod.uid)
-        elif current.uid != pod.uid:
-            # Recreated under the same name: this failure is not about the new pod.
+            return True
+        if current.uid != pod.uid:
             self.queue.done(pod.uid)
-            return
-        else:
-            info.pod = current
-            try:
-                self.queue.add_unschedulable_if_not_present(info)
-            except StateError as error:
-                log.error("pod %s: %s", pod.key, error)
-            self.cycle.nominated.add(current, failure.nominated_node)
-        reason = "Unschedulable" if failure.code.rejected else "SchedulerError"
-        self.outbox.append(
-            Failure(info.pod, profile.name, reason, failure.message, failure.nominated_node)
-        )
-
-
-def _one_node_sentence(status: Status) -> str:
-    reasons = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
-    return f"0/1 nodes are available: {reasons}."
+            return False
+        info.pod = current
+        try:
+            self.queue.add_unschedulable_if_not_present(info)
+        except StateError as error:
+            log.error("pod %s: %s", pod.key, error)
+        self.cycle.nominated.add(current, failure.nominated_node)
+        return True

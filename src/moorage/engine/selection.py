@@ -26,6 +26,8 @@ class NodeSearch:
 
     def __init__(self) -> None:
         self._start = 0
+        self.looked_at: Rows = np.zeros(0, np.intp)
+        """The rows that the last search got to, in its order."""
 
     def feasible(self, order: Rows, considered: Bools, rejected: Bools, most: int) -> Rows:
         """At most so many feasible rows, in the order of the search; moves the start on."""
@@ -42,6 +44,7 @@ class NodeSearch:
             processed = int(np.flatnonzero(~rejected[looked_at])[most])
             feasible = feasible[:most]
         self._start = (self._start + processed) % len(order)
+        self.looked_at = looked_at[:processed]
         return feasible
 
     def nothing_found(self, looked_at: int, nodes: int) -> None:

@@ -7,8 +7,10 @@ hypotheses on it. It must not outlive the cycle: its views are valid only until 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.framework.diagnosis import Diagnosis
+from moorage.framework.extenders import Extender
 from moorage.framework.filtering import FilterOutcome, Hypothesis, PreFiltered
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.profile import Profile
@@ -25,8 +27,14 @@ class Attempt:
     pod: Pod
     nodes: NodeView
     now: float
+    within: Bools | None = None
+    """The rows of the placement that is being tried for the pod's group; None for all."""
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
     """Row -> pods of at least equal priority nominated to it, the pod itself left out."""
+    extenders: Sequence[Extender] = ()
+    """Who else is to be asked, in the order of asking."""
+    podless: bool = False
+    """Did an extender's answer make the nodes look empty? See `framework.extenders.passing`."""
     before: PreFiltered = field(default_factory=PreFiltered)
     outcome: FilterOutcome | None = None
     scores: Scores | None = None
@@ -35,11 +43,13 @@ class Attempt:
     @property
     def diagnosis(self) -> Diagnosis:
         """Why nothing fits, if nothing does."""
-        return Diagnosis(len(self.nodes), self.before, self.outcome)
+        return Diagnosis(len(self.nodes), self.before, self.outcome, self.within)
 
     def status(self, row: int) -> Status:
         """Why a node was refused; nodes that were not looked at share one answer."""
-        looked_at = self.outcome is not None and bool(self.outcome.considered[row])
+        looked_at = self.outcome is not None and (
+            bool(self.outcome.considered[row]) or row in self.outcome.refused
+        )
         status = self.outcome.status(row) if self.outcome is not None and looked_at else None
         return status or self.diagnosis.absent_status or Status(Code.UNRESOLVABLE)
 

@@ -5,10 +5,12 @@ port but no view of the cluster, which may have changed by then.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
 from moorage.errors import MoorageError
+from moorage.framework.extenders import Extender, bind_by_extender
 from moorage.framework.guard import guard
 from moorage.framework.permit import WaitingPod
 from moorage.framework.plugin import ApiPort
@@ -49,9 +51,17 @@ async def prepare(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> S
     return None
 
 
-async def bind_pod(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+async def bind_pod(
+    profile: Profile,
+    pod: Pod,
+    node_name: str,
+    api: ApiPort,
+    extenders: Sequence[Extender] = (),
+) -> Status | None:
     """Bind a pod for which everything is prepared; None when it is bound."""
-    status = await _bind(profile, pod, node_name, api)
+    # An extender that binds the pod takes the place of the Bind plugins.
+    bound = await bind_by_extender(extenders, pod, node_name) if extenders else SKIP
+    status = await _bind(profile, pod, node_name, api) if bound is SKIP else bound
     if status is not None:
         return status
     for plugin in profile.post_bind:

@@ -15,6 +15,9 @@ from moorage.framework.status import Code, Status, Verdicts
 
 CodeTest = Callable[[Code], bool]
 
+EXTENDER = "Extender"
+"""Stands for all extenders among the plugins that reject pods."""
+
 
 class Diagnosis(msgspec.Struct, frozen=True):
     """What kept a pod from every node."""
@@ -23,6 +26,13 @@ class Diagnosis(msgspec.Struct, frozen=True):
     before: PreFiltered
     outcome: FilterOutcome | None = None
     """None: PreFilter refused the pod, no node was looked at."""
+    within: Bools | None = None
+    """The rows of a placement; the others do not count as nodes at all."""
+
+    @property
+    def offered(self) -> int:
+        """How many nodes the pod could have gone to."""
+        return self.nodes if self.within is None else int(np.count_nonzero(self.within))
 
     @property
     def absent_status(self) -> Status | None:
@@ -38,7 +48,10 @@ class Diagnosis(msgspec.Struct, frozen=True):
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
         """The plugins that an event must un-reject before another attempt makes sense."""
-        return self._plugins_with(lambda code: code.rejected) | self.before.narrowed_by
+        plugins = self._plugins_with(lambda code: code.rejected) | self.before.narrowed_by
+        if self.outcome is not None and self.outcome.thinned:
+            plugins |= {EXTENDER}
+        return plugins
 
     @property
     def pending_plugins(self) -> frozenset[str]:
@@ -72,11 +85,13 @@ class Diagnosis(msgspec.Struct, frozen=True):
             curable_rows &= ~(decisive & verdicts.with_code(incurable))
         for row, status in outcome.overruled.items():
             curable_rows[row] = status.code is Code.UNSCHEDULABLE
+        for row, status in outcome.refused.items():
+            curable_rows[row] = status.code is Code.UNSCHEDULABLE
         return curable_rows
 
     def message(self, post_filter: str = "") -> str:
         """The sentence in the pod's condition and event."""
-        text = f"0/{self.nodes} nodes are available:"
+        text = f"0/{self.offered} nodes are available:"
         rejection = self.before.rejection
         if rejection is not None:
             text += f" {rejection.message}."
@@ -91,18 +106,24 @@ class Diagnosis(msgspec.Struct, frozen=True):
         outcome = self.outcome
         if outcome is None:
             return counts
+        refused = list(outcome.refused)
         for _, decisive, verdicts in decisive_rows(outcome):
+            decisive[refused] = False
             bits = verdicts.bits[decisive]
             for i, reason in enumerate(verdicts.reasons):
                 one = bits.dtype.type(1)
                 count = int(np.count_nonzero((bits >> bits.dtype.type(i)) & one))
                 if count:
                     counts[reason.text] += count
-        for status in outcome.overruled.values():
-            counts.update(status.reasons)
+        overruled = {row: s for row, s in outcome.overruled.items() if row not in outcome.refused}
+        for told in (overruled, outcome.refused, outcome.strangers):
+            for status in told.values():
+                counts.update(status.reasons)
         absent = self.absent_status
-        unseen = self.nodes - int(np.count_nonzero(outcome.considered & outcome.rejected))
-        if absent is not None and unseen:
+        seen = outcome.considered & outcome.rejected
+        seen[refused] = True
+        unseen = self.offered - int(np.count_nonzero(seen)) - len(outcome.strangers)
+        if absent is not None and unseen > 0:
             for text in absent.reasons:
                 counts[text] += unseen
         return counts

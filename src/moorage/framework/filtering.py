@@ -1,6 +1,6 @@
 """Which nodes can take a pod: PreFilter, Filter, and the second look at nominated nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -90,6 +90,12 @@ class FilterOutcome:
         self.verdicts: list[tuple[str, Verdicts]] = []
         self.overruled: dict[int, Status] = {}
         """Rows that fail once the pods nominated to them are counted in."""
+        self.refused: dict[int, Status] = {}
+        """Rows that extenders say they refuse; goes before all that plugins said."""
+        self.strangers: dict[str, Status] = {}
+        """The same for nodes that do not exist: users are shown what an extender says of them."""
+        self.thinned = False
+        """Did extenders take away rows that the plugins had left?"""
 
     @property
     def feasible(self) -> Rows:
@@ -105,9 +111,18 @@ class FilterOutcome:
         """Can this row take the pod?"""
         return bool(self.considered[row] and not self.rejected[row])
 
+    def thin_out(self, taken: Iterable[int]) -> None:
+        """Extenders took rows away; one without a reason counts as never looked at."""
+        self.thinned = True
+        for row in taken:
+            if row in self.refused:
+                self.rejected[row] = True
+            else:
+                self.considered[row] = False
+
     def status(self, row: int) -> Status | None:
         """Why a row was refused: the first plugin's answer. None: it was not."""
-        overruled = self.overruled.get(row)
+        overruled = self.refused.get(row) or self.overruled.get(row)
         if overruled is not None:
             return overruled
         return first_rejection(self.verdicts, row)
@@ -129,13 +144,16 @@ def filter_nodes(
     before: PreFiltered,
     answers: Answers,
     nominated: Mapping[int, Sequence[Pod]],
+    within: Bools | None = None,
 ) -> FilterOutcome:
-    """Ask every Filter plugin about every node."""
+    """Ask every Filter plugin about every node; `within` names the only rows that count."""
     considered = np.ones(len(nodes), np.bool_)
     if before.node_names is not None:
         considered[:] = False
         rows = (nodes.row_of(name) for name in before.node_names)
         considered[[row for row in rows if row is not None]] = True
+    if within is not None:
+        considered &= within
     outcome = FilterOutcome(considered)
     for plugin in profile.filter:
         if plugin.name in before.skipped:

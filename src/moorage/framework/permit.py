@@ -13,6 +13,7 @@ from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 
 MAX_TIMEOUT_SECONDS = 15 * 60.0
+ASKED_TO_WAIT = "one or more plugins asked to wait and no plugin rejected pod"
 
 Settled = Callable[[Status | None], None]
 
@@ -20,9 +21,17 @@ Settled = Callable[[Status | None], None]
 class WaitingPod:
     """A pod that some Permit plugins hold back; None as outcome means it may go on."""
 
-    def __init__(self, pod: Pod, node_name: str, deadlines: dict[str, tuple[float, float]]) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        node_name: str,
+        deadlines: dict[str, tuple[float, float]],
+        message: str = "",
+    ) -> None:
         self.pod = pod
         self.node_name = node_name
+        self.message = message
+        """Why the pod waits, in the words of the last plugin that holds it."""
         self._deadlines = deadlines
         self._outcome: Status | None = None
         self._settled = False
@@ -113,16 +122,21 @@ class WaitingPods:
 def permit(profile: Profile, pod: Pod, node_name: str, now: float) -> Status | WaitingPod | None:
     """Ask the Permit plugins: None lets the pod go on, a status refuses it."""
     deadlines: dict[str, tuple[float, float]] = {}
+    message = ""
     for plugin in profile.permit:
         with guard(plugin, "Permit"):
             status, seconds = plugin.permit(pod, node_name)
         if status is None:
             continue
-        if status.code is not Code.WAIT:
+        if status.code.rejected:
             return Status(status.code, status.reasons, plugin.name)
+        if status.code is not Code.WAIT:
+            text = f'running Permit plugin "{plugin.name}": {status.message}'
+            return Status(Code.ERROR, (text,), plugin.name)
         seconds = min(seconds, MAX_TIMEOUT_SECONDS)
         deadlines[plugin.name] = (now + seconds, seconds)
-    return WaitingPod(pod, node_name, deadlines) if deadlines else None
+        message = ", ".join((*status.reasons, ASKED_TO_WAIT))
+    return WaitingPod(pod, node_name, deadlines, message) if deadlines else None
 
 
 def _go_duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ answer depends on: `reads` on the node side, `pod_key` on the pod side.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.listers import Listers
+from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
@@ -37,6 +38,16 @@ S = TypeVar("S")
 MAX_NODE_SCORE = 100
 
 
+class Members:
+    """What a plugin may do to other pods of a group; the scheduler fills it in, if there is one."""
+
+    def __init__(self) -> None:
+        self.activate: Callable[[Iterable[Pod]], None] = lambda pods: None
+        """Make waiting pods ready at once."""
+        self.allow: Callable[[str, str], None] = lambda uid, plugin: None
+        """Let a pod pass that a plugin (the second argument) holds back in Permit."""
+
+
 class Handle(msgspec.Struct, frozen=True):
     """What a plugin is given when it is made; deliberately little."""
 
@@ -46,6 +57,9 @@ class Handle(msgspec.Struct, frozen=True):
     """The uids of pods for which victims are being evicted right now."""
     random: Random = msgspec.field(default_factory=lambda: Random(0))
     """The one source of chance; seeded, so that runs can be repeated."""
+    groups: PodGroups = msgspec.field(default_factory=PodGroups)
+    """Which pods belong together; empty unless GenericWorkload is enabled."""
+    members: Members = msgspec.field(default_factory=Members)
 
 
 class Plugin:

@@ -6,6 +6,7 @@ from moorage.config.expansion import EffectivePlugins, effective_plugins, effect
 from moorage.config.extenders import with_extender_resources
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
 from moorage.errors import ConfigError
+from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -41,6 +42,7 @@ class Profile:
         self.name = name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.weights = effective.weights
+        self.placement_weights = effective.placement_weights
         self.plugins = instances
         # What each point's plugins inherit from is checked when the profile is expanded.
         self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = at(ExtensionPoint.PRE_ENQUEUE)
@@ -55,6 +57,10 @@ class Profile:
         self.pre_bind: tuple[PreBindPlugin, ...] = at(ExtensionPoint.PRE_BIND)
         self.bind: tuple[BindPlugin, ...] = at(ExtensionPoint.BIND)
         self.post_bind: tuple[PostBindPlugin, ...] = at(ExtensionPoint.POST_BIND)
+        self.placement_generate: tuple[PlacementGeneratePlugin, ...] = at(
+            ExtensionPoint.PLACEMENT_GENERATE
+        )
+        self.placement_score: tuple[PlacementScorePlugin, ...] = at(ExtensionPoint.PLACEMENT_SCORE)
 
 
 def build_profile(

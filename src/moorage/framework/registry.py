@@ -5,6 +5,7 @@ from importlib.metadata import entry_points
 
 from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError
+from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -36,6 +37,8 @@ POINT_CLASSES: Mapping[ExtensionPoint, type[Plugin]] = {
     ExtensionPoint.PRE_BIND: PreBindPlugin,
     ExtensionPoint.BIND: BindPlugin,
     ExtensionPoint.POST_BIND: PostBindPlugin,
+    ExtensionPoint.PLACEMENT_GENERATE: PlacementGeneratePlugin,
+    ExtensionPoint.PLACEMENT_SCORE: PlacementScorePlugin,
 }
 """Which class a plugin inherits from to take part in a point."""
 

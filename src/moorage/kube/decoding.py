@@ -5,10 +5,12 @@ the store's part.
 """
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from moorage.errors import DecodeError
+from moorage.kube.extender_messages import keep_source
 from moorage.kube.resources import CustomObject, Resource
 from moorage.model.decode import decode_json, describe, sentence
 from moorage.model.meta import ApiObject, ObjectMeta
@@ -70,8 +72,11 @@ def outline(data: msgspec.Raw | bytes) -> Outline:
 class ObjectReader:
     """Reads objects of one resource; what cannot be read is logged with its name."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(
+        self, resource: Resource, needs_source: Callable[[ApiObject], bool] | None = None
+    ) -> None:
         self._resource = resource
+        self._needs_source = needs_source
         self.skipped = 0
 
     def read(self, data: msgspec.Raw) -> ApiObject | Malformed:
@@ -95,6 +100,8 @@ class ObjectReader:
         if not decoded.metadata.name:
             raise DecodeError("metadata.name: a name is required")
         _derive(decoded)
+        if self._needs_source is not None and self._needs_source(decoded):
+            keep_source(decoded, data)
         return decoded
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.scheduler import (
     Binding,
     Eviction,
@@ -25,7 +26,9 @@ from moorage.kube.api_port import KubeApiPort
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.evictions import Evictions
+from moorage.kube.pod_group_status import group_status
 from moorage.kube.pod_status import nominated, scheduling_failed
+from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer
 from moorage.model.pod import Pod
 
@@ -74,6 +77,8 @@ class Executor:
                     self._report(action)
                 case Eviction():
                     self._spawn(self._evictions.carry_out(action))
+                case GroupOutcome():
+                    self._spawn(self._tell_group(action))
                 case SkippedDeletion():
                     self._recorder.event(
                         action.pod,
@@ -148,7 +153,8 @@ class Executor:
         try:
             status = await self._prepared(binding)
             if status is None:
-                status = await bind_pod(profile, pod, node_name, self._api)
+                extenders = self._scheduler.cycle.extenders
+                status = await bind_pod(profile, pod, node_name, self._api, extenders)
         except MoorageError as error:
             status = Status(Code.ERROR, (str(error),))
         if status is None:
@@ -204,6 +210,16 @@ class Executor:
             await self._client.patch_pod_status(pod.namespace, pod.name, status)
         except ApiError as error:
             log.error("status of pod %s could not be written: %s", pod.key, error)
+
+    async def _tell_group(self, outcome: GroupOutcome) -> None:
+        group = outcome.group
+        body = {"status": group_status(outcome, self._timer.now())}
+        try:
+            await self._client.patch(
+                resource_for("PodGroup"), group.namespace, group.name, body, subresource="status"
+            )
+        except ApiError as error:
+            log.error("status of pod group %s could not be written: %s", group.key, error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

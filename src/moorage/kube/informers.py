@@ -6,7 +6,7 @@ business.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
@@ -16,6 +16,7 @@ from moorage.kube.reflector import Reflector
 from moorage.kube.resources import POD_FIELD_SELECTOR, resource_for
 from moorage.kube.store import Handler, Store
 from moorage.kube.timing import Timer, WallTimer
+from moorage.model.meta import ApiObject
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Informers:
         random: Random | None = None,
         streaming: bool = True,
         field_selectors: Mapping[str, str] = FIELD_SELECTORS,
+        needs_source: Callable[[ApiObject], bool] | None = None,
     ) -> None:
         self.stores = {kind: Store() for kind in dict.fromkeys(kinds)}
         self._reflectors = {
@@ -45,6 +47,7 @@ class Informers:
                 random=random or Random(),
                 field_selector=field_selectors.get(kind, ""),
                 streaming=streaming,
+                needs_source=needs_source,
             )
             for kind, store in self.stores.items()
         }

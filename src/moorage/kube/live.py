@@ -26,6 +26,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
 from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
+from moorage.kube.http_extender import http_extenders, needs_source
 from moorage.kube.informers import Informers
 from moorage.kube.resources import RESOURCES
 from moorage.kube.timing import Timer, WallTimer
@@ -50,7 +51,7 @@ def build_scheduler(
     state = ClusterState()
     pods = state.listers.of(Pod)
     nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
-    cycle = Cycle(state, clock, nominated=nominated)
+    cycle = Cycle(state, clock, nominated=nominated, extenders=http_extenders(config))
     handle = Handle(state.listers, gates, random=Random())
     profiles = build_profiles(config, registry, handle)
     queue = SchedulingQueue(
@@ -62,13 +63,18 @@ def build_scheduler(
         max_in_unschedulable_seconds=max_in_unschedulable_seconds,
         pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
         extenders=bool(config.extenders),
+        generic_workload=gates.enabled("GenericWorkload"),
     )
-    return Scheduler(state, cycle, queue, profiles, clock, handle.preempting)
+    workloads = handle if gates.enabled("GenericWorkload") else None
+    return Scheduler(state, cycle, queue, profiles, clock, handle.preempting, workloads)
 
 
-def watched_kinds(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
-    """Pods, nodes, what the enabled plugins look up, and the custom resources they wait for."""
-    kinds: set[str] = set()
+def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> tuple[str, ...]:
+    """Pods, nodes, what the enabled plugins look up, and the custom resources they wait for.
+
+    `groups`: pod groups too, whose outcomes are told even if no plugin looks at them.
+    """
+    kinds: set[str] = {"PodGroup"} if groups else set()
     for profile in profiles.values():
         for plugin in profile.plugins.values():
             kinds.update(kind.__name__ for kind in plugin.looks_up)
@@ -90,7 +96,9 @@ class LiveScheduler:
         timer: Timer | None = None,
     ) -> None:
         self.scheduler = scheduler
-        self.informers = Informers(client, watched_kinds(scheduler.profiles))
+        kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups is not None)
+        sources = needs_source(scheduler.cycle.extenders)
+        self.informers = Informers(client, kinds, needs_source=sources)
         self._client = client
         self._recorder = recorder
         self._timer = timer or WallTimer()

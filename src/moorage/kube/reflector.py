@@ -7,6 +7,7 @@ back-off. What an object means, and what handlers are told, is decided by `decod
 
 import asyncio
 import logging
+from collections.abc import Callable
 from random import Random
 
 from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
@@ -54,6 +55,7 @@ class Reflector:
         random: Random,
         field_selector: str = "",
         streaming: bool = True,
+        needs_source: Callable[[ApiObject], bool] | None = None,
     ) -> None:
         self.resource = resource
         self.store = store
@@ -61,7 +63,7 @@ class Reflector:
         self.last_error: MoorageError | None = None
         self.resource_version = ""
         self._client = client
-        self._reader = ObjectReader(resource)
+        self._reader = ObjectReader(resource, needs_source)
         self._timer = timer
         self._random = random
         self._backoff = Backoff(timer, random)

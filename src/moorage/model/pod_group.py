@@ -79,6 +79,8 @@ class PodGroupCondition(Object, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    observed_generation: int | None = None
+    last_transition_time: str | None = None
 
 
 class PodGroupResourceClaimStatus(Object, frozen=True):

@@ -17,7 +17,7 @@ from moorage.framework.plugin import MAX_NODE_SCORE, Handle, PreScorePlugin, Sco
 from moorage.framework.status import SKIP, Skip
 from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.pod import Pod
-from moorage.model.resources import is_scalar
+from moorage.model.resources import PODS, is_scalar
 from moorage.plugins.dynamic_resources.delegation import Delegation
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._resources = tuple(spec.name for spec in args.resources)
+        # Upstream knows no number of pods where it scores: naming them has no effect.
+        self._resources = tuple(spec.name for spec in args.resources if spec.name != PODS)
         self._devices = Delegation(handle)
 
     def pod_key(self, pod: Pod) -> Hashable | None:

@@ -5,6 +5,7 @@ from moorage.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.node_affinity import NodeAffinity
@@ -14,9 +15,11 @@ from moorage.plugins.node_ports import NodePorts
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.node_unschedulable import NodeUnschedulable
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
+from moorage.plugins.pod_group_pods_count import PodGroupPodsCount
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.plugins.taint_toleration import TaintToleration
+from moorage.plugins.topology_placement import TopologyPlacementGenerator
 from moorage.plugins.topology_spread import PodTopologySpread
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.plugins.volume_restrictions import VolumeRestrictions
@@ -47,5 +50,8 @@ def in_tree_registry() -> Registry:
             ImageLocality,
             DefaultBinder,
             NodeDeclaredFeatures,
+            GangScheduling,
+            TopologyPlacementGenerator,
+            PodGroupPodsCount,
         )
     )

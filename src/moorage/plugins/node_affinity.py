@@ -132,7 +132,7 @@ class NodeAffinity(
         if self._added is not None and not self._added.matches(new.labels, new.name):
             return QueueingHint.SKIP
         if not _admits(pod, new):
-            return QueueingHint.SKIP
+            return QueueingHint.QUEUE if _is_unreadable(pod, new) else QueueingHint.SKIP
         if isinstance(old, Node) and _admits(pod, old):
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
@@ -145,10 +145,18 @@ def _preferred(pod: Pod) -> tuple[Any, ...]:
 
 
 def _admits(pod: Pod, node: Node) -> bool:
-    required = pod.required_nodes
-    if any(node.labels.get(key) != value for key, value in required.labels):
-        return False
-    return required.terms is None or required.terms.matches(node.labels, node.name)
+    terms = pod.required_nodes.terms
+    return _is_selected(pod, node) and (terms is None or terms.matches(node.labels, node.name))
+
+
+def _is_selected(pod: Pod, node: Node) -> bool:
+    return all(node.labels.get(key) == value for key, value in pod.required_nodes.labels)
+
+
+def _is_unreadable(pod: Pod, node: Node) -> bool:
+    """Is there a term that cannot be parsed? Upstream then takes any event for a good one."""
+    terms = pod.required_nodes.terms
+    return _is_selected(pod, node) and terms is not None and any(t.error for t in terms.terms)
 
 
 def _named_nodes(pod: Pod) -> frozenset[str] | None:

@@ -4,7 +4,7 @@ Owns the way from decoded objects and a configuration to a cluster state, its pr
 cycle: what the informers and the start-up code do in a live scheduler. Makes no decisions itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from moorage.cluster.state import ClusterState
 from moorage.config import (
@@ -15,6 +15,7 @@ from moorage.config import (
 from moorage.engine.clock import Clock, WallClock
 from moorage.engine.cycle import Cycle
 from moorage.errors import InputError
+from moorage.framework.extenders import Extender
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
@@ -42,9 +43,10 @@ class World:
         gates: FeatureGates = DEFAULT_FEATURE_GATES,
         clock: Clock | None = None,
         reuse: bool = True,
+        extenders: Sequence[Extender] = (),
     ) -> None:
         self.state = ClusterState()
-        self.cycle = Cycle(self.state, clock or WallClock(), reuse=reuse)
+        self.cycle = Cycle(self.state, clock or WallClock(), reuse=reuse, extenders=extenders)
         handle = Handle(self.state.listers, gates)
         self.profiles: dict[str, Profile] = build_profiles(
             config, registry or full_registry(), handle

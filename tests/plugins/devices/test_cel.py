@@ -102,7 +102,7 @@ def test_what_selects_the_device(expression: str, offered: ResourceSlice) -> Non
         (f"[1][{A}.numa] == 1", "index out of bounds: 1"),
         (f"{A}.nosuch == 1 && true", "no such key: nosuch"),
         (f"{A}.numa", "CEL result of type int could not be converted to bool"),
-        (f"{A}.numa + 9223372036854775807 > 0", "overflow"),
+        (f"{A}.numa + 9223372036854775807 > 0", "integer overflow"),
         ('quantity("x") == quantity("y")', "quantities must match"),
         (
             "[1,2,3,4,5,6,7,8,9,0].all(a, [1,2,3,4,5,6,7,8,9,0].all(b, "

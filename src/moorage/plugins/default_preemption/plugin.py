@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from moorage.cluster.columns import Rows
+from moorage.cluster.pod_groups import group_of
+from moorage.errors import ExtenderError
 from moorage.framework.attempt import Attempt
 from moorage.framework.cluster_events import (
     ActionType,
@@ -12,6 +14,7 @@ from moorage.framework.cluster_events import (
     QueueingHint,
     on,
 )
+from moorage.framework.extenders import agreed_victims
 from moorage.framework.plugin import (
     Candidate,
     PostFilterPlugin,
@@ -21,6 +24,7 @@ from moorage.framework.plugin import (
 from moorage.framework.status import Code, Status
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.default_preemption import columns
 from moorage.plugins.default_preemption.budgets import compile_budgets
@@ -47,7 +51,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Propose a node and its victims."""
-        objection = _ineligible(pod, attempt)
+        objection = self._group_objection(pod) or _ineligible(pod, attempt)
         if objection is not None:
             return _failure(objection, nominated_node=None)
         curable = attempt.diagnosis.resolvable_rows()
@@ -59,11 +63,36 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
                 message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
                 return PostFilterResult(Status(Code.ERROR, (f"preemption: {message}",)))
             return _failure(_sentence(refusals, len(attempt.nodes)), nominated_node="")
+        if attempt.extenders:
+            try:
+                agreed = agreed_victims(attempt.extenders, pod, candidates, attempt.nodes)
+            except ExtenderError as error:
+                return PostFilterResult(Status(Code.ERROR, (f"preemption: {error}",)))
+            if not agreed:
+                return _failure("no candidate node for preemption", nominated_node=None)
+            if agreed is not candidates:
+                candidates, chosen = agreed, pick(agreed, attempt.now)
         return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
         return [on(EventResource.POD, ActionType.DELETE, _never)]
+
+    def _group_objection(self, pod: Pod) -> str | None:
+        """Why a pod of a group may not preempt others on its own, if so."""
+        key, gates = group_of(pod), self.handle.gates
+        if key is None:
+            return None
+        if gates.enabled("TopologyAwareWorkloadScheduling"):
+            group = self.handle.listers.of(PodGroup).get(key.name, key.namespace)
+            if group is None:
+                return "pod group for pod not found"
+            if group.spec.scheduling_constraints is not None:
+                # Every placement is tried, and each try would evict its own victims.
+                return "not eligible due to placement-based pod group scheduling limitation"
+        if gates.enabled("WorkloadAwarePreemption"):
+            return "not eligible due to workload aware preemption enabled"
+        return None
 
     def _dry_run(
         self, attempt: Attempt, rows: Rows

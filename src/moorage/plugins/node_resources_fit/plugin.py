@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import (
@@ -15,6 +16,7 @@ from moorage.framework.cluster_events import (
     QueueingHint,
     on,
 )
+from moorage.framework.placements import Assignments, PlacementScorePlugin
 from moorage.framework.plugin import (
     FilterPlugin,
     Handle,
@@ -23,7 +25,7 @@ from moorage.framework.plugin import (
     PreScorePlugin,
     ScorePlugin,
 )
-from moorage.framework.status import Code, Reason, Verdicts
+from moorage.framework.status import Code, Reason, Status, Verdicts
 from moorage.model.devices import (
     DEVICE_CLASS_PREFIX,
     DeviceClass,
@@ -35,13 +37,21 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_scalar
 from moorage.plugins.dynamic_resources.delegation import Delegation
-from moorage.plugins.node_resources_fit.strategies import NodeShares, strategy_scorer
+from moorage.plugins.node_resources_fit.strategies import (
+    NodeShares,
+    most_allocated,
+    strategy_scorer,
+)
 
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class NodeResourcesFit(
-    PreFilterPlugin[None], FilterPlugin[None], PreScorePlugin[None], ScorePlugin[None]
+    PreFilterPlugin[None],
+    FilterPlugin[None],
+    PreScorePlugin[None],
+    ScorePlugin[None],
+    PlacementScorePlugin,
 ):
     """Refuse nodes with too little left; score by the configured strategy."""
 
@@ -54,8 +64,11 @@ class NodeResourcesFit(
         super().__init__(args, handle)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
+        # Upstream knows no number of pods where it scores: naming them has no effect.
         self._resources = tuple(
-            (spec.name, spec.weight) for spec in args.scoring_strategy.resources
+            (spec.name, spec.weight)
+            for spec in args.scoring_strategy.resources
+            if spec.name != PODS
         )
         self._scorer = strategy_scorer(args.scoring_strategy)
         self._devices = Delegation(handle)
@@ -123,6 +136,31 @@ class NodeResourcesFit(
         if not shares:
             return np.zeros(len(nodes), np.int64)
         return self._scorer(shares)
+
+    def score_placement(
+        self, group: GroupKey, assignments: Assignments, nodes: NodeView
+    ) -> int | Status:
+        """How full the placement would be as a whole; the fuller the better, by any strategy."""
+        del group
+        shares = []
+        for name, weight in self._resources:
+            wanted = sum(
+                pod.requests.incoming_with_defaults.get(name, 0) for pod in assignments.pods
+            )
+            if wanted == 0 and is_scalar(name):
+                continue
+            total = nodes.allocatable(name)
+            used = (
+                nodes.requested_with_defaults(name)
+                if name in (CPU, MEMORY)
+                else nodes.requested(name)
+            )
+            # What is used of a resource that the node does not offer does not count.
+            taken = wanted + int(used[total != 0].sum())
+            shares.append(
+                NodeShares(np.array([taken]), np.array([int(total.sum())], np.int64), weight)
+            )
+        return int(most_allocated(shares)[0]) if shares else 0
 
     def _checked(self, pod: Pod) -> Iterator[tuple[str, int]]:
         """The resources to check, in the order their reasons are listed."""

@@ -22,7 +22,7 @@ class Issue(Exception):  # noqa: N818  # cel-go's word for it
 
 def report(source: str, issues: Iterable[Issue]) -> str:
     """The complaints as cel-go prints them: place, text, and a pointer into the line."""
-    lines = source.split("\n")
+    lines = source.replace("\t", " ").split("\n")
     shown = []
     for issue in sorted(issues, key=lambda issue: issue.position):
         before = source[: issue.position]

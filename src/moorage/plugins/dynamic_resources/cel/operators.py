@@ -125,9 +125,7 @@ def _in_range(value: Any, kind: type) -> Any:
         return value
     low, high = (0, MAX_UINT) if kind is Uint else (MIN_INT, MAX_INT)
     if not low <= value <= high:
-        raise EvaluationError(
-            "return error for overflow" if kind is not Uint else "unsigned integer overflow"
-        )
+        raise EvaluationError(f"{'unsigned ' if kind is Uint else ''}integer overflow")
     return kind(value)
 
 

@@ -1,0 +1,290 @@
+"""The cycle of a pod group: its pods are tried together, and go to their nodes together or not.
+
+Owns the algorithm over a group (pod by pod, each seeing the others in place; once per placement if
+the group has a choice) and what its result means for each pod. Everything that was assumed on the
+way is taken back before anything is done, so a failed try leaves no trace. Deciding about a single
+pod is `engine.cycle`'s work, and assuming, binding and requeueing are the scheduler's.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools
+from moorage.cluster.pod_groups import GroupKey
+from moorage.cluster.view import NodeView
+from moorage.engine.decisions import Bind, Unschedulable, refused_there
+from moorage.engine.pod_groups import gather, outcome_of
+from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.errors import PluginError
+from moorage.framework.permit import WaitingPod
+from moorage.framework.placements import Assignments, Placement
+from moorage.framework.placing import generate_placements, score_placements
+from moorage.framework.plugin import Handle
+from moorage.framework.profile import Profile
+from moorage.framework.status import Code, Status
+from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
+
+if TYPE_CHECKING:  # the scheduler makes its group cycle, which acts through the scheduler
+    from moorage.engine.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+UNSCHEDULABLE = "pod group is unschedulable"
+WAITING_FOR_PREEMPTION = "pod group is waiting for preemption to complete"
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found for one pod."""
+
+    info: QueuedPodInfo
+    failure: Unschedulable | None = None
+    """Why it does not fit; together with a node: it would, once its victims are gone."""
+    node_name: str = ""
+    held_by: str | None = None
+    """Why Permit would hold it back; None if Permit lets it pass."""
+
+
+@dataclass(slots=True)
+class _Result:
+    """What was found for the group; None as status means that it can be placed."""
+
+    status: Status | None
+    found: list[_Found] = field(default_factory=list)
+    preempting: bool = False
+    """The group fits once victims are gone."""
+
+
+class PodGroupCycle:
+    """Tries whole groups on behalf of a scheduler."""
+
+    def __init__(self, scheduler: "Scheduler", handle: Handle) -> None:
+        self._scheduler = scheduler
+        self._handle = handle
+        self._groups = handle.groups
+        self._pod_groups = handle.listers.of(PodGroup)
+        self._by_placement = handle.gates.enabled("TopologyAwareWorkloadScheduling")
+        self._trying: frozenset[str] = frozenset()
+        handle.members.activate = self._activate
+        handle.members.allow = self._allow
+
+    def run(self, first: QueuedPodInfo, key: GroupKey) -> None:
+        """Try the group of a popped pod."""
+        scheduler = self._scheduler
+        state = self._groups.get(key)
+        if state is None:
+            # Upstream loses the error on the way, so nobody is told; the pod is tried again.
+            log.error("pod %s: pod group state not found for pod group %s", first.pod.key, key)
+            scheduler.requeue(first, Unschedulable(first.pod, "", code=Code.ERROR))
+            return
+        infos = gather(first, state, scheduler.queue)
+        profile = self._common_profile(infos)
+        if profile is None:
+            return
+        infos = [info for info in infos if not scheduler.skip(info, profile)]
+        if not infos:
+            return
+        self._trying = frozenset(info.pod.uid for info in infos)
+        try:
+            result = self._decide(profile, key, infos)
+            self._submit(profile, infos, result)
+        finally:
+            self._trying = frozenset()
+        told = outcome_of(self._pod_groups.get(key.name, key.namespace), result.status)
+        if told is not None:
+            scheduler.outbox.append(told)
+
+    # What plugins do to other pods of a group.
+
+    def _activate(self, pods: Iterable[Pod]) -> None:
+        # Pods of the group being tried come back by themselves and always after a back-off, so
+        # telling the queue of them would only pile up events, a square of the group's size.
+        self._scheduler.queue.activate(pod for pod in pods if pod.uid not in self._trying)
+
+    def _allow(self, uid: str, plugin: str) -> None:
+        waiting = self._scheduler.waiting.get(uid)
+        if waiting is not None:
+            waiting.allow(plugin)
+
+    # Which profile.
+
+    def _common_profile(self, infos: Sequence[QueuedPodInfo]) -> Profile | None:
+        """The profile of all the pods; if they differ, all of them fail."""
+        scheduler = self._scheduler
+        name = infos[0].pod.spec.scheduler_name
+        other = next((n for n in (i.pod.spec.scheduler_name for i in infos) if n != name), None)
+        if other is None and name in scheduler.profiles:
+            return scheduler.profiles[name]
+        message = f'profile not found for scheduler name "{name}"'
+        if other is not None:
+            message = (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{other}" and "{name}"'
+            )
+        for info in infos:
+            profile = scheduler.profiles.get(info.pod.spec.scheduler_name)
+            if profile is None:
+                log.error("pod %s: %s", info.pod.key, message)
+                scheduler.queue.done(info.pod.uid)
+            else:
+                scheduler.fail(info, profile, _broken(info.pod, message))
+        return None
+
+    # The algorithm.
+
+    def _decide(self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]) -> _Result:
+        try:
+            if self._by_placement:
+                return self._try_placements(profile, key, infos)
+            return self._try(profile, infos, None)
+        except PluginError as error:
+            return _Result(Status(Code.ERROR, (str(error),)))
+
+    def _try_placements(
+        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]
+    ) -> _Result:
+        """Try every placement; of those that will do, take the one that scores best."""
+        placements = generate_placements(profile, key, NodeView(self._scheduler.state))
+        if isinstance(placements, Status):
+            return _Result(placements)
+        first: _Result | None = None
+        fitting: list[tuple[Placement, _Result]] = []
+        for placement in placements:
+            result = self._try(profile, infos, self._mask(placement))
+            if result.status is not None and not result.status.code.rejected:
+                return result
+            first = first or result
+            if result.status is None or result.preempting:
+                fitting.append((placement, result))
+        assert first is not None, "placements are never an empty list"
+        if not fitting:
+            # Which placement's findings the pods are told is arbitrary upstream too.
+            text = (
+                f"0/{len(placements)} placements are available, "
+                f"first placement status: {UNSCHEDULABLE}"
+            )
+            first.status = Status(Code.UNSCHEDULABLE, (text,))
+            return first
+        if len(fitting) == 1:
+            return fitting[0][1]
+        candidates = [
+            Assignments(placement, tuple(f.info.pod for f in result.found if f.node_name))
+            for placement, result in fitting
+        ]
+        nodes = NodeView(self._scheduler.state)  # the tries changed the state the old one showed
+        totals = score_placements(profile, key, candidates, nodes)
+        if isinstance(totals, Status):
+            return _Result(totals)
+        # Upstream draws lots among the best; the first is one of its answers, and repeatable.
+        return fitting[int(np.argmax(totals))][1]
+
+    def _mask(self, placement: Placement) -> Bools | None:
+        nodes = len(self._scheduler.state)
+        if len(placement.rows) == nodes:
+            return None
+        mask = np.zeros(nodes, np.bool_)
+        mask[placement.rows] = True
+        return mask
+
+    def _try(
+        self, profile: Profile, infos: Sequence[QueuedPodInfo], within: Bools | None
+    ) -> _Result:
+        """Place pod after pod, each seeing the earlier ones; then take everything back."""
+        result = _Result(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,)))
+        held: list[_Found] = []
+        needs_preemption = False
+        try:
+            for info in infos:
+                found = self._try_pod(profile, info, within)
+                result.found.append(found)
+                failure = found.failure
+                if failure is not None and not found.node_name:
+                    if failure.code.rejected:
+                        continue  # the group may do without this pod
+                    text = f"failed to schedule other pod from a pod group: {failure.message}"
+                    result.status = Status(Code.ERROR, (text,))
+                    result.preempting = False
+                    break
+                held.append(found)
+                needs_preemption |= failure is not None
+                if found.held_by is None:
+                    # One pod that may pass is enough: Permit knows how many the group needs.
+                    result.preempting = needs_preemption
+                    result.status = None
+                    if needs_preemption:
+                        reasons = (UNSCHEDULABLE, WAITING_FOR_PREEMPTION)
+                        result.status = Status(Code.UNSCHEDULABLE, reasons)
+        finally:
+            for found in reversed(held):
+                self._release(profile, found)
+        return result
+
+    def _try_pod(self, profile: Profile, info: QueuedPodInfo, within: Bools | None) -> _Found:
+        pod = info.pod
+        scheduler = self._scheduler
+        failure: Unschedulable | None = None
+        try:
+            decision, _ = scheduler.cycle.attempt(profile, pod, within)
+        except PluginError as error:
+            log.error("pod %s: %s", pod.key, error)
+            return _Found(info, _broken(pod, str(error)))
+        if isinstance(decision, Bind):
+            node_name = decision.node_name
+        else:
+            failure, node_name = decision, decision.nominated_node or ""
+            if not node_name:
+                return _Found(info, failure)
+            # As upstream, where PostFilter acts at once, whatever becomes of the group.
+            scheduler.evict(pod, profile, node_name, decision.victims)
+        answer = scheduler.hold(profile, pod, node_name)
+        if isinstance(answer, Status):
+            return _Found(info, refused_there(pod, answer))
+        held_by = answer.message if isinstance(answer, WaitingPod) else None
+        return _Found(info, failure, node_name, held_by)
+
+    def _release(self, profile: Profile, found: _Found) -> None:
+        scheduler, pod = self._scheduler, found.info.pod
+        scheduler.undo(profile, pod, found.node_name)
+        if pod.status.nominated_node_name:
+            scheduler.cycle.nominated.add(pod, pod.status.nominated_node_name)
+
+    # What it means for the pods.
+
+    def _submit(self, profile: Profile, infos: Sequence[QueuedPodInfo], result: _Result) -> None:
+        scheduler, status = self._scheduler, result.status
+        for index, info in enumerate(infos):
+            found = result.found[index] if index < len(result.found) else None
+            if status is None and found is not None and found.failure is None:
+                scheduler.place(info, profile, found.node_name)
+            else:
+                scheduler.fail(info, profile, _failure(info.pod, found, result))
+
+
+def _failure(pod: Pod, found: _Found | None, result: _Result) -> Unschedulable:
+    """What a pod that is not placed is told."""
+    status = result.status
+    if found is None:
+        assert status is not None, "only a try that was broken off leaves pods out"
+        # Without a word on the nomination, unless something broke: the pod was not looked at.
+        nominated = None if status.code.rejected else ""
+        return Unschedulable(pod, status.message, nominated_node=nominated, code=status.code)
+    own = found.failure
+    if status is not None and not status.code.rejected:
+        return own if own is not None and own.code is Code.ERROR else _broken(pod, status.message)
+    if own is None and result.preempting:
+        assert status is not None, "a group that waits for preemption is not placed"
+        return Unschedulable(pod, status.message, nominated_node=found.node_name)
+    if own is None or (found.node_name and not result.preempting):
+        # It would have found a place, so what keeps it is what Permit still waits for.
+        return Unschedulable(pod, f"{UNSCHEDULABLE}, {found.held_by or ''}", nominated_node="")
+    return msgspec.structs.replace(own, victims=())
+
+
+def _broken(pod: Pod, message: str) -> Unschedulable:
+    return Unschedulable(pod, message, nominated_node="", code=Code.ERROR)

@@ -1,0 +1,66 @@
+"""Pod groups as the scheduler takes them up: who is tried together, and what became of the group.
+
+Owns the gathering of a group's pods and the value that tells of the outcome. Must not place pods;
+`engine.pod_group_cycle` does.
+"""
+
+import msgspec
+
+from moorage.cluster.pod_groups import PodGroupState
+from moorage.engine.queue.queue import SchedulingQueue
+from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.framework.status import Status
+from moorage.model.pod_group import PodGroup, PodGroupCondition
+
+POD_GROUP_SCHEDULED = "PodGroupScheduled"
+
+
+class GroupOutcome(msgspec.Struct, frozen=True):
+    """A group was tried: to be shown as a condition in its status."""
+
+    group: PodGroup
+    condition: PodGroupCondition
+
+
+def gather(
+    first: QueuedPodInfo, state: PodGroupState, queue: SchedulingQueue
+) -> list[QueuedPodInfo]:
+    """A popped pod and all others of its group that can be popped too, the most important first."""
+    infos = [first]
+    for pod in state.unscheduled:
+        info = None if pod.name == first.pod.name else queue.pop_specific(pod)
+        if info is not None:
+            infos.append(info)
+    return sorted(
+        infos, key=lambda info: (-info.pod.priority, info.initial_attempt_timestamp or 0.0)
+    )
+
+
+def outcome_of(group: PodGroup | None, status: Status | None) -> GroupOutcome | None:
+    """The condition after an attempt (None: success); None if there is nothing new to write."""
+    if group is None:
+        return None
+    if status is None:
+        value, reason = "True", "Scheduled"
+    else:
+        value, reason = "False", "Unschedulable" if status.code.rejected else "SchedulerError"
+    condition = PodGroupCondition(
+        type=POD_GROUP_SCHEDULED,
+        status=value,
+        reason=reason,
+        message="" if status is None else status.message,
+        observed_generation=group.metadata.generation or None,
+    )
+    known = condition_of(group)
+    if known is not None:
+        if known.status == "True" and value != "True":
+            return None  # a group that was placed stays so, whatever becomes of further pods
+        if msgspec.structs.replace(known, last_transition_time=None) == condition:
+            return None
+    return GroupOutcome(group, condition)
+
+
+def condition_of(group: PodGroup) -> PodGroupCondition | None:
+    """What the group's status says of its placing so far."""
+    conditions = group.status.conditions
+    return next((one for one in conditions if one.type == POD_GROUP_SCHEDULED), None)

@@ -1,0 +1,288 @@
+"""Extenders: services outside of the scheduler that take part in its decisions.
+
+Owns what an extender can be asked, and the rules for its answers: whom to ask and in which order,
+which nodes are left, what a refusal says, how points count, whose victims go, who binds. Must not
+do any I/O: an extender that talks to somebody is made elsewhere (`kube.http_extender`) and comes
+in as a value. Everything here is skipped where no extenders are configured.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.view import NodeView
+from moorage.errors import ExtenderError
+from moorage.framework.filtering import FilterOutcome
+from moorage.framework.plugin import MAX_NODE_SCORE, Candidate
+from moorage.framework.scoring import PluginScores
+from moorage.framework.status import SKIP, Code, Skip, Status
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
+
+MAX_EXTENDER_SCORE = 10
+_SCALE = MAX_NODE_SCORE // MAX_EXTENDER_SCORE
+
+
+class FilterReply(msgspec.Struct, frozen=True):
+    """Which nodes an extender lets pass, and why not the others."""
+
+    names: tuple[str, ...] = ()
+    as_objects: bool = False
+    """The nodes came as objects rather than names: see `passing`."""
+    failed: Mapping[str, str] = {}
+    unresolvable: Mapping[str, str] = {}
+    """Refused so that evicting pods would not help; goes before `failed`."""
+
+
+class MetaVictims(msgspec.Struct, frozen=True):
+    """The pods that an extender wants to go from a node, by uid."""
+
+    uids: tuple[str, ...] = ()
+    pdb_violations: int = 0
+
+
+class Extender:
+    """Somebody to ask (the base of those that can be); what fails raises `ExtenderError`.
+
+    The flags say which questions it answers. All but `bind` are asked inside the scheduling cycle,
+    which waits for the answer.
+    """
+
+    name: str = ""
+    ignorable: bool = False
+    """May it fail without consequences?"""
+    weight: int = 0
+    filters: bool = False
+    prioritizes: bool = False
+    preempts: bool = False
+    binds: bool = False
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Does the pod concern it at all?"""
+        del pod
+        return True
+
+    def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterReply:
+        """Which of the nodes may take the pod?"""
+        raise NotImplementedError
+
+    def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
+        """Points (0 to 10 by agreement) for nodes, by name; unnamed nodes get none."""
+        raise NotImplementedError
+
+    def preempt(self, pod: Pod, candidates: Sequence[Candidate]) -> Mapping[str, MetaVictims]:
+        """Which nodes may lose which pods, by the node's name?"""
+        raise NotImplementedError
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """Bind the pod."""
+        raise NotImplementedError
+
+
+def uses_any(pod: Pod, resources: frozenset[str]) -> bool:
+    """Does a container of the pod request or limit one of the resources?"""
+    return any(
+        not resources.isdisjoint(amounts)
+        for container in (*pod.spec.containers, *pod.spec.init_containers)
+        for amounts in (container.resources.requests, container.resources.limits)
+    )
+
+
+def passing(
+    extenders: Iterable[Extender],
+    pod: Pod,
+    nodes: NodeView,
+    rows: Sequence[int],
+    outcome: FilterOutcome,
+) -> tuple[list[int], bool]:
+    """The rows that every interested extender lets pass, one asked after the other.
+
+    Their reasons go to `outcome`. The second value is true if an extender answered with node
+    objects: upstream goes on with those, and they come without the pods that run on the nodes.
+    """
+    left = list(rows)
+    podless = False
+    for extender in extenders:
+        if not left:
+            break
+        if not extender.filters or not extender.is_interested(pod):
+            continue
+        try:
+            reply = extender.filter(pod, [nodes.node(row) for row in left])
+            left = _rows_left(extender, reply, nodes, left)
+        except ExtenderError as error:
+            if not extender.ignorable:
+                raise
+            log.info("extender %s is left out: %s", extender.name, error)
+            continue
+        podless = podless or reply.as_objects
+        for name, text in reply.unresolvable.items():
+            _refuse(outcome, nodes, name, Status(Code.UNRESOLVABLE, (text,)))
+        for name, text in reply.failed.items():
+            if name not in reply.unresolvable:
+                _refuse(outcome, nodes, name, Status(Code.UNSCHEDULABLE, (text,)))
+    return left, podless
+
+
+def _rows_left(
+    extender: Extender, reply: FilterReply, nodes: NodeView, asked: Sequence[int]
+) -> list[int]:
+    # Objects may name nodes that were not asked about. Upstream takes any; here a node has to
+    # exist, as there are no columns for one that an extender made up.
+    known = set(asked)
+    found = []
+    for name in reply.names:
+        row = nodes.row_of(name)
+        if row is None or (row not in known and not reply.as_objects):
+            raise ExtenderError(
+                f"extender {_quoted(extender.name)} claims a filtered node {_quoted(name)} "
+                "which is not found in the input node list"
+            )
+        found.append(row)
+    return list(dict.fromkeys(found))
+
+
+def _refuse(outcome: FilterOutcome, nodes: NodeView, name: str, status: Status) -> None:
+    row = nodes.row_of(name)
+    if row is None:
+        outcome.strangers[name] = status
+    else:
+        outcome.refused[row] = status
+
+
+class Points(msgspec.Struct, frozen=True):
+    """What extenders add to the totals of some rows."""
+
+    parts: tuple[PluginScores, ...]
+    named: Bools
+    """The rows that some extender gave points to, be it none: among them chance breaks ties."""
+
+    @property
+    def total(self) -> Ints:
+        """All points of each row."""
+        total: Ints = np.zeros(len(self.named), np.int64)
+        for part in self.parts:
+            total += part.weighted  # overflows as Go's numbers do
+        return total
+
+
+def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node]) -> Points:
+    """Ask all interested extenders at once; those that fail give no points."""
+    place_of = {node.name: place for place, node in enumerate(nodes)}
+    named = np.zeros(len(nodes), np.bool_)
+    asked = []
+    for extender in extenders:
+        if not extender.is_interested(pod):
+            continue
+        if extender.prioritizes:
+            asked.append(extender)
+        else:
+            # Upstream counts an extender without an opinion as one that gives every node 0.
+            named[:] = True
+    parts = []
+    for extender, given in zip(asked, _prioritize(asked, pod, nodes), strict=True):
+        raw = [0] * len(nodes)
+        for host, score in given:
+            place = place_of.get(host)
+            if place is not None:
+                raw[place] += score
+                named[place] = True
+        weighted = [_int64(score * extender.weight * _SCALE) for score in raw]
+        parts.append(
+            PluginScores(
+                extender.name,
+                np.array([_int64(score) for score in raw], np.int64),
+                np.array(weighted, np.int64),
+            )
+        )
+    return Points(tuple(parts), named)
+
+
+def _prioritize(
+    asked: Sequence[Extender], pod: Pod, nodes: Sequence[Node]
+) -> list[Sequence[tuple[str, int]]]:
+    def ask(extender: Extender) -> Sequence[tuple[str, int]]:
+        try:
+            return extender.prioritize(pod, nodes)
+        except ExtenderError as error:
+            log.debug("extender %s gives no points: %s", extender.name, error)
+            return ()
+
+    if len(asked) < 2:
+        return [ask(extender) for extender in asked]
+    # Together they take as long as the slowest, not as long as all in a row.
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return list(pool.map(ask, asked))
+
+
+def _int64(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def agreed_victims(
+    extenders: Iterable[Extender], pod: Pod, candidates: Sequence[Candidate], nodes: NodeView
+) -> Sequence[Candidate]:
+    """The candidates for preemption that the extenders leave, with the victims they name."""
+    for extender in extenders:
+        if not extender.preempts or not extender.is_interested(pod):
+            continue
+        try:
+            reply = extender.preempt(pod, candidates)
+            named = [_candidate(extender, name, meta, nodes) for name, meta in reply.items()]
+        except ExtenderError as error:
+            if not extender.ignorable:
+                raise
+            log.info("extender %s is left out: %s", extender.name, error)
+            continue
+        for candidate in named:
+            if not candidate.victims and not extender.ignorable:
+                node = _quoted(candidate.node_name)
+                raise ExtenderError(f"expected at least one victim pod on node {node}")
+        candidates = [candidate for candidate in named if candidate.victims]
+        if not candidates:
+            break
+    return candidates
+
+
+def _candidate(extender: Extender, name: str, meta: MetaVictims, nodes: NodeView) -> Candidate:
+    row = nodes.row_of(name)
+    if row is None:
+        raise ExtenderError(f"nodeinfo not found for node name {_quoted(name)}")
+    here = {pod.uid: pod for pod in nodes.pods_on(row)}
+    for uid in meta.uids:
+        if uid not in here:
+            # The braces are upstream's: it prints a reference to what holds the uid.
+            raise ExtenderError(
+                f"extender: {extender.name} claims to preempt pod (UID: &{{{uid}}}) on node: "
+                f"{name}, but the pod is not found on that node"
+            )
+    return Candidate(name, tuple(here[uid] for uid in meta.uids), meta.pdb_violations)
+
+
+async def bind_by_extender(
+    extenders: Iterable[Extender], pod: Pod, node_name: str
+) -> Status | Skip | None:
+    """Let the first extender that binds this pod do it; SKIP if there is none."""
+    for extender in extenders:
+        if not extender.binds or not extender.is_interested(pod):
+            continue
+        try:
+            await extender.bind(pod, node_name)
+        except ExtenderError as error:
+            if not extender.ignorable:
+                return Status(Code.ERROR, (str(error),))
+            log.info("extender %s is left out: %s", extender.name, error)
+            continue
+        return None
+    return SKIP
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
