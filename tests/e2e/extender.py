@@ -10,6 +10,7 @@ from typing import Any
 from e2e.client import Json
 
 Answer = Callable[[Json], Any]
+"""From the request's JSON to the answer's, or to bytes that need not be JSON."""
 
 
 class Extender:
@@ -55,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
             payload = b""
         else:
             self.send_response(200)
-            payload = json.dumps(answer(body)).encode()
+            said = answer(body)
+            payload = said if isinstance(said, bytes) else json.dumps(said).encode()
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()

@@ -40,7 +40,7 @@ from reference.objects import (
     selector,
 )
 
-GI = 1024**3
+GPUS: dict[str, Any] = {"example.com__gpu": 4}
 
 
 def asked(state: ClusterState, pod: Pod, document: Json) -> Asked:
@@ -218,8 +218,7 @@ def test_more_than_two_resources_are_balanced_by_their_standard_deviation() -> N
             }
         ]
     }
-    nodes = [make_node("n", cpu="4", memory="4Gi", example_com__gpu=4)]
-    nodes[0].status.allocatable["example.com/gpu"] = 4
+    nodes = [make_node("n", cpu="4", memory="4Gi", **GPUS)]
     pod = make_pod("p", cpu="4", requests={"example.com/gpu": 2})
     # 100 %, 0 % and 50 %: the deviation is the square root of 1/6, about 0.408.
     assert raw(nodes, pod, document) == [50 + (50 + 59 - 100) // 2]
@@ -292,8 +291,7 @@ def test_a_falling_line_is_cut_towards_zero_between_its_corners() -> None:
 
 @pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated"])
 def test_resources_a_node_lacks_or_the_pod_does_not_want_take_no_part(strategy: str) -> None:
-    nodes = [make_node("n", cpu="4", example_com__gpu=4)]
-    nodes[0].status.allocatable["example.com/gpu"] = 4
+    nodes = [make_node("n", cpu="4", **GPUS)]
     pod = make_pod("p", cpu="2")
     document = resources(strategy, "cpu", "example.com/gpu", "ephemeral-storage", "pods")
     assert raw(nodes, pod, document) == [50]

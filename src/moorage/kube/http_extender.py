@@ -277,9 +277,8 @@ class _Connection(http.client.HTTPConnection):
         failure: OSError | None = None
         for address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
             family, kind, protocol, _, where = address
-            host = str(where[0])
-            host = f"[{host}]" if family == socket.AF_INET6 else host
-            self.where = f"{host}:{where[1]}"
+            host, port = str(where[0]), int(where[1])
+            self.where = f"[{host}]:{port}" if family == socket.AF_INET6 else f"{host}:{port}"
             sock = socket.socket(family, kind, protocol)
             try:
                 sock.settimeout(self.left())

@@ -1,5 +1,7 @@
 """Extenders: every verb, answers that refuse, and extenders that fail."""
 
+import json
+import time
 from contextlib import closing
 
 from e2e.client import Api, Json
@@ -97,6 +99,212 @@ def preempts(trial: Trial) -> Json:
         return {"during": during, **trial.observe("preemptor"), "asked": sorted(set(asked.asked))}
 
 
+def answers_nonsense(trial: Trial) -> Json:
+    """Answers that cannot be read, or say what cannot be: each keeps a pod waiting."""
+    trial.add_node("n1")
+    seen = {}
+    with extender() as asked:
+        _start(trial, asked, filterVerb="filter")
+        for i, nonsense in enumerate(_NONSENSE):
+            asked.answers["filter"] = lambda _, said=nonsense: said
+            name = f"pod-{i}"
+            trial.add_pod(name)
+            trial.refused(name)
+            shown = _without_port(trial.observe(name), asked)[name]["conditions"]
+            seen[nonsense.decode()] = shown["PodScheduled"]["message"]
+            trial.delete_pod(name)
+            trial.gone(name)
+    return seen
+
+
+def is_slow_or_gone(trial: Trial) -> Json:
+    """An extender that takes too long, and one where nobody listens."""
+    trial.add_node("n1")
+    with extender() as asked:
+        asked.answers["filter"] = lambda _: time.sleep(1.0) or {"NodeNames": ["n1"]}
+        _start(trial, asked, filterVerb="filter", httpTimeout="300ms")
+        trial.add_pod("slow")
+        trial.refused("slow")
+        slow = _without_port(trial.observe("slow"), asked)
+        trial.delete_pod("slow")
+        trial.stop()
+    _start(trial, asked, filterVerb="filter")
+    trial.add_pod("gone")
+    trial.refused("gone")
+    gone = _without_port(trial.observe("gone"), asked)
+    return {**slow, **gone}
+
+
+def sees_whole_objects(trial: Trial) -> Json:
+    """Without a cache of its own it is sent objects; those it returns count as empty nodes."""
+    trial.add_node("large", cpu="8", labels={"size": "large"})
+    trial.add_node("small", cpu="2")
+    trial.add_bound("busy", "large", cpu="7")
+    told: list[Json] = []
+    with extender() as asked:
+
+        def pass_on(body: Json) -> Json:
+            told.append({"Pod": _lasting(body["Pod"]), "Nodes": _lasting(body["Nodes"])})
+            return {"Nodes": body["Nodes"]}
+
+        asked.answers["filter"] = pass_on
+        _start(trial, asked, filterVerb="filter", nodeCacheCapable=False)
+        trial.place("placed", cpu="1", labels={"app": "web"})
+        items = told[0]["Nodes"]["items"]
+        items.sort(key=lambda item: str(item["metadata"]["name"]))
+        return {**trial.observe("placed"), "told": _plain(trial, told[0])}
+
+
+def weighs(trial: Trial) -> Json:
+    """Points of several extenders add up; one that fails to give any is not missed."""
+    for name in ("n1", "n2", "n3"):
+        trial.add_node(name)
+    with extender() as one, extender() as two, extender() as broken:
+        one.answers["prioritize"] = lambda _: [
+            {"Host": "n1", "Score": 10},
+            {"Host": "n2", "Score": 7},
+            {"Host": "elsewhere", "Score": 10},
+        ]
+        two.answers["prioritize"] = lambda _: [{"host": "n2", "score": 4}]
+        _start_all(
+            trial,
+            one.config(prioritizeVerb="prioritize", weight=3),
+            two.config(prioritizeVerb="prioritize", weight=3),
+            broken.config(prioritizeVerb="prioritize", weight=100),
+        )
+        trial.place("placed")
+        return trial.observe("placed")
+
+
+def binding_fails(trial: Trial) -> Json:
+    """The extender cannot bind; only one that may be ignored leaves it to the scheduler."""
+    trial.add_node("n1")
+    with extender() as asked:
+        asked.answers["bind"] = lambda _: {"Error": "not today"}
+        _start(trial, asked, bindVerb="bind")
+        trial.add_pod("waits")
+        trial.refused("waits")
+        waits = _without_port(trial.observe("waits"), asked)
+        trial.delete_pod("waits")
+        trial.stop()
+        _start(trial, asked, bindVerb="bind", ignorable=True)
+        trial.place("bound")
+        return {**waits, **trial.observe("bound")}
+
+
+def refuses_victims(trial: Trial) -> Json:
+    """Answers about victims: none left, pods that are not there, nodes without victims."""
+    trial.add(priority_class("high", 1000))
+    for name in ("n1", "n2"):
+        trial.add_node(name, cpu="2")
+        trial.add_bound(f"on-{name}", name, cpu="2")
+    answers: dict[str, Json] = {
+        "none": {},
+        "stranger": {"n1": {"Pods": [{"UID": "no-such-pod"}], "NumPDBViolations": 0}},
+        "empty": {"n1": {"Pods": []}},
+        "nowhere": {"n9": {"Pods": [{"UID": "no-such-pod"}]}},
+    }
+    seen: Json = {}
+    with extender() as asked:
+        _start(trial, asked, preemptVerb="preempt", nodeCacheCapable=False)
+        for name, answer in answers.items():
+            asked.answers["preempt"] = lambda _, said=answer: {"NodeNameToMetaVictims": said}
+            trial.add_pod(name, cpu="1", priorityClassName="high")
+            trial.refused(name)
+            seen |= _without_port(trial.observe(name), asked)
+            trial.delete_pod(name)
+            trial.gone(name)
+
+        def take_second(body: Json) -> Json:
+            uid = body["NodeNameToVictims"]["n2"]["Pods"][0]["metadata"]["uid"]
+            return {"NodeNameToMetaVictims": {"n2": {"Pods": [{"UID": uid}]}}}
+
+        asked.answers["preempt"] = take_second
+        trial.add_pod("preemptor", cpu="1", priorityClassName="high")
+        trial.nominated("preemptor")
+        trial.terminating("on-n2")
+        trial.refused("preemptor")
+        return {**seen, **trial.observe("preemptor"), "asked": sorted(set(asked.asked))}
+
+
+def refusals_and_preemption(trial: Trial) -> Json:
+    """What an extender refuses is looked at for preemption unless it says that this is no use."""
+    trial.add(priority_class("high", 1000))
+    for name in ("n1", "n2", "n3"):
+        trial.add_node(name)
+    trial.add_bound("lesser", "n1", cpu="1")
+    with extender() as asked:
+        asked.answers["filter"] = _refuses({"n2": "too low"}, {"n1": "too far", "n3": "too far"})
+        _start(trial, asked, filterVerb="filter")
+        trial.add_pod("refused", priorityClassName="high")
+        trial.refused("refused")
+        asked.answers["filter"] = _refuses({"n1": "too low", "n9": "who?"}, {"n2": "too far"})
+        trial.add_pod("curable", priorityClassName="high")
+        trial.bound("curable")
+        asked.answers["filter"] = lambda _: {"FailedNodes": {"n1": "too low", "n9": "who?"}}
+        trial.add_pod("strangers", priorityClassName="high")
+        trial.refused("strangers")
+        return trial.observe("refused", "strangers")
+
+
+def wakes_on_any_event(trial: Trial) -> Json:
+    """A pod that an extender refused is tried again after events that plugins would not heed."""
+    trial.add_node("n1")
+    with extender() as asked:
+        asked.answers["filter"] = _refuses({"n1": "too loud"}, {})
+        _start(trial, asked, filterVerb="filter")
+        trial.add_pod("refused")
+        trial.refused("refused")
+        asked.answers["filter"] = _refuses({}, {})
+        trial.change_node("n1", {"metadata": {"annotations": {"quiet": "yes"}}})
+        trial.bound("refused")
+        return trial.observe("refused")
+
+
+_NONSENSE = (
+    b"",
+    b"<html>no</html>",
+    b"{",
+    b"[]",
+    b"null",
+    b'"fine"',
+    b'{"NodeNames": "n1"}',
+    b'{"NodeNames": ["n1", 1]}',
+    b'{"NodeNames": ["n9"]}',
+    b'{"nodenames": null, "nodes": null}',
+    b'{"FailedNodes": {"n1": 3}}',
+    b'{"FailedNodes": ["n1"]}',
+    b'{"Error": 5}',
+    b'{"Error": {}}',
+    b'{"Error" "fine"}',
+    b'{"NodeNames": ["n1" "n2"]}',
+    b'{"NodeNames": ["n1"] "Error": ""}',
+    b"{Error: fine}",
+    b'{"NodeNames": true}',
+    b'{"Nodes": {"items": "n1"}}',
+    b'{"Nodes": ["n1"]}',
+    b'{"Error": "it said "no""} and more',
+)
+
+
+def _lasting(obj: Json) -> Json:
+    """What is the same in every run."""
+    if "items" in obj:
+        return {**obj, "items": [_lasting(item) for item in obj["items"]]}
+    changing = ("uid", "resourceVersion", "creationTimestamp")
+    meta = {key: value for key, value in obj["metadata"].items() if key not in changing}
+    return {**obj, "metadata": meta}
+
+
+def _plain(trial: Trial, value: Json) -> Json:
+    plain: Json = json.loads(trial.plain(json.dumps(value)))
+    return plain
+
+
+def _start_all(trial: Trial, *configs: Json) -> None:
+    trial.start({"profiles": _ONE_PROFILE, "extenders": list(configs)})
+
+
 def _start(trial: Trial, asked: Extender, **fields: object) -> None:
     trial.start({"profiles": _ONE_PROFILE, "extenders": [asked.config(**fields)]})
 
@@ -114,12 +322,29 @@ def _refuses(failed: dict[str, str], unresolvable: dict[str, str]) -> Answer:
 
 
 def _without_port(seen: Json, asked: Extender) -> Json:
+    address = asked.url.removeprefix("http://")
     for observed in seen.values():
-        observed["events"] = [line.replace(asked.url, "<url>") for line in observed["events"]]
+        lines = (line.replace(asked.url, "<url>") for line in observed["events"])
+        observed["events"] = [line.replace(address, "<address>") for line in lines]
         for condition in observed["conditions"].values():
             if "message" in condition:
                 condition["message"] = condition["message"].replace(asked.url, "<url>")
+                condition["message"] = condition["message"].replace(address, "<address>")
     return seen
 
 
-SCENARIOS = (filters, prioritizes, binds, fails, preempts)
+SCENARIOS = (
+    filters,
+    prioritizes,
+    binds,
+    fails,
+    preempts,
+    answers_nonsense,
+    is_slow_or_gone,
+    sees_whole_objects,
+    weighs,
+    binding_fails,
+    refuses_victims,
+    refusals_and_preemption,
+    wakes_on_any_event,
+)

@@ -93,6 +93,21 @@ class DryRun(Sequence[Candidate]):
             int(np.count_nonzero(self._violating[chosen])),
         )
 
+    def first(self, enough: int) -> "DryRun":
+        """As if the search had ended with enough candidates, one of them harmless to budgets."""
+        violations = (
+            np.add.reduceat(self._violating[self._chosen].astype(np.int64), self._starts)
+            if len(self)
+            else np.zeros(0, np.int64)
+        )
+        harmless = np.flatnonzero(violations == 0)
+        stop = max(enough, int(harmless[0]) + 1) if len(harmless) else len(self)
+        if stop < len(self):
+            self._places, self._starts = self._places[:stop], self._starts[:stop]
+            self._ends = self._ends[:stop]
+            self._chosen = self._chosen[: self._ends[-1]]
+        return self
+
     def best(self) -> Candidate:
         """The same choice as `pick.pick`, over columns."""
         chosen, starts = self._chosen, self._starts

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from moorage.cluster.columns import Rows
+import numpy as np
+
 from moorage.cluster.pod_groups import group_of
 from moorage.errors import ExtenderError
 from moorage.framework.attempt import Attempt
@@ -54,9 +55,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         objection = self._group_objection(pod) or _ineligible(pod, attempt)
         if objection is not None:
             return _failure(objection, nominated_node=None)
-        curable = attempt.diagnosis.resolvable_rows()
-        order = attempt.nodes.search_order
-        candidates, refusals, chosen = self._dry_run(attempt, order[curable[order]])
+        candidates, refusals, chosen = self._dry_run(attempt)
         if chosen is None:
             errors = [status.message for status in refusals if status.code is Code.ERROR]
             if errors:
@@ -95,17 +94,38 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return None
 
     def _dry_run(
-        self, attempt: Attempt, rows: Rows
+        self, attempt: Attempt
     ) -> tuple[Sequence[Candidate], Sequence[Status], Candidate | None]:
         """Candidates, why the other nodes are none, and the candidate to take."""
+        curable = attempt.diagnosis.resolvable_rows()
+        order = attempt.nodes.search_order
+        rows = order[curable[order]]
+        enough = self._enough(len(rows))
+        if enough < len(rows):
+            # Not all are going to be looked at, so that it must not always be the same ones.
+            rows = np.roll(rows, -self.handle.random.randrange(len(rows)))
         budgets = compile_budgets(self.handle.listers.of(PodDisruptionBudget))
         if columns.applies(attempt):
-            run = columns.select_victims_everywhere(attempt, rows, budgets)
+            run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
             return run, run.refusals, run.best() if len(run) else None
-        results = [select_victims(attempt, int(row), budgets) for row in rows]
-        candidates = [result for result in results if isinstance(result, Candidate)]
-        refusals = [result for result in results if isinstance(result, Status)]
+        candidates: list[Candidate] = []
+        refusals: list[Status] = []
+        for row in rows:
+            result = select_victims(attempt, int(row), budgets)
+            if isinstance(result, Status):
+                refusals.append(result)
+                continue
+            candidates.append(result)
+            harmless = any(not candidate.pdb_violations for candidate in candidates)
+            if harmless and len(candidates) >= enough:
+                break
         return candidates, refusals, pick(candidates, attempt.now) if candidates else None
+
+    def _enough(self, nodes: int) -> int:
+        """After how many candidates to stop looking."""
+        share: int = nodes * self.args.min_candidate_nodes_percentage // 100
+        least: int = self.args.min_candidate_nodes_absolute
+        return min(nodes, max(share, least))
 
 
 def _ineligible(pod: Pod, attempt: Attempt) -> str | None:
