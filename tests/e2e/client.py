@@ -34,6 +34,7 @@ KINDS = {
     "Event": Kind("/apis/events.k8s.io/v1", "events", True),
     "Lease": Kind("/apis/coordination.k8s.io/v1", "leases", True),
     "PriorityClass": Kind("/apis/scheduling.k8s.io/v1", "priorityclasses", False),
+    "PodGroup": Kind("/apis/scheduling.k8s.io/v1alpha2", "podgroups", True),
     "PodDisruptionBudget": Kind("/apis/policy/v1", "poddisruptionbudgets", True),
     "StorageClass": Kind("/apis/storage.k8s.io/v1", "storageclasses", False),
     "CSINode": Kind("/apis/storage.k8s.io/v1", "csinodes", False),

@@ -25,6 +25,7 @@ _LEFT_BEHIND = (
     *("Pod", "Node", "PriorityClass", "PodDisruptionBudget", "Service"),
     *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
     *("ResourceClaim", "ResourceSlice", "DeviceClass"),
+    "PodGroup",
 )
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -129,6 +130,9 @@ def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
             "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
             "audit-policy-file": folder / "audit.yaml",
             "audit-log-path": folder / "audit.log",
+            # Alpha, so off by default; without objects of that API nothing else changes.
+            "feature-gates": "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+            "runtime-config": "scheduling.k8s.io/v1alpha2=true",
         }
         command = [str(binaries.kube_apiserver), *(f"--{key}={flags[key]}" for key in flags)]
         plane = ControlPlane(command, folder, port, tokens)

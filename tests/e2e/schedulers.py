@@ -25,9 +25,13 @@ class Scheduler(NamedTuple):
     name: str
     command: tuple[str, ...]
 
-    def start(self, kubeconfig: Path, config: Json | None, folder: Path, label: str) -> Process:
+    def start(
+        self, kubeconfig: Path, config: Json | None, folder: Path, label: str, gates: str = ""
+    ) -> Process:
         """Start it with a configuration file, or with flags only where config is None."""
         flags = ["--leader-elect=false", "--secure-port=0", "--v=4"]
+        if gates:
+            flags.append(f"--feature-gates={gates}")
         if config is None:
             flags.append(f"--kubeconfig={kubeconfig}")
         else:

@@ -11,6 +11,7 @@ from e2e.cluster import ControlPlane
 from e2e.scenarios import (
     devices,
     extenders,
+    gangs,
     lifecycle,
     load,
     placement,
@@ -21,7 +22,7 @@ from e2e.scenarios import (
 from e2e.schedulers import PEER, Scheduler, subject
 from e2e.trial import Trial, label, trial
 
-_MODULES = (placement, requeueing, lifecycle, preemption, volumes, extenders, devices, load)
+_MODULES = (placement, requeueing, lifecycle, preemption, volumes, extenders, devices, gangs, load)
 # What Moorage cannot do yet; kube-scheduler itself runs these too, so that they stay sound.
 _NOT_YET: tuple[ModuleType, ...] = ()
 _SCENARIOS = [

@@ -31,12 +31,12 @@ class Trial:
 
     # The scheduler.
 
-    def start(self, config: Json | None = None) -> None:
-        """Start the scheduler."""
+    def start(self, config: Json | None = None, gates: str = "") -> None:
+        """Start the scheduler, with some feature gates changed."""
         self._starts += 1
         label = f"{self.namespace}-{self._starts}"
         kubeconfig = self.server.scheduler_kubeconfig
-        self._process = self._scheduler.start(kubeconfig, config, self.server.folder, label)
+        self._process = self._scheduler.start(kubeconfig, config, self.server.folder, label, gates)
 
     def stop(self) -> int | None:
         """Ask the scheduler to end; its exit code."""
@@ -219,6 +219,10 @@ class Trial:
     def _was_scheduled(item: Json) -> bool:
         # A pod made with a node name has no such condition: no kubelet is there to write it.
         return _condition(item) is not None
+
+    def wait(self, what: str, found: Callable[[], Found | None]) -> Found:
+        """Wait until something is there."""
+        return self._waited(what, found, 30.0)
 
     def _waited(self, what: str, found: Callable[[], Found | None], wait: float) -> Found:
         def checked() -> Found | None:

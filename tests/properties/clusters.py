@@ -58,6 +58,23 @@ def crowded_clusters(draw: DrawFn, *, plain: bool = False, nominations: bool = T
     return twin
 
 
+@st.composite
+def sociable_clusters(draw: DrawFn) -> Twin:
+    """A cluster with room for everybody, where only company matters."""
+    twin = Twin()
+    for name in NODE_NAMES[: draw(st.integers(2, 4))]:
+        twin.put_node(draw(given.roomy_nodes(name)))
+    where = st.sampled_from(sorted(twin.naive.nodes))
+    serial = 0
+    for body in draw(st.lists(given.pods, min_size=2, max_size=4)):
+        for _ in range(draw(st.integers(1, 3))):
+            serial += 1
+            twin.add_pod(named(body, serial, draw(where)))
+    for obj in draw(st.lists(given.other_objects, max_size=2)):
+        twin.put(obj)
+    return twin
+
+
 def added_affinities() -> st.SearchStrategy[NodeAffinity | None]:
     wishes = st.tuples(st.sampled_from([1, 30]), st.sampled_from(given.WISHED_NODES))
     terms = st.lists(st.sampled_from(given.WISHED_NODES), min_size=1, max_size=2)

@@ -142,6 +142,19 @@ class ClusterEvents(RuleBasedStateMachine):
             self.twin.add_pod(named(pod, self.number(), self.pick_node(pick + place // 2).name))
 
     @precondition(has_nodes)
+    @rule(body=given.pods, picked=st.lists(picks, min_size=2, max_size=4))
+    def add_replicas(self, body: Pod, picked: list[int]) -> None:
+        for pick in picked:
+            self.twin.add_pod(named(body, self.number(), self.pick_node(pick).name))
+
+    @precondition(has_pods)
+    @rule(picked=st.lists(picks, min_size=1, max_size=3))
+    def remove_pods(self, picked: list[int]) -> None:
+        for pick in picked:
+            if self.has_pods():
+                self.twin.remove_pod(self.pick_pod(pick)[0].uid)
+
+    @precondition(has_nodes)
     @rule(pick=picks, port=st.sampled_from(given.PORTS), times=st.integers(1, 3))
     def add_pods_that_share_a_port(self, pick: int, port: ContainerPort, times: int) -> None:
         for _ in range(times):
@@ -183,11 +196,6 @@ class ClusterEvents(RuleBasedStateMachine):
         pod, _ = self.pick_pod(pick, assumed=False)
         meta = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-02T00:00:00Z")
         self.twin.update_pod(msgspec.structs.replace(pod, metadata=meta))
-
-    @precondition(has_pods)
-    @rule(pick=picks)
-    def remove_a_pod(self, pick: int) -> None:
-        self.twin.remove_pod(self.pick_pod(pick)[0].uid)
 
     # Other objects
 

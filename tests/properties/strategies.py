@@ -222,8 +222,18 @@ def _open_node(random: Random) -> Node:
     )
 
 
+def _roomy_node(random: Random) -> Node:
+    """A node that refuses nobody for lack of anything but company."""
+    node = _open_node(random)
+    offered: dict[str, Quantity] = dict.fromkeys(REQUESTS, "1000Gi") | {"pods": 110}
+    return msgspec.structs.replace(
+        node, status=msgspec.structs.replace(node.status, allocatable=offered)
+    )
+
+
 _nodes = pool(400, _node)
 _open_nodes = pool(200, _open_node)
+_roomy_nodes = pool(200, _roomy_node)
 _label_sets = pool(100, _labels)
 
 
@@ -235,6 +245,11 @@ def nodes(name: str) -> SearchStrategy[Node]:
 def open_nodes(name: str) -> SearchStrategy[Node]:
     """A node of that name that keeps nobody out."""
     return _open_nodes.map(lambda node: _with_name(node, name))
+
+
+def roomy_nodes(name: str) -> SearchStrategy[Node]:
+    """A node of that name that has room for everybody."""
+    return _roomy_nodes.map(lambda node: _with_name(node, name))
 
 
 def node_labels(name: str) -> SearchStrategy[dict[str, str]]:
@@ -412,6 +427,26 @@ def _demanding(random: Random, *, plain: bool) -> Pod:
     )
 
 
+def _social(random: Random) -> Pod:
+    """A pod that only cares for other pods."""
+    hard = msgspec.structs.replace(_spread(random), when_unsatisfiable="DoNotSchedule")
+    required = pod_terms([_pod_term(random)])
+    kind = random.randrange(3)
+    return Pod(
+        metadata=_meta(random),
+        spec=PodSpec(
+            containers=(Container(name="main"),),
+            topology_spread_constraints=(hard,) if kind == 0 else (),
+            affinity=Affinity(
+                pod_affinity=required if kind == 1 else None,
+                pod_anti_affinity=required if kind == 2 else None,
+            ),
+            priority=100,
+        ),
+    )
+
+
+social_pods = pool(400, _social)
 demanding_pods = pool(600, lambda random: _demanding(random, plain=False))
 plain_demanding_pods = pool(600, lambda random: _demanding(random, plain=True))
 

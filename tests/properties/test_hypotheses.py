@@ -8,7 +8,7 @@ from framework.building import make_profile
 from moorage.cluster.view import NodeView
 from moorage.model.pod import HostPort, Pod
 from properties import strategies
-from properties.clusters import clusters
+from properties.clusters import clusters, sociable_clusters
 from properties.harness import Twin, ask, effort, fresh_cycle, rebuilt
 from properties.strategies import PORTS, RESOURCES, named
 from reference.answers import Skip
@@ -64,10 +64,10 @@ def test_columns_of_a_what_if_view_are_those_of_the_changed_node(
         assert view.with_taken_ports([HostPort(protocol, port.host_port, ip)]).tolist() == [taken]
 
 
-@effort(200)
+@effort(160)
 @given(
-    clusters(nominations=False),
-    strategies.incoming_pods,
+    st.one_of(clusters(nominations=False), sociable_clusters()),
+    st.one_of(strategies.incoming_pods, strategies.social_pods),
     picks,
     st.lists(st.booleans(), min_size=10, max_size=10),
     st.lists(strategies.pods, max_size=2),
@@ -120,10 +120,10 @@ def quirks_apply(prepared: Prepared, pods: list[Pod]) -> bool:
     return any(rule.tests is not None and not rule.tests for rule in prepared.spread.rules)
 
 
-@effort(200)
+@effort(160)
 @given(
-    clusters(nominations=False),
-    strategies.incoming_pods,
+    st.one_of(clusters(nominations=False), sociable_clusters()),
+    st.one_of(strategies.incoming_pods, strategies.social_pods),
     picks,
     st.lists(st.booleans(), min_size=10, max_size=10),
     st.lists(strategies.pods, max_size=2),

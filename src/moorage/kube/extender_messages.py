@@ -31,9 +31,10 @@ _INT64 = range(-(2**63), 2**63)
 def keep_source(obj: ApiObject, data: bytes | msgspec.Raw) -> None:
     """Remember an object's JSON, less what upstream's informers drop too."""
     whole = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    meta = msgspec.json.decode(whole.get("metadata", b"{}"), type=dict[str, msgspec.Raw])
-    meta.pop("managedFields", None)
-    whole["metadata"] = msgspec.Raw(msgspec.json.encode(meta))
+    if isinstance(obj, Pod) and "metadata" in whole:
+        meta = msgspec.json.decode(whole["metadata"], type=dict[str, msgspec.Raw])
+        meta.pop("managedFields", None)
+        whole["metadata"] = msgspec.Raw(msgspec.json.encode(meta))
     for name in ("kind", "apiVersion"):
         whole.pop(name, None)
     # Beside the fields, as cached values are: a changed copy of the object must not inherit it.
@@ -243,7 +244,8 @@ def _parsed(body: bytes) -> Any:
 def _in_go(error: json.JSONDecodeError) -> str:
     """Python's complaint about JSON in Go's words."""
     text, at = error.doc, error.pos
-    while at < len(text) and text[at] in " \t\r\n":
+    in_string = error.msg.startswith("Invalid ")
+    while not in_string and at < len(text) and text[at] in " \t\r\n":
         at += 1
     if at >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"

@@ -131,7 +131,9 @@ class _Client:
         tls = config.tls_config or ExtenderTLSConfig()
         self._server_name = tls.server_name
         try:
-            self._context = _context(tls, insecure=config.enable_https)
+            # Loading the system's authorities takes a while; plain HTTP can do without them.
+            needed = self._server.scheme == "https" or config.tls_config is not None
+            self._context = _context(tls, insecure=config.enable_https) if needed else None
             proxy = proxy_for(self._prefix, env)
         except KubeconfigError as error:
             raise ConfigError(f"couldn't build extenders: {error}") from error

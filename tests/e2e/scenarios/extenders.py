@@ -106,7 +106,7 @@ def answers_nonsense(trial: Trial) -> Json:
     with extender() as asked:
         _start(trial, asked, filterVerb="filter")
         for i, nonsense in enumerate(_NONSENSE):
-            asked.answers["filter"] = lambda _, said=nonsense: said
+            asked.answers["filter"] = _always(nonsense)
             name = f"pod-{i}"
             trial.add_pod(name)
             trial.refused(name)
@@ -121,7 +121,7 @@ def is_slow_or_gone(trial: Trial) -> Json:
     """An extender that takes too long, and one where nobody listens."""
     trial.add_node("n1")
     with extender() as asked:
-        asked.answers["filter"] = lambda _: time.sleep(1.0) or {"NodeNames": ["n1"]}
+        asked.answers["filter"] = _late
         _start(trial, asked, filterVerb="filter", httpTimeout="300ms")
         trial.add_pod("slow")
         trial.refused("slow")
@@ -208,7 +208,7 @@ def refuses_victims(trial: Trial) -> Json:
     with extender() as asked:
         _start(trial, asked, preemptVerb="preempt", nodeCacheCapable=False)
         for name, answer in answers.items():
-            asked.answers["preempt"] = lambda _, said=answer: {"NodeNameToMetaVictims": said}
+            asked.answers["preempt"] = _always({"NodeNameToMetaVictims": answer})
             trial.add_pod(name, cpu="1", priorityClassName="high")
             trial.refused(name)
             seen |= _without_port(trial.observe(name), asked)
@@ -238,13 +238,14 @@ def refusals_and_preemption(trial: Trial) -> Json:
         _start(trial, asked, filterVerb="filter")
         trial.add_pod("refused", priorityClassName="high")
         trial.refused("refused")
-        asked.answers["filter"] = _refuses({"n1": "too low", "n9": "who?"}, {"n2": "too far"})
-        trial.add_pod("curable", priorityClassName="high")
-        trial.bound("curable")
+        refused = trial.observe("refused")
+        # Else it would be tried again, with the next answer.
+        trial.delete_pod("refused")
+        trial.gone("refused")
         asked.answers["filter"] = lambda _: {"FailedNodes": {"n1": "too low", "n9": "who?"}}
         trial.add_pod("strangers", priorityClassName="high")
         trial.refused("strangers")
-        return trial.observe("refused", "strangers")
+        return {**refused, **trial.observe("strangers")}
 
 
 def wakes_on_any_event(trial: Trial) -> Json:
@@ -287,12 +288,23 @@ _NONSENSE = (
 )
 
 
+def _always(answer: object) -> Answer:
+    return lambda _: answer
+
+
+def _late(body: Json) -> Json:
+    time.sleep(1.0)
+    return {"NodeNames": body["NodeNames"]}
+
+
 def _lasting(obj: Json) -> Json:
     """What is the same in every run."""
     if "items" in obj:
         return {**obj, "items": [_lasting(item) for item in obj["items"]]}
     changing = ("uid", "resourceVersion", "creationTimestamp")
     meta = {key: value for key, value in obj["metadata"].items() if key not in changing}
+    if "managedFields" in meta:
+        meta["managedFields"] = "there, with times"
     return {**obj, "metadata": meta}
 
 

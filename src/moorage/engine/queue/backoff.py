@@ -6,6 +6,10 @@ trying again at once would load an API server that may be struggling. Must not r
 
 With early pops on (`aligned`), back-off ends count in whole seconds, so that pods which end within
 one second leave together and in the order of the active queue.
+
+Pods of groups (`groups`: the gate GenericWorkload) are never taken early. Upstream does take them,
+and as they come back here after every attempt, a group that does not fit keeps its scheduler busy
+without a pause; here it waits out its back-off.
 """
 
 import math
@@ -33,12 +37,14 @@ class BackoffQueue:
         initial_seconds: float,
         max_seconds: float,
         aligned: bool,
+        groups: bool = False,
     ) -> None:
         self._clock = clock
         self._observer = observer
         self._initial = initial_seconds
         self._max = max_seconds
         self._aligned = aligned
+        self._groups = groups
         if aligned:
             self._rejected = PodHeap(lambda info: (self.expiration(info), sort_key(info)))
         else:
@@ -76,7 +82,8 @@ class BackoffQueue:
 
     def add(self, info: QueuedPodInfo, event: str) -> None:
         """A pod starts to wait."""
-        heap = self._broken if info.failed_with_error else self._rejected
+        patient = self._groups and info.pod.spec.scheduling_group is not None
+        heap = self._broken if patient or info.failed_with_error else self._rejected
         if heap.put(info):
             self._observer.pending_pods(BACKOFF, 1)
         self._observer.incoming_pods(BACKOFF, event)

@@ -95,6 +95,7 @@ class SchedulingQueue:
             initial_seconds=initial_backoff_seconds,
             max_seconds=max_backoff_seconds,
             aligned=pop_from_backoff,
+            groups=generic_workload,
         )
         self._places = Places(
             PodHeap(self._sort_key),

@@ -1,0 +1,282 @@
+"""Gangs in the live scheduler, with time under control: all pods of a gang, or none."""
+
+from typing import Any
+
+import pytest
+
+from moorage.cluster.pod_groups import GroupKey
+from moorage.framework.plugin import ReservePlugin
+from moorage.framework.status import Code, Status
+from moorage.model.pod import Pod
+from moorage.testing import make_node, make_pod
+from plugins.pod_groups.gangs import World, make_group, member
+
+KEY = GroupKey("default", "gang")
+HELD = (
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+
+
+def gang(world: World, size: int, min_count: int, **fields: Any) -> None:
+    world.add(make_group(min_count=min_count))
+    world.add(*(member(f"p{i}", **fields) for i in range(size)))
+
+
+def test_a_gang_that_fits_is_bound_as_a_whole() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2"), make_node("n2", cpu="2"))
+    gang(world, 4, 4)
+    world.run()
+    assert sorted(world.bound) == ["p0", "p1", "p2", "p3"]
+    assert not world.failures
+    [told] = world.outcomes
+    condition = told.condition
+    assert (condition.type, condition.status, condition.reason, condition.message) == (
+        *("PodGroupScheduled", "True", "Scheduled"),
+        "",
+    )
+    assert condition.observed_generation == 1
+
+
+def test_a_gang_that_does_not_fit_leaves_every_place_free() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2"), make_node("n2", cpu="1"))
+    gang(world, 4, 4)
+    world.run()
+    assert not world.bound
+    assert not world.places
+    assert len(world.failures) == 4, "each pod is tried once, and told once"
+    [last] = [failure.message for failure in world.failures if failure.message != HELD]
+    assert last.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    [told] = world.outcomes
+    condition = told.condition
+    assert (condition.status, condition.reason, condition.message) == (
+        *("False", "Unschedulable"),
+        "pod group is unschedulable",
+    )
+    world.add(make_pod("other", cpu="2"))
+    world.run()
+    assert world.bound == {"other": "n1"}, "the places that were tried are free for others"
+
+
+def test_a_gang_that_did_not_fit_is_tried_again_and_fits_later() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2"))
+    gang(world, 3, 3)
+    world.run()
+    assert not world.bound
+    world.add(make_node("n2", cpu="1"))
+    world.pass_time(5)
+    assert sorted(world.bound) == ["p0", "p1", "p2"]
+
+
+def test_more_pods_than_a_gang_needs_may_stay_behind() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="3"))
+    gang(world, 4, 2)
+    world.run()
+    assert len(world.bound) == 3
+    [failure] = world.failures
+    assert failure.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert world.outcomes[0].condition.status == "True"
+
+
+def test_a_gang_waits_for_its_group_and_for_enough_pods() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="8"), member("p0"))
+    world.run()
+    [waiting] = world.scheduler.queue.pending_pods().gated
+    assert waiting.name == "p0"
+    world.add(make_group(min_count=2))
+    world.run()
+    assert not world.bound, "one pod is not enough"
+    world.add(member("p1"))
+    world.run()
+    assert sorted(world.bound) == ["p0", "p1"]
+
+
+def test_another_groups_pods_wake_nobody() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="8"), make_group(min_count=2), member("p0"))
+    world.add(member("q0", "other"), member("elsewhere", namespace="there"))
+    world.add(make_group("gang", min_count=1, namespace="there"))
+    world.run()
+    assert sorted(world.bound) == ["elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ([], 'waiting for pods\'s pod group "gang" to appear in scheduling queue'),
+        (
+            [make_group(min_count=2)],
+            "waiting for minCount pods from a gang to appear in scheduling queue",
+        ),
+    ],
+)
+def test_the_gate_says_what_it_waits_for(objects: list[Any], message: str) -> None:
+    world = World()
+    world.add(*objects, member("p0"))
+    profile = world.scheduler.profiles["default-scheduler"]
+    status = world.scheduler.cycle.gate(profile, member("p0"))
+    assert status == Status(Code.UNRESOLVABLE, (message,), "GangScheduling")
+
+
+class Refusing(ReservePlugin):
+    """Agrees the first time and refuses a labelled pod from then on."""
+
+    name = "Refusing"
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        self.asked: set[str] = set()
+
+    def reserve(self, pod: Pod, node_name: str) -> Status | None:
+        if pod.labels.get("refuse") and pod.name in self.asked:
+            return Status(Code.UNSCHEDULABLE, ("no longer",))
+        self.asked.add(pod.name)
+        return None
+
+    def unreserve(self, pod: Pod, node_name: str) -> None:
+        pass
+
+
+REFUSING = "profiles: [{plugins: {multiPoint: {enabled: [{name: Refusing}]}}}]"
+
+
+def test_a_gang_whose_last_pod_is_lost_times_out_and_frees_its_places() -> None:
+    world = World(config=REFUSING, plugins=[Refusing])
+    world.add(make_node("n1", cpu="3"), make_group(min_count=3))
+    world.add(member("p0"), member("p1"), member("p2", labels={"refuse": "yes"}))
+    world.run()
+    assert not world.bound
+    assert world.places == {"p0", "p1"}, "the first two wait for the third"
+    assert world.messages("p2") == ["0/1 nodes are available: 1 no longer."]
+    assert world.scheduler.waiting.next_deadline() == world.clock.now() + 300
+    world.handlers.delete_pod(member("p2", labels={"refuse": "yes"}))
+    world.clock.advance(299)
+    world.run()
+    assert world.places == {"p0", "p1"}
+    world.clock.advance(1)
+    world.run()
+    assert not world.places
+    assert not world.bound
+    for name in ("p0", "p1"):
+        assert world.messages(name) == [
+            "0/1 nodes are available: 1 rejected due to timeout after waiting 5m0s "
+            "at plugin GangScheduling."
+        ]
+    world.add(make_pod("other", cpu="3"))
+    world.run()
+    assert world.bound == {"other": "n1"}
+
+
+def test_a_pod_that_completes_a_waiting_gang_lets_the_others_go() -> None:
+    world = World(config=REFUSING, plugins=[Refusing])
+    world.add(make_node("n1", cpu="8"), make_group(min_count=3))
+    world.add(member("p0"), member("p1"), member("p2", labels={"refuse": "yes"}))
+    world.run()
+    assert not world.bound
+    world.add(member("p3"))
+    world.pass_time(15)
+    assert sorted(world.bound) == ["p0", "p1", "p3"]
+
+
+def test_a_deleted_pod_of_a_waiting_gang_gives_its_place_back() -> None:
+    world = World(config=REFUSING, plugins=[Refusing])
+    world.add(make_node("n1", cpu="8"), make_group(min_count=3))
+    world.add(member("p0"), member("p1"), member("p2", labels={"refuse": "yes"}))
+    world.run()
+    world.handlers.delete_pod(member("p0"))
+    world.run()
+    assert world.places == {"p1"}
+    groups = world.scheduler.groups
+    assert groups is not None
+    state = groups.get(KEY)
+    assert state is not None
+    assert (len(state), state.scheduled_count) == (2, 1)
+
+
+def test_a_group_without_a_gang_places_what_fits() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2"), make_group())
+    world.add(*(member(f"p{i}") for i in range(3)))
+    world.run()
+    assert len(world.bound) == 2
+    assert world.outcomes[0].condition.status == "True"
+
+
+def test_a_group_that_vanished_before_permit_is_an_error_that_is_tried_again() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="4"), make_group(min_count=2))
+    world.add(member("p0", priority=1), member("p1"))
+    world.handlers.delete_object(make_group(min_count=2))
+    world.run()
+    missing = (
+        'running Permit plugin "GangScheduling": failed to get podGroup default/gang: '
+        'podgroup.scheduling.k8s.io "gang" not found'
+    )
+    assert world.messages("p0") == [missing]
+    assert world.messages("p1") == [f"failed to schedule other pod from a pod group: {missing}"]
+    assert {failure.reason for failure in world.failures} == {"SchedulerError"}
+    assert not world.places
+    assert not world.outcomes, "there is no group to tell"
+
+
+def test_pods_of_one_group_for_two_schedulers_all_fail() -> None:
+    config = "profiles: [{schedulerName: default-scheduler}, {schedulerName: second}]"
+    world = World(config=config)
+    world.add(make_node("n1", cpu="4"), make_group(min_count=2))
+    world.add(member("p0", priority=1), member("p1", spec={"schedulerName": "second"}))
+    world.run()
+    assert not world.bound
+    text = (
+        "all pods in a single pod group should have the same .spec.schedulerName set, "
+        'got: "second" and "default-scheduler"'
+    )
+    assert [failure.message for failure in world.failures] == [text, text]
+
+
+def test_a_gang_is_tried_by_priority_and_evicts_lesser_pods() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2"))
+    world.add(make_pod("old", cpu="2", node_name="n1", priority=0))
+    gang(world, 1, 1, cpu="2", priority=10)
+    world.run()
+    [eviction] = world.evictions
+    assert [victim.name for victim in eviction.victims] == ["old"]
+    [told] = world.outcomes
+    assert told.condition.message == (
+        "pod group is unschedulable, pod group is waiting for preemption to complete"
+    )
+    [failure] = world.failures
+    assert failure.nominated_node == "n1"
+    world.scheduler.preemption_done(eviction.preemptor)
+    world.handlers.delete_pod(make_pod("old", cpu="2", node_name="n1", priority=0))
+    world.pass_time(5)
+    assert world.bound == {"p0": "n1"}
+    assert world.outcomes[-1].condition.status == "True"
+
+
+def test_a_placed_group_is_never_told_to_be_unschedulable() -> None:
+    status = {
+        "conditions": [
+            {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled", "message": ""}
+        ]
+    }
+    world = World()
+    world.add(make_node("n1", cpu="1"), make_group(min_count=1, status=status))
+    world.add(member("big", cpu="9"))
+    world.run()
+    assert world.failures
+    assert not world.outcomes
+
+
+def test_without_the_gates_groups_mean_nothing() -> None:
+    world = World(gates=())
+    world.add(make_node("n1", cpu="1"), member("p0"), member("p1"))
+    world.run()
+    assert len(world.bound) == 1
+    assert world.scheduler.groups is None
+    assert "GangScheduling" not in world.scheduler.profiles["default-scheduler"].plugins
