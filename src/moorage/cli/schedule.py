@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
 from moorage.cli.explanation import print_explanations
-from moorage.cli.output import print_json, print_table, print_yaml, warn
+from moorage.cli.output import BAD_INPUT, print_json, print_table, print_yaml, warn
 from moorage.model.meta import Json
 from moorage.simulator.explaining import place_and_explain
 from moorage.simulator.manifests import load_manifests
@@ -32,8 +32,8 @@ examples:
   moorage schedule -f cluster.yaml --config scheduler.yaml -o json
   moorage schedule -f cluster.yaml --explain batch/archive-0
 
-exit codes: 0 done, also if pods stay pending; 1 something in the input is wrong; 2 wrong usage;
-3 pods stay pending and --fail-pending is given.
+exit codes: 0 done, also if pods stay pending; 1 something in the input is wrong, or a pod failed
+with an error; 2 wrong usage; 3 pods stay pending and --fail-pending is given.
 """
 
 _SUMMARY: Mapping[Outcome, str] = {
@@ -108,6 +108,8 @@ def _run(args: argparse.Namespace) -> int:
     else:
         schedule, explanations = place_and_explain(world, args.explain)
         print_explanations(explanations, args.output)
+    if any(pod.outcome is Outcome.ERROR for pod in schedule.pods):
+        return BAD_INPUT
     left = any(pod.outcome is not Outcome.PLACED for pod in schedule.pods)
     return STILL_PENDING if args.fail_pending and left else 0
 

@@ -43,9 +43,10 @@ class ResourceColumns:
         return changed
 
     def add(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
-        """Add to (or take from) a row."""
-        for name, value in amounts.items():
-            self._column(name).data[row] += sign * value
+        """Add to (or take from) a row; sums wrap around, as Go's do."""
+        with np.errstate(over="ignore"):
+            for name, value in amounts.items():
+                self._column(name).data[row] += sign * value
 
     def _column(self, resource: str) -> Column[np.int64]:
         column = self._columns.get(resource)

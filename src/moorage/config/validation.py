@@ -183,6 +183,7 @@ def _extenders_errors(extenders: Sequence[Extender]) -> list[str]:
     managed: set[str] = set()
     for index, extender in enumerate(extenders):
         path = f"extenders[{index}]"
+        errors += _address_errors(f"{path}.urlPrefix", extender.url_prefix)
         if extender.prioritize_verb and extender.weight <= 0:
             text = "must have a positive weight applied to it"
             errors.append(invalid(f"{path}.weight", extender.weight, text))
@@ -198,6 +199,14 @@ def _extenders_errors(extenders: Sequence[Extender]) -> list[str]:
         found = f"found {binders} extenders implementing bind"
         errors.append(invalid("extenders", found, "only one extender can implement bind"))
     return errors
+
+
+def _address_errors(path: str, address: str) -> list[str]:
+    try:
+        _ = urlsplit(address).port
+    except ValueError as error:
+        return [invalid(path, address, f"must be a URL: {error}")]
+    return []
 
 
 def _managed_resource_errors(path: str, name: str) -> list[str]:

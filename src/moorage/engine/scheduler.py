@@ -18,7 +18,6 @@ from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import (
     Bind,
-    Gated,
     Unschedulable,
     one_node_sentence,
     refused_there,
@@ -49,6 +48,8 @@ class Binding:
     node_name: str
     profile: Profile
     waiting: WaitingPod | None = None
+    nominated: bool = False
+    """Does the pod's status name the node already, on our account?"""
 
     @property
     def pod(self) -> Pod:
@@ -183,7 +184,8 @@ class Scheduler:
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         try:
-            decision, _ = self.cycle.decide(profile, info.pod)
+            # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
+            decision, _ = self.cycle.attempt(profile, info.pod)
         except PluginError as error:
             log.error("pod %s: %s", info.pod.key, error)
             self._error(info, profile, str(error))
@@ -195,8 +197,6 @@ class Scheduler:
                 if decision.nominated_node:
                     self.evict(info.pod, profile, decision.nominated_node, decision.victims)
                 self.fail(info, profile, decision)
-            case Gated():
-                self.queue.done(info.pod.uid)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted, unless all of them are on their way out already."""
@@ -235,13 +235,13 @@ class Scheduler:
 
     def undo(self, profile: Profile, pod: Pod, node_name: str) -> None:
         """Take back what `hold` did."""
+        unreserve(profile, pod, node_name)
         try:
-            unreserve(profile, pod, node_name)
             self.state.forget(pod)
-            if self.groups is not None:
-                self.groups.forget(pod)
-        except (PluginError, StateError) as error:
+        except StateError as error:
             log.error("pod %s: %s", pod.key, error)
+        if self.groups is not None:
+            self.groups.forget(pod)
 
     def _error(self, info: QueuedPodInfo, profile: Profile, message: str) -> None:
         failure = Unschedulable(info.pod, message, nominated_node="", code=Code.ERROR)

@@ -5,6 +5,7 @@ port but no view of the cluster, which may have changed by then.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -17,6 +18,8 @@ from moorage.framework.plugin import ApiPort
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Status
 from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 
 async def wait_on_permit(waiting: WaitingPod) -> Status | None:
@@ -65,8 +68,11 @@ async def bind_pod(
     if status is not None:
         return status
     for plugin in profile.post_bind:
-        with guard(plugin, "PostBind"):
+        try:
             await plugin.post_bind(pod, node_name)
+        except Exception:
+            # The pod is bound, whatever a plugin makes of the news.
+            log.exception("plugin %s failed after pod %s was bound", plugin.name, pod.key)
     return None
 
 

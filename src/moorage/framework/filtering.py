@@ -221,8 +221,9 @@ class Hypothesis:
         for plugin in self._profile.pre_filter:
             if plugin.name not in changed._states:
                 continue
-            for other in pods:
-                changed._states[plugin.name] = plugin.with_pod(
-                    changed._states[plugin.name], self._pod, other, self._nodes, self._row, sign
-                )
+            with guard(plugin, "PreFilter"):
+                for other in pods:
+                    changed._states[plugin.name] = plugin.with_pod(
+                        changed._states[plugin.name], self._pod, other, self._nodes, self._row, sign
+                    )
         return changed

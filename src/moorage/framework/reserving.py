@@ -1,9 +1,13 @@
 """Reserve: plugins' own books about placed pods, kept and undone together."""
 
+import logging
+
 from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
 from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 
 def reserve(profile: Profile, pod: Pod, node_name: str) -> Status | None:
@@ -17,7 +21,12 @@ def reserve(profile: Profile, pod: Pod, node_name: str) -> Status | None:
 
 
 def unreserve(profile: Profile, pod: Pod, node_name: str) -> None:
-    """Undo, in reverse order, whether or not a plugin's reserve was reached."""
+    """Undo, in reverse order, whether or not a plugin's reserve was reached.
+
+    A plugin that fails here must not keep the others from undoing theirs.
+    """
     for plugin in reversed(profile.reserve):
-        with guard(plugin, "Unreserve"):
+        try:
             plugin.unreserve(pod, node_name)
+        except Exception:
+            log.exception("plugin %s could not undo pod %s", plugin.name, pod.key)

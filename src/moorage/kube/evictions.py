@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from moorage.engine.scheduler import Eviction, Scheduler
-from moorage.errors import ApiError
+from moorage.errors import ApiError, MoorageError
 from moorage.framework.status import Code, Status
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -51,19 +51,28 @@ class Evictions:
             # Before the last deletion, not after it: its event must find the pod let in.
             self._scheduler.preemption_done(eviction.preemptor)
             await self._evict(last, eviction)
-        except ApiError as error:
+        except MoorageError as error:
             log.error("room for pod %s could not be made: %s", eviction.preemptor.key, error)
-            self._scheduler.preemption_done(eviction.preemptor)
+            self._scheduler.preemption_done(eviction.preemptor)  # activating asks the gate
             self._scheduler.queue.activate([eviction.preemptor])
-        self._wake()
+        finally:
+            self._scheduler.preemption_done(eviction.preemptor)
+            self._wake()
 
     async def _clear_lower_nominations(self, eviction: Eviction) -> None:
         """Less important pods that waited for this node must look for another."""
         waiting = self._scheduler.cycle.nominated
         for pod in list(waiting.on_node(eviction.node_name)):
-            if pod.priority < eviction.preemptor.priority:
-                waiting.remove(pod)
+            if pod.priority >= eviction.preemptor.priority:
+                continue
+            waiting.remove(pod)
+            if not pod.status.nominated_node_name:
+                continue
+            try:
                 await self._client.patch_pod_status(pod.namespace, pod.name, nominated(""))
+            except MoorageError as error:
+                # Not worth giving the eviction up for.
+                log.error("the nomination of pod %s could not be cleared: %s", pod.key, error)
 
     async def _evict(self, victim: Pod, eviction: Eviction) -> None:
         in_memory = self._turn_away(victim)
@@ -73,8 +82,9 @@ class Evictions:
                 await self._client.patch_pod_status(victim.namespace, victim.name, status)
                 await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
             except ApiError as error:
-                if not error.is_not_found:
-                    raise
+                if error.is_not_found:
+                    return
+                raise
         self._recorder.event(
             victim,
             "Normal",

@@ -18,7 +18,7 @@ from moorage.engine.scheduler import (
     Scheduler,
     SkippedDeletion,
 )
-from moorage.errors import ApiError, MoorageError
+from moorage.errors import ApiError, MoorageError, UnreachableError
 from moorage.framework.binding import bind_pod, prepare, takes_time, wait_on_permit
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
@@ -35,6 +35,8 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 DEFAULT_WORKERS = 64
+# How long to wait before a status is written again; four tries in all.
+_STATUS_PAUSES = (0.01, 0.05, 0.25)
 
 
 class Executor:
@@ -103,19 +105,17 @@ class Executor:
             log.error("plugin %s: %s", plugin.name, failure)
 
     def _start(self, binding: Binding) -> None:
-        pod, node_name = binding.pod, binding.node_name
-        try:
-            slow = binding.waiting is not None or takes_time(binding.profile, pod, node_name)
-        except MoorageError as error:
-            self._failed(binding, Status(Code.ERROR, (str(error),)))
-            return
-        if slow and pod.status.nominated_node_name != node_name:
-            # Others (an autoscaler, say) learn where the pod is going to be.
-            self._spawn(self._patch_status(pod, nominated(node_name)))
         if binding.waiting is None:
             self._bindings.put_nowait(binding)
         else:
             self._spawn(self._after_permit(binding))
+
+    async def _nominate(self, binding: Binding) -> None:
+        """Let others (an autoscaler, say) know where the pod is going to be."""
+        pod = binding.pod
+        if not binding.nominated and pod.status.nominated_node_name != binding.node_name:
+            binding.nominated = True
+            await self._patch_status(pod, nominated(binding.node_name))
 
     async def drain(self, seconds: float) -> None:
         """Let what is on its way finish, for a while; then give up on the rest."""
@@ -133,6 +133,7 @@ class Executor:
 
     async def _after_permit(self, binding: Binding) -> None:
         assert binding.waiting is not None, "only pods that wait come here"
+        await self._nominate(binding)
         status = await wait_on_permit(binding.waiting)
         if status is None:
             self._bindings.put_nowait(binding)
@@ -143,6 +144,10 @@ class Executor:
         self._active += 1
         try:
             await self._run_binding_cycle(binding)
+        except Exception as error:
+            # Nothing may end a worker: what surprises here is told, and the pod tried again.
+            log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
+            self._failed(binding, Status(Code.ERROR, (f"{type(error).__name__}: {error}",)))
         finally:
             self._active -= 1
 
@@ -174,6 +179,7 @@ class Executor:
         pod, profile = binding.pod, binding.profile
         if not profile.pre_bind or not takes_time(profile, pod, binding.node_name):
             return None
+        await self._nominate(binding)
         work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api))
         self._evictions.preparing[pod.uid] = work
         try:
@@ -190,6 +196,10 @@ class Executor:
         pod = binding.pod
         log.error("pod %s was not bound to %s: %s", pod.key, binding.node_name, status.message)
         self._scheduler.binding_failed(binding, status)
+        if binding.nominated:
+            # The informer may not have seen the nomination yet, so that the failure's own report
+            # would find nothing to take back.
+            self._spawn(self._patch_status(pod, nominated("")))
         self._wake()
 
     def _report(self, failure: Failure) -> None:
@@ -206,10 +216,15 @@ class Executor:
             self._spawn(self._patch_status(failure.pod, status))
 
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        try:
-            await self._client.patch_pod_status(pod.namespace, pod.name, status)
-        except ApiError as error:
-            log.error("status of pod %s could not be written: %s", pod.key, error)
+        for pause in (*_STATUS_PAUSES, None):
+            try:
+                await self._client.patch_pod_status(pod.namespace, pod.name, status)
+                return
+            except MoorageError as error:
+                if pause is None or not _may_pass(error):
+                    log.error("status of pod %s could not be written: %s", pod.key, error)
+                    return
+            await self._timer.sleep(pause)
 
     async def _tell_group(self, outcome: GroupOutcome) -> None:
         group = outcome.group
@@ -218,10 +233,22 @@ class Executor:
             await self._client.patch(
                 resource_for("PodGroup"), group.namespace, group.name, body, subresource="status"
             )
-        except ApiError as error:
+        except MoorageError as error:
             log.error("status of pod group %s could not be written: %s", group.key, error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._others.add(task)
-        task.add_done_callback(self._others.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._others.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("carrying out a decision failed", exc_info=error)
+
+
+def _may_pass(error: MoorageError) -> bool:
+    """Is it worth writing again?"""
+    return isinstance(error, ApiError) and (
+        isinstance(error, UnreachableError) or error.status in (409, 500, 503)
+    )

@@ -32,6 +32,12 @@ from moorage.model.labels import (
     make_requirement,
 )
 from moorage.model.meta import ApiObject, ObjectMeta
+from moorage.model.names import (
+    name_complaint,
+    namespace_complaint,
+    segment_complaint,
+    time_complaint,
+)
 from moorage.model.node_selector import (
     NAME_FIELD,
     NodeSelector,
@@ -43,6 +49,7 @@ from moorage.model.pod import (
     Container,
     ContainerPort,
     PodSpec,
+    PodStatus,
     ResourceRequirements,
     TopologySpreadConstraint,
 )
@@ -84,11 +91,31 @@ def check_object(obj: ApiObject, where: str) -> None:
     try:
         if not metadata.name and not metadata.generate_name:
             raise _InvalidFieldError("metadata.name", "a name is required")
+        _names(obj)
         _walk(obj, "", quantity=False)
     except _InvalidFieldError as problem:
         name = metadata.name or metadata.generate_name
         subject = describe(obj.kind or type(obj).__name__, metadata.namespace, name)
         raise DecodeError(sentence(where, subject, str(problem))) from None
+
+
+def _names(obj: ApiObject) -> None:
+    metadata = obj.metadata
+    # What a prefix becomes ends in a letter or a digit.
+    made = f"{metadata.generate_name}0" if metadata.generate_name else ""
+    for field, name in (("name", metadata.name), ("generateName", made)):
+        if name:
+            known = type(obj) is not ApiObject
+            kind = type(obj).__name__
+            text = name_complaint(kind, name) if known else segment_complaint(name)
+            _refuse(text, f"metadata.{field}")
+    if metadata.namespace:
+        _refuse(namespace_complaint(metadata.namespace), "metadata.namespace")
+
+
+def _refuse(complaint: str, path: str) -> None:
+    if complaint:
+        raise _InvalidFieldError(path, complaint)
 
 
 class _Field(NamedTuple):
@@ -188,6 +215,17 @@ def _requirement(
 
 def _metadata(metadata: ObjectMeta, path: str) -> None:
     _label_map(metadata.labels, f"{path}.labels")
+    _time(metadata.creation_timestamp, f"{path}.creationTimestamp")
+    _time(metadata.deletion_timestamp, f"{path}.deletionTimestamp")
+
+
+def _pod_status(status: PodStatus, path: str) -> None:
+    _time(status.start_time, f"{path}.startTime")
+
+
+def _time(text: str | None, path: str) -> None:
+    if text is not None:
+        _refuse(time_complaint(text), path)
 
 
 def _label_selector(selector: LabelSelector, path: str) -> None:
@@ -349,6 +387,7 @@ _CHECKS: dict[type, Callable[[Any, str], None]] = {
     PodAffinityTerm: _pod_affinity_term,
     PodGroupSchedulingPolicy: _group_policy,
     PodSpec: _pod_spec,
+    PodStatus: _pod_status,
     PreferredSchedulingTerm: _weight,
     PriorityClass: _priority_class,
     ResourceSliceSpec: _slice_spec,

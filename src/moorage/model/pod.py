@@ -4,7 +4,7 @@ Derived values are cached on the object. That is safe because pods are frozen: a
 API is a new object.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 
 import msgspec
@@ -223,9 +223,10 @@ class Pod(ApiObject, frozen=True, dict=True):
         if text is None:
             return None
         try:
-            return datetime.fromisoformat(text).timestamp()
+            time = datetime.fromisoformat(text)
         except ValueError:
             return None
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
     @cached_property
     def label_set(self) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ from moorage.model.pod import Pod
 _MIB = 1024 * 1024
 MIN_THRESHOLD = 23 * _MIB
 MAX_CONTAINER_THRESHOLD = 1000 * _MIB
+MAX_IMAGE = 2**48
 
 
 class ImageLocality(ScorePlugin[None]):
@@ -34,7 +35,9 @@ class ImageLocality(ScorePlugin[None]):
             image = nodes.image(normalized_image_name(name))
             if image is not None:
                 spread = len(image.rows) / len(whole)
-                sums[list(image.rows)] += int(float(image.size) * spread)
+                # More than the most that counts would not change a score, and could overflow.
+                share = min(int(float(image.size) * spread), MAX_IMAGE)
+                sums[list(image.rows)] += share
         containers = len(pod.spec.init_containers) + len(pod.spec.containers)
         most = MAX_CONTAINER_THRESHOLD * containers
         if most <= MIN_THRESHOLD or not sums.any():

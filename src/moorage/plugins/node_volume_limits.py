@@ -64,6 +64,14 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
     """Refuse nodes to which a driver cannot attach the pod's volumes as well."""
 
     name = "NodeVolumeLimits"
+    looks_up = (
+        CSINode,
+        CSIDriver,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+        VolumeAttachment,
+    )
     reads = (Aspect.VOLUMES,)
     exceeded = Reason("node(s) exceed max volume count")
 

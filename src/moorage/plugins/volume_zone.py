@@ -40,6 +40,11 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
     """Refuse nodes in other zones than the pod's bound volumes."""
 
     name = "VolumeZone"
+    looks_up = (
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+    )
     reads = (Aspect.LABELS,)
     conflict = Reason("node(s) had no available volume zone", Code.UNRESOLVABLE)
 

@@ -77,11 +77,20 @@ def _texts(path: str, stdin: TextIO) -> Iterator[tuple[str, str]]:
             yield "standard input", stdin.read()
         except UnicodeDecodeError as error:
             raise InputError(f"standard input is not UTF-8 text (byte {error.start})") from None
-    elif Path(path).is_dir():
+    elif not path:
+        raise InputError("a file name is empty: expected a file, a directory or - (standard input)")
+    elif _is_directory(path):
         for file in _manifest_files(Path(path)):
             yield str(file), _read(file)
     else:
         yield path, _read(Path(path))
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _manifest_files(directory: Path) -> list[Path]:
@@ -146,12 +155,22 @@ def _flattened(document: Any, where: str) -> Iterator[tuple[Mapping[str, Any], s
 
 def _refuse_doubles(placed: Sequence[_Placed]) -> None:
     places: dict[tuple[type, str, str], str] = {}
+    uids: dict[str, tuple[str, str]] = {}
     for obj, where in placed:
+        subject = describe(obj.kind, obj.namespace, obj.name or obj.metadata.generate_name)
+        uid = obj.metadata.uid
+        if uid in uids:
+            other, place = uids[uid]
+            if other != subject:  # else it is the same object once more, which is said below
+                raise DecodeError(
+                    f'{where}: {subject}: metadata.uid: "{uid}" is that of {other} in {place}'
+                )
+        elif uid:
+            uids[uid] = subject, where
         if not obj.name:
             continue
         identity = (type(obj), obj.namespace, obj.name)
         first = places.get(identity)
         if first is not None:
-            subject = describe(obj.kind, obj.namespace, obj.name)
             raise DecodeError(f"{where}: {subject} is given twice, first in {first}")
         places[identity] = where

@@ -136,10 +136,13 @@ class _Run:
             case Bind():
                 self._world.cycle.nominated.remove(pod)
                 self._world.state.assume(pod, decision.node_name)
-                refusal = reserve(profile, pod, decision.node_name)
+                try:
+                    refusal = reserve(profile, pod, decision.node_name)
+                except PluginError:
+                    self._undo(profile, pod, decision.node_name)
+                    raise
                 if refusal is not None:
-                    unreserve(profile, pod, decision.node_name)
-                    self._world.state.forget(pod)
+                    self._undo(profile, pod, decision.node_name)
                     return _record(pod, Outcome.PENDING, message=refusal.message)
                 for plugin in profile.reserve:
                     if isinstance(plugin, DynamicResources):
@@ -160,6 +163,12 @@ class _Run:
                 return _record(
                     pod, Outcome.PENDING, message=decision.message, victims=_keys(victims)
                 )
+
+    def _undo(self, profile: Profile, pod: Pod, node: str) -> None:
+        try:
+            unreserve(profile, pod, node)
+        finally:
+            self._world.state.forget(pod)
 
     def _decide(self, profile: Profile, pod: Pod) -> Decision:
         decision, attempt = self._world.cycle.decide(profile, pod)

@@ -278,6 +278,11 @@ class DynamicResources(
             if made_up.name != IN_MEMORY_NAME:
                 self.work.append(Delete(made_up))
 
+    def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
+        """Only pods with devices."""
+        del node_name
+        return pod.uid in self._reserved
+
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write allocations and reservations; wait for devices that have to be prepared."""
         state = self._reserved.get(pod.uid)

@@ -25,7 +25,14 @@ from moorage.framework.plugin import (
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.model.pod_claims import claims_of
-from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from moorage.plugins.volume_binding import hints, reservation, scoring
 from moorage.plugins.volume_binding.assume_cache import AssumeCache, VolumeCache
 from moorage.plugins.volume_binding.binding import BindingError, bind_volumes
@@ -47,6 +54,14 @@ class VolumeBinding(
     """Find nodes for a pod's claims, then volumes for the claims on the node chosen."""
 
     name = "VolumeBinding"
+    looks_up = (
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+        CSINode,
+        CSIDriver,
+        CSIStorageCapacity,
+    )
     reads = (Aspect.LABELS,)
     unbound_immediate = "pod has unbound immediate PersistentVolumeClaims"
     no_state = Reason("not found", Code.ERROR)

@@ -1,0 +1,59 @@
+"""The spelling of names and times, as the API server wants it.
+
+Upstream: apimachinery pkg/api/validation and kubernetes@v1.36.4 pkg/apis/core/validation. Answers
+with a complaint, or with an empty string if there is none.
+"""
+
+import re
+from datetime import datetime
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_label = re.compile(_LABEL)
+_service = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_subdomain = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_LONGEST_LABEL = 63
+_LONGEST_SUBDOMAIN = 253
+_RULES = {
+    "Namespace": (_label, _LONGEST_LABEL, "a lower case DNS label"),
+    "Service": (_service, _LONGEST_LABEL, "a lower case DNS label that begins with a letter"),
+}
+_OTHERS = (_subdomain, _LONGEST_SUBDOMAIN, "a lower case DNS name")
+
+
+def name_complaint(kind: str, name: str) -> str:
+    """What is wrong with the name of an object of a kind that a scheduler knows."""
+    pattern, longest, what = _RULES.get(kind, _OTHERS)
+    return _complaint(name, pattern, longest, what)
+
+
+def namespace_complaint(namespace: str) -> str:
+    """What is wrong with the namespace that an object is in."""
+    return _complaint(namespace, *_RULES["Namespace"])
+
+
+def segment_complaint(name: str) -> str:
+    """What is wrong with a name that need only be a part of a path."""
+    if name in (".", "..") or "/" in name or "%" in name:
+        return f"{_quoted(name)} cannot be a part of a path"
+    return "" if name.isprintable() else f"{_quoted(name)} holds a character that cannot be printed"
+
+
+def time_complaint(text: str) -> str:
+    """What is wrong with a time."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return f"{_quoted(text)} is not a time such as 2026-01-31T12:00:00Z"
+    return ""
+
+
+def _complaint(name: str, pattern: re.Pattern[str], longest: int, what: str) -> str:
+    if len(name) > longest:
+        return f"a name of {len(name)} characters is longer than {longest}"
+    return "" if pattern.fullmatch(name) else f"{_quoted(name)} is not {what}"
+
+
+def _quoted(text: str) -> str:
+    if text.isprintable():
+        return f'"{text}"'
+    return '"' + text.encode("unicode_escape", "backslashreplace").decode("ascii") + '"'
