@@ -69,9 +69,52 @@ def test_the_scheduler_binary_knows_its_version(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "Kubernetes v1.36.4\n"
 
 
-def test_the_scheduler_binary_says_what_it_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert scheduler.main(["--kubeconfig", "x", "--v=4"]) == 1
+def test_the_scheduler_binary_ends_with_1_on_a_wrong_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        scheduler.main(["--sail"])
+    assert stop.value.code == 1
+    assert "Error: unrecognized arguments: --sail" in capsys.readouterr().err
+
+
+def test_the_scheduler_binary_says_that_it_has_no_configuration(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+    assert scheduler.main(["--leader-elect=false"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.count("\n") == 1
-    assert "live clusters are not supported by this version" in err
+    assert [line for line in err.splitlines() if line.startswith("moorage-scheduler: error: ")]
+    assert "Traceback" not in err
+
+
+def test_an_interrupted_scheduler_ends_quietly(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("moorage.cli.scheduler.read_configuration", interrupted)
+    assert run("scheduler").code == 128 + signal.SIGINT
+
+
+def test_a_second_signal_ends_the_scheduler_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    class Live:
+        def stop(self) -> None:
+            told.append("stop")
+
+    class ExitedError(Exception):
+        pass
+
+    def leave(code: int) -> None:
+        told.append(code)
+        raise ExitedError
+
+    monkeypatch.setattr("os._exit", leave)
+    stop = scheduler._Stop(Live())  # type: ignore[arg-type]
+    stop()
+    with pytest.raises(ExitedError):
+        stop()
+    assert told == ["stop", 1]

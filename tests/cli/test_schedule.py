@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from cli.running import NODE, POD, Run, Write
+from moorage.errors import PluginError
 
 TOO_LARGE = POD.replace("ship", "tanker").replace('"1"', '"64"')
 
@@ -123,3 +124,15 @@ def test_no_file_is_wrong_usage(run: Run) -> None:
     done = run("schedule")
     assert done.code == 2
     assert "-f" in done.err
+
+
+def test_a_pod_that_failed_with_an_error_makes_the_exit_code_1(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PluginError("Plank", "Reserve", "it broke")
+
+    monkeypatch.setattr("moorage.simulator.offline.reserve", fail)
+    done = run("schedule", "-f", write("c.yaml", f"{NODE}---\n{POD}"))
+    assert done.code == 1
+    assert "1 failed with an error" in done.out

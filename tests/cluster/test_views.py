@@ -188,3 +188,19 @@ def test_nodes_of_different_zone_keys_take_turns(
     state = make_state(nodes)
     rows = state.order.rows(state.nodes.row_of)
     assert [state.nodes.nodes[row].name for row in rows] == ["one0", "two", "one1"]
+
+
+def test_without_its_lesser_pods_a_node_has_less_requested_with_defaults_too(
+    state: ClusterState,
+) -> None:
+    whole = NodeView(state)
+    view = whole.without(whole.lesser_pods(5, 0.0), np.array([1, 2]))
+    expected = whole.what_if({2: ()}, {1: [p for p in whole.pods_on(1) if p.name == "low"]})
+    for resource in ("cpu", "memory", "pods"):
+        assert (
+            view.requested_with_defaults(resource).tolist()
+            == expected.requested_with_defaults(resource).tolist()
+        )
+    assert view.requested_with_defaults("cpu").tolist() == [2000, 0]
+    view.give_back(np.array([0]))
+    assert view.requested_with_defaults("cpu").tolist() == [3000, 0]

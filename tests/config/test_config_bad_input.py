@@ -295,3 +295,11 @@ def test_any_value_anywhere_is_loaded_or_refused_in_one_line(path: Any, value: o
 @given(st.text() | st.binary())
 def test_any_text_is_refused_in_one_line(text: str | bytes) -> None:
     assert message(text)
+
+
+@pytest.mark.parametrize("address", ["http://[bad", "http://host:99999"])
+def test_an_extender_needs_an_address_that_can_be_read(address: str) -> None:
+    text = message(
+        f"apiVersion: {API_VERSION}\nkind: {KIND}\nextenders: [{{urlPrefix: '{address}'}}]"
+    )
+    assert f'extenders[0].urlPrefix: Invalid value: "{address}": must be a URL' in text

@@ -257,7 +257,7 @@ def test_normalising_in_place_does_not_spoil_kept_scores(cordoned: bool) -> None
 
 
 def test_answers_beyond_the_limit_are_dropped_the_oldest_first(state: ClusterState) -> None:
-    answers = Answers(state, limit_bytes=9 * 40 * 2)
+    answers = Answers(state, limit_bytes=(9 * 40 + 1024) * 2)
     profile = make_profile(state, only("NodeResourcesFit"))
     fit: Any = profile.plugins["NodeResourcesFit"]
     nodes, all_rows = NodeView(state), np.ones(40, np.bool_)
@@ -273,7 +273,7 @@ def test_answers_beyond_the_limit_are_dropped_the_oldest_first(state: ClusterSta
 
 
 def test_answers_are_kept_as_before_when_the_cluster_has_shrunk(state: ClusterState) -> None:
-    answers = Answers(state, limit_bytes=9 * 40 * 2)
+    answers = Answers(state, limit_bytes=(9 * 40 + 1024) * 2)
     profile = make_profile(state, only("NodeResourcesFit"))
     fit: Any = profile.plugins["NodeResourcesFit"]
 
@@ -291,6 +291,27 @@ def test_answers_are_kept_as_before_when_the_cluster_has_shrunk(state: ClusterSt
     rows_for("3")
     rows_for("4")
     assert rows_for("3") == 0, "both small answers find room"
+
+
+def test_answers_that_grow_with_the_cluster_are_charged_for_it() -> None:
+    state = make_state([make_node("n0")])
+    answers = Answers(state, limit_bytes=1033 * 3)
+    profile = make_profile(state, only("NodeResourcesFit"))
+    fit: Any = profile.plugins["NodeResourcesFit"]
+
+    def rows_for(cpu: str) -> int:
+        before = answers.rows_asked
+        nodes = NodeView(state)
+        answers.verdicts(fit, make_pod("p", cpu=cpu), nodes, None, np.ones(len(nodes), np.bool_))
+        return answers.rows_asked - before
+
+    assert [rows_for(cpu) for cpu in ("1", "2", "3", "1")] == [1, 1, 1, 0]
+    for i in range(1, 100):
+        state.add_node(make_node(f"n{i}"))
+    rows_for("1")
+    assert rows_for("1") == 0, "an answer is never dropped for itself"
+    assert rows_for("3") == 100
+    assert rows_for("2") == 100, "it was dropped when the first one grew"
 
 
 def test_equal_answers_of_different_plugins_are_kept_apart(state: ClusterState) -> None:

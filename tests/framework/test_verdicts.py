@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from moorage.framework.status import Code, Reason, Verdicts, worst
+from moorage.framework.status import FURTHER, Code, Reason, Verdicts, worst
 
 CPU = Reason("Insufficient cpu")
 MEMORY = Reason("Insufficient memory")
@@ -58,7 +58,7 @@ def test_bits_are_as_narrow_as_the_reasons_allow(count: int, width: int) -> None
     assert Verdicts(1, reasons(count)).bits.dtype.itemsize * 8 == width
 
 
-@pytest.mark.parametrize("count", [9, 17, 33, 64], ids=lambda n: f"{n} reasons")
+@pytest.mark.parametrize("count", [9, 17, 33, 60], ids=lambda n: f"{n} reasons")
 def test_bits_widen_as_reasons_occur_without_losing_any(count: int) -> None:
     verdicts = Verdicts(count)
     for row, reason in enumerate(reasons(count)):
@@ -67,11 +67,33 @@ def test_bits_widen_as_reasons_occur_without_losing_any(count: int) -> None:
     assert verdicts.rejected.all()
 
 
-def test_more_than_64_reasons_at_once_are_an_error_that_says_so() -> None:
-    verdicts = Verdicts(65)
-    with pytest.raises(ValueError, match="at most 64 reasons apart"):  # noqa: PT012
-        for row, reason in enumerate(reasons(65)):
-            verdicts.reject(row, reason)
+def test_reasons_beyond_the_60th_are_told_as_further_ones_and_keep_their_code() -> None:
+    verdicts = Verdicts(203)
+    for row, reason in enumerate(reasons(200)):
+        verdicts.reject(row, reason)
+    for row, reason in enumerate((TAINT, BROKEN, LATER), start=200):
+        verdicts.reject(row, reason)
+    assert told(verdicts) == [[f"reason {i}"] for i in range(60)] + [[FURTHER]] * 143
+    assert [worst(verdicts.reasons_of(row)) for row in (0, 199, 200, 201, 202)] == [
+        Code.UNSCHEDULABLE,
+        Code.UNSCHEDULABLE,
+        TAINT.code,
+        BROKEN.code,
+        LATER.code,
+    ]
+
+
+def test_further_reasons_are_told_in_full_again_once_there_is_room() -> None:
+    verdicts = Verdicts(80)
+    for row, reason in enumerate(reasons(80)):
+        verdicts.reject(row, reason)
+    verdicts.splice(np.arange(70), Verdicts(70).reject(3, CPU))
+    verdicts.splice(np.array([79]), Verdicts(1).reject(0, MEMORY))
+    assert told(verdicts)[3] == [CPU.text]
+    assert told(verdicts)[78:] == [[FURTHER], [MEMORY.text]]
+
+
+def test_more_than_64_reasons_at_construction_are_an_error_that_says_so() -> None:
     with pytest.raises(ValueError, match="at most 64 reasons apart"):
         Verdicts(1, reasons(65))
 

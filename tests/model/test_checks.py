@@ -413,3 +413,39 @@ def test_other_kinds_are_checked_likewise(
 
 def test_a_generated_name_is_a_name() -> None:
     check("Node", metadata={"generateName": "n-"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "field"),
+    [
+        ("Pod", {"name": "Web"}, "metadata.name"),
+        ("Pod", {"name": "a\nb"}, "metadata.name"),
+        ("Node", {"name": "\ud800"}, "metadata.name"),
+        ("Node", {"name": "a" * 254}, "metadata.name"),
+        ("Namespace", {"name": "a.b"}, "metadata.name"),
+        ("Service", {"name": "1a"}, "metadata.name"),
+        ("Pod", {"generateName": "a_"}, "metadata.generateName"),
+        ("Pod", {"name": "a", "namespace": "a.b"}, "metadata.namespace"),
+        ("Pod", {"name": "a", "creationTimestamp": "soon"}, "metadata.creationTimestamp"),
+        ("Pod", {"name": "a", "deletionTimestamp": ""}, "metadata.deletionTimestamp"),
+    ],
+)
+def test_names_and_times_are_spelled_as_the_api_server_wants_them(
+    kind: str, metadata: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(DecodeError) as caught:
+        check(kind, metadata=metadata, spec={"containers": [{}]} if kind == "Pod" else {})
+    assert str(caught.value).startswith(f"here: {kind} ")
+    assert f": {field}: " in str(caught.value)
+
+
+def test_a_start_that_is_no_time_is_named() -> None:
+    with pytest.raises(DecodeError, match=r'status\.startTime: "noon" is not a time such as'):
+        check("Pod", spec={"containers": [{}]}, status={"startTime": "noon"})
+
+
+def test_names_that_the_api_server_takes_pass() -> None:
+    check("Node", metadata={"name": "10.0.0.1"})
+    check("Namespace", metadata={"name": "1-a"})
+    pod = {"generateName": "web-", "creationTimestamp": "2026-01-31T12:00:00.123456Z"}
+    check("Pod", metadata=pod, spec={"containers": [{}]})

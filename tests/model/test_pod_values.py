@@ -8,7 +8,7 @@ import pytest
 from moorage.model.labels import LabelSelector
 from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import Node
-from moorage.model.pod import HostPort, Pod
+from moorage.model.pod import HostPort, Pod, PodStatus
 
 
 def pod(spec: dict[str, Any], namespace: str = "default", **metadata: Any) -> Pod:
@@ -167,3 +167,9 @@ def test_objects_are_called_by_namespace_and_name() -> None:
     assert pod({}).key == "default/p"
     assert node().key == "n"
     assert LabelSelector() == LabelSelector()
+
+
+def test_a_start_without_a_zone_is_in_utc() -> None:
+    naive = Pod(status=PodStatus(start_time="1970-01-01T00:01:00"))
+    assert naive.started == 60.0
+    assert Pod(status=PodStatus(start_time="1970-01-01T01:01:00+01:00")).started == 60.0

@@ -314,7 +314,7 @@ def _spread(random: Random) -> TopologySpreadConstraint:
         topology_key=random.choice(TOPOLOGY_KEYS),
         when_unsatisfiable="DoNotSchedule" if hard else "ScheduleAnyway",
         label_selector=_selector(random),
-        min_domains=random.randint(1, 4) if hard and _rarely(random) else None,
+        min_domains=random.randint(1, 4) if hard and random.random() < 0.4 else None,
         node_affinity_policy=random.choice([None, "Honor", "Ignore"]),
         node_taints_policy=random.choice([None, "Honor", "Ignore"]),
         match_label_keys=tuple(_some(random, ("app", "tier"), 2)) if _rarely(random) else (),

@@ -33,6 +33,10 @@ BY_NODE = ("TaintsByNode", "FitByNode")
 TWINS = (TaintsByNode, FitByNode)
 
 
+probes = st.one_of(given.incoming_pods, given.social_pods)
+"""Pods that ask where they could go."""
+
+
 class EventsBetweenPods(ClusterEvents):
     """All events, and a few pods that ask again after each of them."""
 
@@ -47,7 +51,7 @@ class EventsBetweenPods(ClusterEvents):
         self.turn = 0
 
     @initialize(
-        bodies=st.lists(given.incoming_pods, min_size=2, max_size=3),
+        bodies=st.lists(probes, min_size=2, max_size=3),
         nodes=st.tuples(*[given.nodes(name) for name in given.NODE_NAMES[:4]]),
     )
     def start_with_some_pods_and_nodes(self, bodies: list[Pod], nodes: tuple[Node, ...]) -> None:
@@ -55,9 +59,13 @@ class EventsBetweenPods(ClusterEvents):
         for node in nodes:
             self.twin.put_node(node)
 
-    @rule(body=given.incoming_pods, pick=picks)
+    @rule(body=probes, pick=picks)
     def ask_about_another_pod(self, body: Pod, pick: int) -> None:
         self.probes[pick % len(self.probes)] = named(body, self.number())
+
+    @rule(body=probes, pick=picks, where=places)
+    def ask_about_a_pod_that_names_its_node(self, body: Pod, pick: int, where: str) -> None:
+        self.probes[pick % len(self.probes)] = named(body, self.number(), where)
 
     @precondition(ClusterEvents.has_nodes)
     @rule(body=given.incoming_pods, copies=st.integers(1, 3), nominated=places)
@@ -200,4 +208,4 @@ def forms_agree(cycle: Cycle, in_columns: Profile, by_node: Profile, pod: Pod) -
 
 
 TestAnswersAgreeAfterAnyEvents = EventsBetweenPods.TestCase
-TestAnswersAgreeAfterAnyEvents.settings = effort(40, 25)
+TestAnswersAgreeAfterAnyEvents.settings = effort(60, 25)

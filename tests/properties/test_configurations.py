@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 from framework.building import make_profile
 from moorage.model.pod import Pod
 from properties import strategies
-from properties.clusters import clusters, configs
+from properties.clusters import clusters, configs, sociable_clusters
 from properties.harness import Twin, ask, effort, profile_document
 from properties.strategies import named
 from properties.test_answers import agrees_with_naive
 from reference.scheduler import NaiveConfig, NaiveScheduler
 
 
-@effort(150)
+@effort(200)
 @given(
-    clusters(nominations=False),
+    st.one_of(clusters(nominations=False), sociable_clusters()),
     configs(),
-    st.lists(strategies.incoming_pods, min_size=1, max_size=3),
+    st.lists(st.one_of(strategies.incoming_pods, strategies.social_pods), min_size=1, max_size=3),
 )
 def test_plugins_with_any_arguments_agree_with_the_naive_ones(
     twin: Twin, config: NaiveConfig, bodies: list[Pod]

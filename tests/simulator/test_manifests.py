@@ -362,3 +362,22 @@ def test_the_slow_yaml_parser_reads_the_same(write: Write, monkeypatch: pytest.M
 def test_every_complaint_about_an_object_is_a_decode_error(write: Write) -> None:
     with pytest.raises(DecodeError):
         load(write("kind: Pod\n"))
+
+
+def test_two_objects_cannot_have_the_same_uid(write: Write) -> None:
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": "u"}}
+        for name in ("a", "b")
+    ]
+    first, second = (
+        write(json.dumps(node), f"{node['metadata']['name']}.json")  # type: ignore[index]
+        for node in nodes
+    )
+    assert complaint(first, second) == (
+        f'{second}: Node b: metadata.uid: "u" is that of Node a in {first}'
+    )
+
+
+def test_a_path_that_is_empty_or_far_too_long_is_one_sentence() -> None:
+    assert "a file name is empty" in complaint("")
+    assert complaint("x" * 5000).endswith("cannot be read: File name too long")

@@ -1,14 +1,15 @@
 """All waiting pods placed one after another."""
 
-from typing import Any
+import warnings
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from moorage.config import default_config, load_config
 from moorage.engine.clock import VirtualClock
-from moorage.framework.plugin import NodeFilterPlugin
-from moorage.framework.status import Reason
+from moorage.framework.plugin import NodeFilterPlugin, ReservePlugin
+from moorage.framework.status import Reason, Status
 from moorage.model.decode import decode_object
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -216,3 +217,61 @@ def test_ties_do_not_depend_on_the_order_of_the_file() -> None:
     nodes = [make_node(name) for name in names]
     assert records(*nodes, make_pod("p"))["p"].node == "a"
     assert records(make_pod("p"), *reversed(nodes))["p"].node == "a"
+
+
+class Leak(ReservePlugin):
+    name = "Leak"
+    undone: ClassVar[list[str]] = []
+
+    def reserve(self, pod: Pod, node_name: str) -> Status | None:
+        if pod.name == "doomed":
+            raise RuntimeError("water")
+        return None
+
+    def unreserve(self, pod: Pod, node_name: str) -> None:
+        self.undone.append(pod.name)
+
+
+def test_a_reservation_that_fails_takes_no_room() -> None:
+    registry = in_tree_registry()
+    registry.register(Leak)
+    config = load_config(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {reserve: {enabled: [{name: Leak}]}}}]",
+        "test",
+    )
+    world = World(config, registry=registry)
+    world.add_all(
+        [make_node("a", cpu="1"), make_pod("doomed", cpu="1"), make_pod("lucky", cpu="1")]
+    )
+    doomed, lucky = place_all(world).pods
+    assert (doomed.outcome, lucky.node) == (Outcome.ERROR, "a")
+    assert Leak.undone == ["doomed"]
+
+
+def test_an_image_of_any_size_can_be_scored() -> None:
+    images = [{"names": ["big:1"], "sizeBytes": 2**63 - 1}]
+    status = {"allocatable": {"cpu": "1", "pods": "9"}, "images": images}
+    node, pod = (
+        decode_object({"apiVersion": "v1", **data}, "test")
+        for data in (
+            {"kind": "Node", "metadata": {"name": "a"}, "status": status},
+            {
+                "kind": "Pod",
+                "metadata": {"name": "p", "uid": "p"},
+                "spec": {"containers": [{"name": "c", "image": "big:1"}] * 2},
+            },
+        )
+    )
+    other = make_node("b")
+    assert isinstance(node, ApiObject)
+    assert isinstance(pod, ApiObject)
+    assert records(node, other, pod)["p"].node == "a"
+
+
+def test_sums_beyond_64_bits_wrap_without_a_word() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        half = str(2**62)
+        on = [make_pod(f"p{n}", node_name="a", memory=half) for n in range(3)]
+        assert records(make_node("a"), *on, make_pod("late"))["late"].message == ""

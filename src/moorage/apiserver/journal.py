@@ -113,6 +113,7 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
+            self._lock = -1
             raise InputError(
                 f"the data directory {self._directory} is in use by another server"
             ) from None

@@ -48,13 +48,11 @@ async def start_server(options: ApiServerOptions) -> ApiServer:
     server = make_server(options)
     try:
         await server.start(options.host, options.port, _tls(options))
-    except OSError as error:
+        if options.write_kubeconfig is not None:
+            server.write_kubeconfig(options.write_kubeconfig)
+    except BaseException:
         await server.stop()
-        raise InputError(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}"
-        ) from error
-    if options.write_kubeconfig is not None:
-        server.write_kubeconfig(options.write_kubeconfig)
+        raise
     return server
 
 

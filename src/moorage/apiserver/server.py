@@ -28,6 +28,7 @@ from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.statuses import Json
 from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Store
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
+from moorage.errors import InputError
 from moorage.model.priority import SYSTEM_PRIORITIES
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -80,10 +81,20 @@ class ApiServer:
     ) -> None:
         """Read what is kept, listen, and answer; port 0 picks a free one."""
         if self._journal is not None:
-            self._journal.load(self.store)
+            try:
+                self._journal.load(self.store)
+            except OSError as error:
+                raise InputError(
+                    f"the data directory {self._data} cannot be used: {_reason(error)}"
+                ) from error
             self.store.attach(self._journal)
         self._bootstrap()
-        context = self._secure(host, tls)
+        try:
+            context = self._secure(host, tls)
+        except (OSError, ValueError) as error:  # what the ssl module raises is an OSError
+            raise InputError(
+                f"the TLS certificate or its key cannot be used: {_reason(error)}"
+            ) from error
         server = web.Server(
             self._handlers.handle,
             request_factory=_make_request,
@@ -94,7 +105,10 @@ class ApiServer:
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
-        await site.start()
+        try:
+            await site.start()
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
         bound = self._runner.addresses[0][1]
         self.url = f"{'http' if context is None else 'https'}://{host}:{bound}"
         if self.kubelets is not None:
@@ -133,9 +147,13 @@ class ApiServer:
 
     def write_kubeconfig(self, path: Path) -> None:
         """Write the kubeconfig, readable by its owner alone since it may hold a token."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(self.kubeconfig(), sort_keys=False), encoding="utf-8")
+        text = yaml.safe_dump(self.kubeconfig(), sort_keys=False)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
     def _secure(self, host: str, tls: Tls | bool | None) -> ssl.SSLContext | None:
         if not tls:
@@ -165,6 +183,10 @@ class ApiServer:
         self._lists.expire_pages()
         for collection in self.store.collections.values():
             collection.history.compact(self.store.version)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _make_request(

@@ -1,6 +1,7 @@
 """`moorage apiserver`: the embedded API server alone."""
 
 import argparse
+import contextlib
 import logging
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from typing import Any
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.run import ApiServerOptions, run_apiserver
 from moorage.apiserver.server import ApiServer
+from moorage.cli.arguments import port
 
 
 def add_parser(commands: Any) -> None:
@@ -24,7 +26,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--bind-address", default="127.0.0.1", metavar="IP", help="default 127.0.0.1"
     )
-    parser.add_argument("--port", type=int, default=0, metavar="PORT", help="0 picks a free one")
+    parser.add_argument("--port", type=port, default=0, metavar="PORT", help="0 picks a free one")
     parser.add_argument(
         "--write-kubeconfig", type=Path, metavar="PATH", help="where to write the kubeconfig"
     )
@@ -49,7 +51,15 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
-    kubeconfig = args.write_kubeconfig or Path(tempfile.mkdtemp("moorage")) / "kubeconfig"
+    with contextlib.ExitStack() as stack:
+        kubeconfig = args.write_kubeconfig
+        if kubeconfig is None:  # one for as long as the server runs
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
+            kubeconfig = Path(folder, "kubeconfig")
+        return _serve(args, kubeconfig)
+
+
+def _serve(args: argparse.Namespace, kubeconfig: Path) -> int:
     options = ApiServerOptions(
         host=args.bind_address,
         port=args.port,

@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Callable
 
+_HIGHEST_PORT = 65535
+
 
 def positive(*, allow_zero: bool = False) -> Callable[[str], int]:
     """A whole number of at least one, or zero if that makes sense."""
@@ -18,3 +20,10 @@ def positive(*, allow_zero: bool = False) -> Callable[[str], int]:
         return number
 
     return parse
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 stands for a free one."""
+    if not text.isdecimal() or int(text) > _HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to {_HIGHEST_PORT}, got {text!r}")
+    return int(text)

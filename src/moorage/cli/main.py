@@ -52,14 +52,14 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    if words[:1] == ["scheduler"]:
-        # It stands in for kube-scheduler, down to the exit code for a wrong flag.
-        return scheduler.main(words[1:])
-    args = build_parser().parse_args(words)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
+        if words[:1] == ["scheduler"]:
+            # It stands in for kube-scheduler, down to the exit code for a wrong flag.
+            return scheduler.main(words[1:])
+        args = build_parser().parse_args(words)
         code: int = args.run(args)
         sys.stdout.flush()
         return code

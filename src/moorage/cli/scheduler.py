@@ -7,6 +7,7 @@ in between is `kube.live`'s.
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ log = logging.getLogger("moorage")
 _PROG = "moorage-scheduler"
 # Without leader election kube-scheduler ends with 1 when it is told to stop.
 _STOPPED = 1
+_INTERRUPTED = 130
 
 
 def add_parser(commands: Any) -> None:
@@ -68,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(args)
     except MoorageError as error:
         return fail(str(error), _PROG)
+    except KeyboardInterrupt:  # before anybody listened to signals
+        return _INTERRUPTED
 
 
 def run(args: argparse.Namespace) -> int:
@@ -114,11 +118,26 @@ async def _serve(
     ):
         live = LiveScheduler(scheduler, client, EventRecorder(event_client))
         loop = asyncio.get_running_loop()
+        stop = _Stop(live)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, live.stop)
+            loop.add_signal_handler(number, stop)
         loop.add_signal_handler(signal.SIGUSR2, lambda: dump(scheduler, live.informers))
         await live.run()
     return _STOPPED
+
+
+class _Stop:
+    """What a signal does: the first ends scheduling in good order, the second ends the process."""
+
+    def __init__(self, live: LiveScheduler) -> None:
+        self._live = live
+        self._told = False
+
+    def __call__(self) -> None:
+        if self._told:
+            os._exit(1)
+        self._told = True
+        self._live.stop()
 
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:

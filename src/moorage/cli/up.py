@@ -2,15 +2,18 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
 import tempfile
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from moorage.cli.arguments import port
 from moorage.cli.configuration import add_config_argument, read_configuration
-from moorage.cli.output import print_table, warn
+from moorage.cli.output import fail, print_table, warn
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.errors import InputError
 from moorage.local.cluster import LocalCluster, node_manifests
@@ -21,6 +24,7 @@ from moorage.simulator.world import full_registry
 
 _SETTLE_SECONDS = 120.0
 _DEFAULT_NODES = 3
+_INTERRUPTED = 130
 
 _EPILOG = """\
 examples:
@@ -52,7 +56,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--nodes", type=int, metavar="N", help="nodes to add (3 if no manifests are given)"
     )
-    parser.add_argument("--port", type=int, default=0, metavar="PORT", help="0 picks a free one")
+    parser.add_argument("--port", type=port, default=0, metavar="PORT", help="0 picks a free one")
     parser.add_argument(
         "--write-kubeconfig", type=Path, metavar="PATH", help="where to write the kubeconfig"
     )
@@ -75,40 +79,75 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.nodes is not None and args.nodes < 0:
         raise InputError(f"--nodes: expected a number of nodes, got {args.nodes}")
-    return asyncio.run(_up(args))
-
-
-async def _up(args: argparse.Namespace) -> int:
+    # Before the loop takes the signals over: Ctrl-C must end a wait for standard input.
     documents = list(read_documents(args.filename, sys.stdin))
+    return asyncio.run(_up(args, documents))
+
+
+Documents = Sequence[tuple[Mapping[str, Any], str]]
+
+
+async def _up(args: argparse.Namespace, documents: Documents) -> int:
     nodes = args.nodes
     if nodes is None:
         nodes = 0 if args.filename else _DEFAULT_NODES
-    documents += [(node, "--nodes") for node in node_manifests(nodes)]
+    documents = [*documents, *((node, "--nodes") for node in node_manifests(nodes))]
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
     cluster = LocalCluster(
         read_configuration(args.config), full_registry(), DEFAULT_FEATURE_GATES, data=args.data
     )
     try:
         await cluster.start(args.port)
-    except OSError as error:
-        raise InputError(f"--port {args.port}: cannot listen: {error.strerror}") from error
-    try:
-        _say(f"API server at {cluster.server.url}")
-        for kind, count in (await apply_documents(cluster.client(), documents)).items():
-            warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
-        _say(f"{len(documents)} objects created")
-        if args.once:
-            return await _once(cluster)
-        kubeconfig = args.write_kubeconfig or Path(tempfile.mkdtemp("moorage")) / "kubeconfig"
-        cluster.server.write_kubeconfig(kubeconfig)
-        _say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
-        loop = asyncio.get_running_loop()
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        await stop.wait()
-        return 0
+        code = await _until_stopped(_serve(args, cluster, documents), cluster, stop)
     finally:
         await cluster.stop()
+    if code is None:
+        return _INTERRUPTED if args.once else 0
+    return code
+
+
+async def _until_stopped(
+    work: Coroutine[Any, Any, int], cluster: LocalCluster, stop: asyncio.Event
+) -> int | None:
+    """The exit code of `work`, or 1 if the scheduler ends before it; None if told to stop."""
+    working = asyncio.create_task(work)
+    scheduling = asyncio.create_task(cluster.run_forever())
+    stopped = asyncio.create_task(stop.wait())
+    tasks = (working, scheduling, stopped)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done():
+            return None
+        if scheduling.done():
+            error = scheduling.exception()
+            why = "it stopped" if error is None else str(error) or type(error).__name__
+            return fail(f"the scheduler has ended: {why}")
+        return working.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _serve(args: argparse.Namespace, cluster: LocalCluster, documents: Documents) -> int:
+    _say(f"API server at {cluster.server.url}")
+    for kind, count in (await apply_documents(cluster.client(), documents)).items():
+        warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
+    _say(f"{len(documents)} objects created")
+    if args.once:
+        return await _once(cluster)
+    with contextlib.ExitStack() as stack:
+        kubeconfig = args.write_kubeconfig
+        if kubeconfig is None:  # one for as long as the cluster runs
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
+            kubeconfig = Path(folder, "kubeconfig")
+        cluster.server.write_kubeconfig(kubeconfig)
+        _say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
+        await asyncio.Event().wait()  # until cancelled
+    return 0
 
 
 async def _once(cluster: LocalCluster) -> int:

@@ -15,6 +15,8 @@ from moorage.model.labels import Requirement
 
 V = TypeVar("V", bound=Hashable)
 
+_SPARE_CODES = 64
+
 
 class CodedColumn(Generic[V]):
     """Codes of some rows over a vocabulary; what plugins see."""
@@ -82,14 +84,29 @@ class CodedStore(Generic[V]):
 
     def __init__(self, space: RowSpace, absent: V) -> None:
         self.vocabulary: Vocabulary[V] = Vocabulary(absent)
+        self._space = space
         self._codes: Column[np.int32] = space.column(np.int32)
 
-    def set(self, row: int, value: V) -> bool:
-        """Write a row; was it another value before?"""
-        code = self.vocabulary.code(value)
-        changed = bool(self._codes.data[row] != code)
-        self._codes.data[row] = code
-        return changed
+    def set(self, row: int, value: V) -> None:
+        """Write a row."""
+        self._codes.data[row] = self.vocabulary.code(value)
+
+    def compact(self) -> None:
+        """Number the values anew if most of them are no row's any more; absence stays code 0."""
+        values = self.vocabulary.values
+        if len(values) <= 2 * self._space.size + _SPARE_CODES:
+            return
+        self.vocabulary = Vocabulary(values[0])
+        renumbered = np.zeros(len(values), np.int32)
+        for code in np.unique(self._codes.values).tolist():
+            renumbered[code] = self.vocabulary.code(values[code])
+        # A new array: columns handed out keep the old codes beside the old vocabulary.
+        self._codes.grow(len(self._codes.data))
+        self._codes.data[:] = renumbered[self._codes.data]
+
+    def drop(self) -> None:
+        """Stop following the rows; the store must not be used any more."""
+        self._space.drop(self._codes)
 
     @property
     def codes(self) -> Codes:

@@ -6,7 +6,7 @@ node, the port is free there. No kubelet runs such a pair, but decisions must no
 
 from collections.abc import Iterable
 
-from moorage.model.pod import HostPort
+from moorage.model.pod import HostPort, Pod
 
 ANY_ADDRESS = "0.0.0.0"
 
@@ -14,6 +14,16 @@ ANY_ADDRESS = "0.0.0.0"
 def conflict(wanted: str, used: Iterable[str]) -> bool:
     """Does an address collide with addresses in use on the same port and protocol?"""
     return any(wanted == ANY_ADDRESS or ip in (ANY_ADDRESS, wanted) for ip in used)
+
+
+def addresses_of(pods: Iterable[Pod], port: HostPort) -> set[str]:
+    """The addresses on which pods use a port."""
+    return {
+        used.ip
+        for pod in pods
+        for used in pod.host_ports
+        if (used.protocol, used.port) == (port.protocol, port.port)
+    }
 
 
 class HostPorts:

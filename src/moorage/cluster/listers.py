@@ -29,7 +29,10 @@ class Lister(Generic[Kind]):
 
     def remove(self, obj: Kind) -> None:
         """An object was deleted; unknown ones are ignored, as a watch may repeat itself."""
-        self._by_namespace.get(obj.namespace, {}).pop(obj.name, None)
+        objects = self._by_namespace.get(obj.namespace, {})
+        objects.pop(obj.name, None)
+        if not objects:
+            self._by_namespace.pop(obj.namespace, None)
         self.generation += 1
 
     def get(self, name: str, namespace: str = "") -> Kind | None:

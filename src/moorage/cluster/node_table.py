@@ -1,9 +1,11 @@
 """The nodes as rows: names, capacity, usage, taints, labels, declared features.
 
 Resources are stored one column per resource name, so that `requested("cpu")` is one contiguous
-array. A label key gets a column when a selector first mentions it.
+array. A label key gets a column when a selector first mentions it, and loses it when many others
+were asked for since.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -16,31 +18,29 @@ from moorage.model.taints import Taint
 TaintSet = tuple[Taint, ...]
 Features = frozenset[str]
 
+_MOST_LABELS = 256
+
 
 class ResourceColumns:
-    """One int64 column per resource name, made when the name first occurs."""
+    """One int64 column per resource name, made when a node or a pod on one first has some."""
 
     def __init__(self, space: RowSpace) -> None:
         self._space = space
         self._columns: dict[str, Column[np.int64]] = {}
+        self._zeros: Column[np.int64] = space.column(np.int64)
 
     def values(self, resource: str) -> Ints:
         """The amounts of all rows, read-only; zeros for a resource nobody mentioned."""
-        return self._column(resource).values
+        return self._columns.get(resource, self._zeros).values
 
     def items(self) -> Iterator[tuple[str, Ints]]:
         """Every resource with its amounts."""
         return ((name, column.values) for name, column in self._columns.items())
 
-    def set(self, row: int, amounts: Mapping[str, int]) -> bool:
-        """Write a row; resources not named become 0. Did anything change?"""
-        changed = False
+    def set(self, row: int, amounts: Mapping[str, int]) -> None:
+        """Write a row; resources not named become 0."""
         for name in self._columns.keys() | amounts.keys():
-            data, value = self._column(name).data, amounts.get(name, 0)
-            if data[row] != value:
-                data[row] = value
-                changed = True
-        return changed
+            self._column(name).data[row] = amounts.get(name, 0)
 
     def add(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
         """Add to (or take from) a row; sums wrap around, as Go's do."""
@@ -70,7 +70,7 @@ class NodeTable:
         self.unschedulable: Column[np.bool_] = space.column(np.bool_, False)
         self.taints: CodedStore[TaintSet] = CodedStore(space, ())
         self.features: CodedStore[Features] = CodedStore(space, frozenset())
-        self._labels: dict[str, CodedStore[str | None]] = {}
+        self._labels: OrderedDict[str, CodedStore[str | None]] = OrderedDict()
 
     def append(self, node: Node) -> int:
         """A new row for a new node."""
@@ -88,6 +88,7 @@ class NodeTable:
         if moved != row:
             self.nodes[row] = last
             self.row_of[last.name] = row
+        self._compact()
         return moved
 
     def write(self, row: int, node: Node) -> None:
@@ -99,6 +100,7 @@ class NodeTable:
         self.features.set(row, frozenset(node.status.declared_features))
         for key, store in self._labels.items():
             store.set(row, node.labels.get(key))
+        self._compact()
 
     def label(self, key: str) -> CodedStore[str | None]:
         """The column of a label key, filled from all nodes when it is first asked for."""
@@ -107,4 +109,20 @@ class NodeTable:
             store = self._labels[key] = CodedStore(self._space, None)
             for row, node in enumerate(self.nodes):
                 store.set(row, node.labels.get(key))
+        else:
+            self._labels.move_to_end(key)
         return store
+
+    def trim_labels(self) -> None:
+        """Drop label columns beyond the most recently asked for.
+
+        Only between attempts: what plugins work out within one counts by the columns' codes.
+        """
+        while len(self._labels) > _MOST_LABELS:
+            self._labels.popitem(last=False)[1].drop()
+
+    def _compact(self) -> None:
+        self.taints.compact()
+        self.features.compact()
+        for store in self._labels.values():
+            store.compact()

@@ -28,16 +28,6 @@ class Aspect(IntEnum):
     FEATURES = 9
 
 
-NODE_ASPECTS = (
-    Aspect.ALLOCATABLE,
-    Aspect.LABELS,
-    Aspect.TAINTS,
-    Aspect.IMAGES,
-    Aspect.FEATURES,
-)
-"""What a node object itself can change."""
-
-
 class Stamps:
     """A stamp per aspect and row; `generation` is the newest of them."""
 

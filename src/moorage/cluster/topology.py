@@ -17,7 +17,6 @@ class NodeOrder:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._order: NDArray[np.intp] | None = None
-        self._position: NDArray[np.intp] | None = None
 
     def add(self, node: Node) -> None:
         """A node came, or its zone may have changed."""
@@ -27,7 +26,7 @@ class NodeOrder:
         self.remove(name)
         self._zones.setdefault(zone, {})[name] = None
         self._zone_of[name] = zone
-        self._invalidate()
+        self._order = None
 
     def remove(self, name: str) -> None:
         """A node went; also called when rows move, which changes the order of rows."""
@@ -37,7 +36,7 @@ class NodeOrder:
             del members[name]
             if not members:
                 del self._zones[zone]
-        self._invalidate()
+        self._order = None
 
     def rows(self, row_of: dict[str, int]) -> NDArray[np.intp]:
         """Row numbers in the order nodes are looked at."""
@@ -46,17 +45,6 @@ class NodeOrder:
                 (row_of[name] for name in self._interleaved()), np.intp, len(row_of)
             )
         return self._order
-
-    def position(self, row_of: dict[str, int]) -> NDArray[np.intp]:
-        """Per row, its place in that order."""
-        if self._position is None:
-            order = self.rows(row_of)
-            self._position = np.empty(len(order), np.intp)
-            self._position[order] = np.arange(len(order))
-        return self._position
-
-    def _invalidate(self) -> None:
-        self._order = self._position = None
 
     def _interleaved(self) -> list[str]:
         names: list[str] = []

@@ -6,7 +6,8 @@ preemption alike. Arrays are read-only; a view is valid until the state changes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from moorage.cluster.attached_volumes import AttachedVolumes
 from moorage.cluster.coded import CodedColumn, LabelColumn
 from moorage.cluster.columns import Bools, Ints, Rows
-from moorage.cluster.host_ports import conflict
+from moorage.cluster.host_ports import addresses_of, conflict
 from moorage.cluster.images import ImageState
 from moorage.cluster.listers import Listers
 from moorage.cluster.node_table import Features, TaintSet
@@ -33,6 +34,11 @@ from moorage.model.resources import CPU, MEMORY
 T = TypeVar("T", bound=np.generic)
 
 PodsByRow = Mapping[int, Sequence[Pod]]
+
+_WITH_DEFAULTS: Mapping[str, Callable[[Pod], int]] = {
+    CPU: attrgetter("requests.occupied_cpu"),
+    MEMORY: attrgetter("requests.occupied_memory"),
+}
 
 
 class NodeRow:
@@ -282,8 +288,8 @@ class _Hypothetical(NodeView, ABC):
         """The addresses on which a port would be in use: what was, less the gone, plus the new."""
         gone, new = self._changes(place)
         row = int(self.rows[place])
-        addresses = self._state.ports.addresses(row, port) - _addresses_of(gone, port)
-        return addresses | _addresses_of(new, port)
+        addresses = self._state.ports.addresses(row, port) - addresses_of(gone, port)
+        return addresses | addresses_of(new, port)
 
     @abstractmethod
     def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
@@ -308,11 +314,8 @@ class WhatIfView(_Hypothetical):
     def requested_with_defaults(self, resource: str) -> Ints:
         """The same with defaults."""
         base = super().requested_with_defaults(resource)
-        if resource == CPU:
-            return base + self._delta(lambda pod: pod.requests.occupied_cpu)
-        if resource == MEMORY:
-            return base + self._delta(lambda pod: pod.requests.occupied_memory)
-        return base
+        measure = _WITH_DEFAULTS.get(resource)
+        return base if measure is None else base + self._delta(measure)
 
     @property
     def pod_count(self) -> Ints:
@@ -366,6 +369,12 @@ class WithoutLesserPods(_Hypothetical):
         """What the pods that are left take of a resource."""
         return super().requested(resource) - self._sum(self._lesser.requests.get(resource))
 
+    def requested_with_defaults(self, resource: str) -> Ints:
+        """The same with defaults."""
+        measure = _WITH_DEFAULTS.get(resource, lambda _: 0)
+        amounts = np.fromiter(map(measure, self._lesser.pods), np.int64, len(self._lesser))
+        return super().requested_with_defaults(resource) - self._sum(amounts)
+
     @property
     def pod_count(self) -> Ints:
         """How many pods are left."""
@@ -389,12 +398,3 @@ class WithoutLesserPods(_Hypothetical):
         if amounts is not None:
             np.add.at(total, self.places[self._missing], amounts[self._missing])
         return total
-
-
-def _addresses_of(pods: Iterable[Pod], port: HostPort) -> set[str]:
-    return {
-        used.ip
-        for pod in pods
-        for used in pod.host_ports
-        if (used.protocol, used.port) == (port.protocol, port.port)
-    }

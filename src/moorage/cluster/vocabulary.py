@@ -7,7 +7,7 @@ V = TypeVar("V", bound=Hashable)
 
 
 class Vocabulary(Generic[V]):
-    """value <-> code; codes count from 0, are dense and never reused."""
+    """value <-> code; codes count from 0, are dense and never change."""
 
     def __init__(self, *first: V) -> None:
         self.values: list[V] = []

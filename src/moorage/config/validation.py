@@ -6,6 +6,7 @@ checks made when a profile is built in `expansion`.
 """
 
 from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 

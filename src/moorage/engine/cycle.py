@@ -68,6 +68,7 @@ class Cycle:
 
     def filter(self, profile: Profile, pod: Pod, within: Bools | None = None) -> Attempt:
         """Look at every node the pod may go to."""
+        self.state.nodes.trim_labels()
         nodes = NodeView(self.state)
         attempt = Attempt(profile, pod, nodes, self.clock.now(), within)
         attempt.extenders = self.extenders

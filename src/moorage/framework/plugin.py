@@ -67,7 +67,7 @@ class Plugin:
 
     name: ClassVar[str]
     reads: ClassVar[tuple[Aspect, ...]] = ()
-    """The node data the answer depends on ..."""
+    """The node data the answer depends on (left empty, preemption takes it to be anything) ..."""
     row_local: ClassVar[bool] = True
     """... and only in the row being answered for."""
     looks_up: ClassVar[tuple[type[ApiObject], ...]] = ()

@@ -21,6 +21,8 @@ from moorage.model.pod import Pod
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 # Past this share of changed rows one pass over everything is cheaper than picking them out.
 _REDO_SHARE = 4
+# What an entry takes apart from its rows: its key, its reasons, the objects around the arrays.
+_ENTRY_BYTES = 1024
 
 
 class _Kept:
@@ -30,8 +32,7 @@ class _Kept:
 
     def __init__(self, size: int, *, partial: bool) -> None:
         self.as_of = -1
-        # Verdicts take a byte or two per row, scores eight; an estimate is enough here.
-        self.bytes = 9 * size
+        self.bytes = _charge(size)
         self.verdicts: Verdicts | None = None
         self.scores: Ints | None = None
         self.known: Bools | None = np.zeros(size, np.bool_) if partial else None
@@ -163,14 +164,27 @@ class Answers:
         if kept is None:
             kept = self._kept[key] = _Kept(size, partial=partial)
             self._bytes += kept.bytes
-            while self._bytes > self._limit and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1].bytes
+            self._evict()
         else:
             self._kept.move_to_end(key)
+            charge = _charge(size)
+            if charge != kept.bytes:
+                self._bytes += charge - kept.bytes
+                kept.bytes = charge
+                self._evict()
         return kept
+
+    def _evict(self) -> None:
+        while self._bytes > self._limit and len(self._kept) > 1:
+            self._bytes -= self._kept.popitem(last=False)[1].bytes
 
     def _changed(self, plugin: Plugin, kept: _Kept) -> Rows:
         return self._state.stamps.changed_since(plugin.reads, kept.as_of)
+
+
+def _charge(size: int) -> int:
+    # Verdicts take a byte or two per row, scores eight; an estimate is enough here.
+    return 9 * size + _ENTRY_BYTES
 
 
 def _resized(array: Any, size: int) -> Any:

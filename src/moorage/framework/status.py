@@ -60,6 +60,10 @@ class Reason(msgspec.Struct, frozen=True):
     code: Code = Code.UNSCHEDULABLE
 
 
+FURTHER = "... and further reasons"
+# One answer tells so many reasons apart; the others are told as FURTHER, one reason for each code.
+_MOST_REASONS = 60
+
 _WIDTHS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (
     (8, np.uint8),
     (16, np.uint16),
@@ -71,7 +75,8 @@ _WIDTHS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (
 class Verdicts:
     """Bit i of a row is set: the row is refused for `reasons[i]`. No bit: it is accepted.
 
-    Reasons named at construction keep their bit in every answer; others are appended as they occur.
+    Reasons named at construction keep their bit in every answer; others are appended as they occur,
+    and lose their text (never their code) if too many rows have too many different ones.
     """
 
     __slots__ = ("bits", "reasons")
@@ -113,6 +118,8 @@ class Verdicts:
             self.bits[rows] = newer.bits
             return
         self.bits[rows] = 0
+        if len(self.reasons) >= _MOST_REASONS:
+            self._drop_unused()
         for i, reason in enumerate(newer.reasons):
             refused = rows[(newer.bits >> newer.bits.dtype.type(i)) & newer.bits.dtype.type(1) != 0]
             bit = self._bit(reason)
@@ -128,9 +135,13 @@ class Verdicts:
             )
 
     def _bit(self, reason: Reason) -> int:
-        if reason not in self.reasons:
-            if len(self.reasons) == _WIDTHS[-1][0]:
+        if reason not in self.reasons and len(self.reasons) >= _MOST_REASONS:
+            further = Reason(FURTHER, reason.code)
+            if further not in self.reasons:
                 self._drop_unused()
+            if len(self.reasons) >= _MOST_REASONS:
+                reason = further
+        if reason not in self.reasons:
             if len(self.reasons) == self.bits.dtype.itemsize * 8:
                 self.bits = self.bits.astype(_width(len(self.reasons) + 1))
             self.reasons.append(reason)

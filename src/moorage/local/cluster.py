@@ -1,6 +1,7 @@
 """`LocalCluster`: an API server on loopback with a scheduler at work on it."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,14 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """End everything in order."""
-        if self.live is not None and self._work is not None:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self.server.stop)
+            for client in self._clients:
+                stack.push_async_callback(client.close)
+            if self.live is None or self._work is None or self._work.done():
+                return  # a scheduler that ended earlier has told so to `run_forever`
             self.live.stop()
             await self._work
-        for client in self._clients:
-            await client.close()
-        await self.server.stop()
 
     def client(self) -> KubeClient:
         """A client of this cluster; it is closed with it."""
@@ -68,7 +71,7 @@ class LocalCluster:
     async def run_forever(self) -> None:
         """Return when the scheduler ends, which it does only when it is stopped or fails."""
         assert self._work is not None, "start first"
-        await self._work
+        await asyncio.shield(self._work)
 
     async def settled(self, seconds: float) -> bool:
         """Wait until every pod has found a place or been told why not; False if time runs out."""

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin
@@ -15,6 +16,7 @@ class NodeName(FilterPlugin[None]):
     """Refuse every node but the one in `spec.nodeName`."""
 
     name = "NodeName"
+    reads = (Aspect.MEMBERSHIP,)
     other_node = Reason("node(s) didn't match the requested node name", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:

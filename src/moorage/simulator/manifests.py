@@ -62,9 +62,7 @@ def load_manifests(paths: Sequence[str], stdin: TextIO) -> Manifests:
     return Manifests(tuple(complete), skipped)
 
 
-def read_documents(
-    paths: Sequence[str], stdin: TextIO
-) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read_documents(paths: Sequence[str], stdin: TextIO) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Every object of the given files and directories as it is written, with its place."""
     for path in paths:
         for name, text in _texts(path, stdin):
@@ -158,19 +156,13 @@ def _refuse_doubles(placed: Sequence[_Placed]) -> None:
     uids: dict[str, tuple[str, str]] = {}
     for obj, where in placed:
         subject = describe(obj.kind, obj.namespace, obj.name or obj.metadata.generate_name)
-        uid = obj.metadata.uid
-        if uid in uids:
-            other, place = uids[uid]
-            if other != subject:  # else it is the same object once more, which is said below
-                raise DecodeError(
-                    f'{where}: {subject}: metadata.uid: "{uid}" is that of {other} in {place}'
-                )
-        elif uid:
-            uids[uid] = subject, where
-        if not obj.name:
-            continue
         identity = (type(obj), obj.namespace, obj.name)
-        first = places.get(identity)
-        if first is not None:
-            raise DecodeError(f"{where}: {subject} is given twice, first in {first}")
+        if obj.name and identity in places:
+            raise DecodeError(f"{where}: {subject} is given twice, first in {places[identity]}")
         places[identity] = where
+        uid = obj.metadata.uid
+        if uid and uid in uids:
+            other, first = uids[uid]
+            text = f'metadata.uid: "{uid}" is that of {other} in {first}'
+            raise DecodeError(f"{where}: {subject}: {text}")
+        uids[uid] = subject, where

@@ -133,7 +133,7 @@ def _active(attempt: Attempt) -> list[FilterPlugin[Any]]:
         plugin
         for plugin in attempt.profile.filter
         if plugin.name not in attempt.before.skipped
-        and (not plugin.row_local or _POD_ASPECTS.intersection(plugin.reads))
+        and (not plugin.row_local or not plugin.reads or _POD_ASPECTS.intersection(plugin.reads))
     ]
 
 

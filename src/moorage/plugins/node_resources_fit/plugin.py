@@ -44,6 +44,8 @@ from moorage.plugins.node_resources_fit.strategies import (
 )
 
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
+# A pod that asks for more resources is told only of those that are short somewhere.
+_MOST_NAMED = 28
 
 
 class NodeResourcesFit(
@@ -75,6 +77,8 @@ class NodeResourcesFit(
 
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
+        if len(pod.requests.incoming) > _MOST_NAMED:
+            return None  # the order of its reasons depends on all rows
         backed = self._devices.backed_requests(pod)
         if not backed:
             return pod.requests
@@ -93,9 +97,10 @@ class NodeResourcesFit(
         wanted = dict(self._checked(pod))
         short = {name: Reason(f"Insufficient {name}") for name in wanted}
         hopeless = {name: Reason(f"Insufficient {name}", Code.UNRESOLVABLE) for name in wanted}
+        named = wanted if len(wanted) <= _MOST_NAMED else ()
         verdicts = Verdicts(
             len(nodes),
-            (self.too_many_pods, *(r for name in wanted for r in (short[name], hopeless[name]))),
+            (self.too_many_pods, *(r for name in named for r in (short[name], hopeless[name]))),
         )
         full = nodes.pod_count + 1 > nodes.allocatable(PODS)
         if full.any():
@@ -107,8 +112,12 @@ class NodeResourcesFit(
                 lacking &= total != 0  # DynamicResources decides about the others
             if lacking.any():
                 too_small = amount > total
-                verdicts.reject(lacking & ~too_small, short[name])
-                verdicts.reject(lacking & too_small, hopeless[name])
+                for where, reason in (
+                    (lacking & ~too_small, short[name]),
+                    (lacking & too_small, hopeless[name]),
+                ):
+                    if where.any():
+                        verdicts.reject(where, reason)
         return verdicts
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> None:

@@ -1,0 +1,102 @@
+"""`moorage up` and `moorage apiserver`: what they refuse, and what they leave behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from cli.running import NODE, POD, Run, Write
+from moorage.kube.live import LiveScheduler
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(files("moorage") / "..")}
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver"])
+@pytest.mark.parametrize("port", ["65536", "-1", "x"])
+def test_a_port_out_of_range_is_wrong_usage(run: Run, command: str, port: str) -> None:
+    done = run(command, f"--port={port}")
+    assert done.code == 2
+    assert "expected a port from 0 to 65535" in done.err
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver"])
+def test_a_port_in_use_is_said_in_one_sentence(run: Run, command: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run(command, "--port", str(taken.getsockname()[1]))
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert "cannot listen on 127.0.0.1:" in done.err
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver"])
+def test_a_data_directory_that_is_a_file_is_no_matter_of_listening(
+    run: Run, write: Write, command: str
+) -> None:
+    path = write("data", "")
+    done = run(command, "--data", path)
+    assert done.code == 1
+    assert f"the data directory {path} cannot be used: File exists" in done.err
+    assert "listen" not in done.err
+
+
+def test_a_certificate_that_is_none_is_no_matter_of_listening(run: Run, write: Write) -> None:
+    path = write("tls.crt", "rum")
+    done = run("apiserver", "--tls-cert-file", path, "--tls-private-key-file", path)
+    assert done.code == 1
+    assert "the TLS certificate or its key cannot be used: " in done.err
+    assert "listen" not in done.err
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver"])
+def test_a_kubeconfig_that_cannot_be_written_is_said_in_one_sentence(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    done = run(command, "--write-kubeconfig", str(tmp_path))
+    assert done.code == 1
+    assert f"error: {tmp_path} cannot be written: Is a directory\n" in done.err
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver"])
+def test_a_kubeconfig_of_no_name_goes_with_the_server(tmp_path: Path, command: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "moorage", command],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**ENVIRONMENT, "TMPDIR": str(tmp_path)},
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "kubeconfig" in line:
+                break
+        assert list(tmp_path.glob("moorage-*/kubeconfig"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_up_ends_with_one_sentence_when_the_scheduler_dies(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sink(self: LiveScheduler) -> None:
+        raise RuntimeError("we are sinking")
+
+    monkeypatch.setattr(LiveScheduler, "run", sink)
+    done = run("up")
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == ("moorage: error: the scheduler has ended: we are sinking")
+
+
+def test_up_once_places_pods(run: Run, write: Write) -> None:
+    pod = POD.replace("namespace: fleet", "namespace: default").replace(
+        "name: hold", "name: hold, image: i"
+    )
+    done = run("up", "--once", "-f", write("c.yaml", f"{NODE}---\n{pod}"))
+    assert done.code == 0, done.err
+    assert "1 pods: 1 on nodes, 0 waiting" in done.out
