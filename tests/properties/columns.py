@@ -21,6 +21,12 @@ from reference.objects import make_pod
 LABEL_KEYS = (*TOPOLOGY_KEYS, "nobody-has-this")
 PRIORITIES = (0, 6, 100)
 
+NEWCOMERS = (
+    make_pod("web", labels={"app": "web"}),
+    make_pod("first", labels={"app": "web", "tier": "1"}),
+    make_pod("db", namespace="other", labels={"app": "db", "tier": "1"}),
+    make_pod("plain", namespace="other"),
+)
 QUESTIONS: dict[str, PodTest] = {
     "everybody": lambda pods: True,
     "nobody": lambda pods: False,
@@ -102,10 +108,7 @@ class ColumnChecks:
             assert counts.matching((name, self.fresh), test).tolist() == expected, f"new: {name}"
 
     def check_terms(self) -> None:
-        for pod in (
-            make_pod("web", labels={"app": "web"}),
-            make_pod("other", namespace="other", labels={"app": "db", "tier": "1"}),
-        ):
+        for pod in NEWCOMERS:
             labels = self.twin.naive.namespace_labels(pod.namespace)
             expected: dict[PodTerm, list[int]] = {}
             for row, info in enumerate(self.infos):

@@ -142,10 +142,17 @@ class ClusterEvents(RuleBasedStateMachine):
             self.twin.add_pod(named(pod, self.number(), self.pick_node(pick + place // 2).name))
 
     @precondition(has_nodes)
-    @rule(body=given.pods, picked=st.lists(picks, min_size=2, max_size=4))
-    def add_replicas(self, body: Pod, picked: list[int]) -> None:
-        for pick in picked:
-            self.twin.add_pod(named(body, self.number(), self.pick_node(pick).name))
+    @rule(
+        body=st.one_of(given.pods, given.social_pods),
+        picked=st.lists(picks, min_size=2, max_size=4),
+        fewer=st.booleans(),
+    )
+    def add_replicas(self, body: Pod, picked: list[int], fewer: bool) -> None:
+        replicas = [named(body, self.number(), self.pick_node(pick).name) for pick in picked]
+        for pod in replicas:
+            self.twin.add_pod(pod)
+        if fewer:
+            self.twin.remove_pod(replicas[0].uid)
 
     @precondition(has_pods)
     @rule(picked=st.lists(picks, min_size=1, max_size=3))

@@ -154,7 +154,8 @@ class Answers:
         self, plugin: Plugin, pod: Pod, what: str, size: int, *, partial: bool
     ) -> _Kept | None:
         """The kept answer for a pod's key, made now if it is the first; None if none is kept."""
-        if not self._enabled or not plugin.row_local:
+        # A plugin that names nothing it reads may depend on anything.
+        if not self._enabled or not plugin.row_local or not plugin.reads:
             return None
         pod_key = plugin.pod_key(pod)
         if pod_key is None:

@@ -19,10 +19,8 @@ from moorage.model.quantity import Quantity
 EXACT_COUNT = "ExactCount"
 ALL = "All"
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
-ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 
 
 class CELDeviceSelector(Object, frozen=True):

@@ -7,7 +7,6 @@ Owns the group's policy as the API writes it; which pods belong to it is told by
 from moorage.model.meta import ApiObject, Object
 
 DISRUPT_POD = "Pod"
-DISRUPT_POD_GROUP = "PodGroup"
 
 
 class BasicSchedulingPolicy(Object, frozen=True):
