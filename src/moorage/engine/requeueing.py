@@ -239,7 +239,7 @@ def _completed(registrations: Iterable[EventRegistration]) -> list[EventRegistra
     """Whoever waits for new nodes also hears of changed taints, wanted or not.
 
     Upstream adds this because a new node is often tainted until it is ready, and its check before
-    the hints may then keep NodeAdd from a plugin. The check is gone; the registration stayed.
+    the hints may then keep NodeAdd from a plugin. With hints that check is off; this stayed.
     """
     registrations = list(registrations)
     actions = ActionType(0)

@@ -1,4 +1,4 @@
-"""Services and pod owners: what default topology spreading derives a selector from."""
+"""Objects around pods that a scheduler only looks up: services, owners, namespaces, budgets."""
 
 from typing import Any
 
