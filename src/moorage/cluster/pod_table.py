@@ -5,6 +5,7 @@ The columns here run over pods, not nodes. They exist so that a question about a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,6 +32,23 @@ class LesserPods(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.pods)
+
+
+class _PodsInSlots(Sequence[Pod]):
+    """The pods of some slots, looked up when asked for: of thousands only a few ever are."""
+
+    def __init__(self, pods: Sequence[Pod | None], slots: Rows) -> None:
+        self._pods = pods
+        self._slots = slots
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One pod."""
+        if isinstance(index, slice):
+            return [self._pods[slot] for slot in self._slots[index]]
+        return self._pods[self._slots[index]]
 
 
 class PodTable:
@@ -103,9 +121,8 @@ class PodTable:
         starts = np.where(np.isnan(self._start[slots]), now, self._start[slots])
         order = np.lexsort((self._arrival[slots], starts, -self._priority[slots], self._row[slots]))
         slots, starts = slots[order], starts[order]
-        pods = self._pods
         return LesserPods(
-            pods=[pod for slot in slots if (pod := pods[slot]) is not None],
+            pods=_PodsInSlots(self._pods, slots),
             rows=self._row[slots].astype(np.intp),
             priorities=self._priority[slots],
             starts=starts,

@@ -6,7 +6,7 @@ the filters over the columns tells which nodes cannot keep theirs. It holds only
 looks beyond a node and nobody is nominated to one: `applies` says when.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,11 @@ def select_victims_everywhere(attempt: Attempt, rows: Rows, budgets: Sequence[Bu
     refused[list(refusals)] = True
     steps, violating = _order(lesser, view.places, refused, budgets)
     victims = _reprieve(attempt, view, steps)
-    names = [attempt.nodes.node(int(row)).name for row in rows]
-    return DryRun(lesser, view.places, victims, violating, refusals, names)
+
+    def name_of(place: int) -> str:
+        return attempt.nodes.node(int(rows[place])).name
+
+    return DryRun(lesser, view.places, victims, violating, refusals, len(rows), name_of)
 
 
 class DryRun(Sequence[Candidate]):
@@ -60,10 +63,11 @@ class DryRun(Sequence[Candidate]):
         victims: Bools,
         violating: Bools,
         refusals: dict[int, Status],
-        names: Sequence[str],
+        size: int,
+        name_of: Callable[[int], str],
     ) -> None:
         self._lesser = lesser
-        self._names = names
+        self._name_of = name_of
         self._chosen = np.flatnonzero(victims)
         at = places[self._chosen]
         order = np.argsort(at, kind="stable")
@@ -74,8 +78,8 @@ class DryRun(Sequence[Candidate]):
         self._violating = violating
         found = set(self._places.tolist())
         self.refusals = [
-            refusals.get(place) or no_victim_needed(name)
-            for place, name in enumerate(names)
+            refusals.get(place) or no_victim_needed(name_of(place))
+            for place in range(size)
             if place not in found
         ]
 
@@ -88,7 +92,7 @@ class DryRun(Sequence[Candidate]):
             return [self[i] for i in range(*index.indices(len(self)))]
         chosen = self._chosen[self._starts[index] : self._ends[index]]
         return Candidate(
-            self._names[self._places[index]],
+            self._name_of(int(self._places[index])),
             tuple(self._lesser.pods[int(i)] for i in chosen),
             int(np.count_nonzero(self._violating[chosen])),
         )
