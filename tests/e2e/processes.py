@@ -31,6 +31,11 @@ class Process:
             )
 
     @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._child.pid
+
+    @property
     def running(self) -> bool:
         """Whether the process is still there."""
         return self._child.poll() is None
