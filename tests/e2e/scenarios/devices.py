@@ -1,6 +1,7 @@
 """Devices: claims are allocated and reserved with the pod, shared, missed and released."""
 
 from e2e.client import Json
+from e2e.objects import HOSTNAME
 from e2e.trial import Trial
 
 _DRIVER = "device.example.com"
@@ -68,6 +69,132 @@ def expression_broken(trial: Trial) -> Json:
     return trial.observe("waits", "other")
 
 
+def claim_shared(trial: Trial) -> Json:
+    """A second user of a claim must go where the device is; it waits for room, not elsewhere."""
+    _devices(trial)
+    trial.start()
+    trial.add(_claim("shared"))
+    trial.place("first", cpu="3", **_uses("shared"))
+    trial.add_pod("second", cpu="3", **_uses("shared"))
+    trial.refused("second")
+    before = trial.observe("first", "second")
+    trial.place("small", cpu="1", **_uses("shared"))
+    both = _seen(trial, "shared")
+    trial.delete_pod("first")
+    trial.bound("second")
+    _release(trial, "shared", "first")
+    return {
+        "before": before,
+        "both": both,
+        "shared": _seen(trial, "shared"),
+        **trial.observe("second", "small"),
+    }
+
+
+def claim_released(trial: Trial) -> Json:
+    """A device is free when its claim is deallocated, not yet when its last user has gone."""
+    _devices(trial)
+    trial.start()
+    trial.add(_claim("first"))
+    trial.place("holder", **_uses("first"))
+    trial.add(_claim("second"))
+    trial.add_pod("waits", **_uses("second"))
+    trial.refused("waits")
+    before = trial.observe("waits")
+    trial.delete_pod("holder")
+    trial.gone("holder")
+    _release(trial, "first", "holder")
+    attempts = trial.stays_refused("waits")
+    released = _seen(trial, "first")
+    _deallocate(trial, "first")
+    trial.bound("waits")
+    return {
+        "before": before,
+        "attempts": attempts,
+        "released": released,
+        "first": _seen(trial, "first"),
+        "second": _seen(trial, "second"),
+        **trial.observe("waits"),
+    }
+
+
+def claim_moves(trial: Trial) -> Json:
+    """The scheduler itself deallocates a claim that nobody uses and that is in the wrong place."""
+    _devices(trial)
+    trial.add(_slice("n2", "n2"))
+    trial.start()
+    trial.add(_claim("first"))
+    trial.place("holder", nodeSelector={HOSTNAME: "n1"}, **_uses("first"))
+    trial.add_pod("waits", nodeSelector={HOSTNAME: "n2"}, **_uses("first"))
+    trial.refused("waits")
+    attempts = trial.stays_refused("waits")
+    before = {**trial.observe("waits"), "first": _seen(trial, "first")}
+    trial.delete_pod("holder")
+    trial.gone("holder")
+    _release(trial, "first", "holder")
+    trial.bound("waits")
+    return {
+        "attempts": attempts,
+        "before": before,
+        "first": _seen(trial, "first"),
+        **trial.observe("waits"),
+    }
+
+
+def claim_deleted(trial: Trial) -> Json:
+    """A claim goes while its pod waits for a device, and comes again."""
+    _devices(trial)
+    trial.start()
+    trial.add(_claim("first"))
+    trial.place("holder", **_uses("first"))
+    trial.add(_claim("second"))
+    trial.add_pod("waits", **_uses("second"))
+    trial.refused("waits")
+    before = trial.observe("waits")
+    trial.api.delete("ResourceClaim", "second", trial.namespace)
+    attempts = [trial.stays_refused("waits")]
+    trial.add(_slice("n2", "n2"))
+    attempts.append(trial.stays_refused("waits"))
+    trial.place("other")
+    without = trial.observe("waits", "holder")
+    trial.add(_claim("second"))
+    trial.bound("waits")
+    return {
+        "before": before,
+        "attempts": attempts,
+        "without": without,
+        "second": _seen(trial, "second"),
+        **trial.observe("waits"),
+    }
+
+
+def claim_ending(trial: Trial) -> Json:
+    """A claim that is to go when its user has gone takes no more users; a new one does."""
+    _devices(trial)
+    trial.start()
+    trial.add(_claim("first"))
+    trial.place("holder", **_uses("first"))
+    trial.api.delete("ResourceClaim", "first", trial.namespace)
+    # Pods and claims come to the scheduler by different watches.
+    trial.place("other")
+    trial.add_pod("waits", **_uses("first"))
+    attempts = trial.stays_refused("waits")
+    before = {**trial.observe("waits"), "first": _seen(trial, "first")}
+    trial.delete_pod("holder")
+    trial.gone("holder")
+    _release(trial, "first", "holder")
+    _deallocate(trial, "first")
+    trial.wait("the claim to be gone", lambda: _gone(trial, "first"))
+    trial.add(_claim("first"))
+    trial.bound("waits")
+    return {
+        "attempts": attempts,
+        "before": before,
+        "first": _seen(trial, "first"),
+        **trial.observe("waits"),
+    }
+
+
 def _devices(trial: Trial) -> None:
     for name in ("n1", "n2"):
         trial.add_node(name)
@@ -112,6 +239,28 @@ def _uses(claim: str) -> Json:
     return {"resourceClaims": [{"name": "device", "resourceClaimName": claim}]}
 
 
+def _release(trial: Trial, name: str, pod: str) -> None:
+    """What the claim controller does when a pod has gone: the claim is not reserved for it."""
+    claim = trial.api.get("ResourceClaim", name, trial.namespace)
+    left = [user for user in claim["status"]["reservedFor"] if user["name"] != pod]
+    _change_status(trial, name, {"reservedFor": left or None})
+
+
+def _deallocate(trial: Trial, name: str) -> None:
+    """What the claim controller does with a claim that is not needed any more."""
+    _change_status(trial, name, {"allocation": None})
+    change = {"metadata": {"finalizers": None}}
+    trial.api.patch("ResourceClaim", name, change, trial.namespace)
+
+
+def _change_status(trial: Trial, name: str, status: Json) -> None:
+    trial.api.patch("ResourceClaim", name, {"status": status}, trial.namespace, "status")
+
+
+def _gone(trial: Trial, name: str) -> bool:
+    return trial.api.find("ResourceClaim", name, trial.namespace) is None
+
+
 def _seen(trial: Trial, name: str) -> Json:
     """What is compared of a claim: its finalizers, its allocation and for whom it is reserved."""
     claim = trial.api.get("ResourceClaim", name, trial.namespace)
@@ -124,4 +273,14 @@ def _seen(trial: Trial, name: str) -> Json:
     }
 
 
-SCENARIOS = (claim_allocated, claim_created_later, class_missing, expression_broken)
+SCENARIOS = (
+    claim_allocated,
+    claim_created_later,
+    class_missing,
+    expression_broken,
+    claim_shared,
+    claim_released,
+    claim_moves,
+    claim_deleted,
+    claim_ending,
+)

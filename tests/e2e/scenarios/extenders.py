@@ -3,6 +3,7 @@
 import json
 import time
 from contextlib import closing
+from functools import partial
 
 from e2e.client import Api, Json
 from e2e.extender import Answer, Extender, extender
@@ -262,6 +263,107 @@ def wakes_on_any_event(trial: Trial) -> Json:
         return trial.observe("refused")
 
 
+def times_out(trial: Trial) -> Json:
+    """Too slow with an answer: its pods wait, others go on; where it may be ignored, none waits."""
+    trial.add_node("n1", resources={"example.com/device": "9"})
+    ours = {"example.com/device": "1"}
+    fields: Json = {
+        "httpTimeout": "1s",
+        "managedResources": [{"name": "example.com/device", "ignoredByScheduler": False}],
+    }
+    seen: Json = {}
+    with extender() as asked:
+        asked.answers |= dict.fromkeys(("filter", "prioritize", "bind"), _very_late)
+        for verb in ("filter", "bind"):
+            fields["ignorable"] = False
+            _start(trial, asked, **{f"{verb}Verb": verb}, **fields)
+            trial.add_pod(f"{verb}-waits", resources=ours)
+            trial.refused(f"{verb}-waits")
+            trial.place(f"{verb}-other")
+            seen |= _without_port(trial.observe(f"{verb}-waits", f"{verb}-other"), asked)
+            trial.delete_pod(f"{verb}-waits")
+            trial.stop()
+            fields["ignorable"] = True
+            _start(trial, asked, **{f"{verb}Verb": verb}, **fields)
+            trial.place(f"{verb}-ignores", resources=ours)
+            seen |= trial.observe(f"{verb}-ignores")
+            trial.stop()
+        # Without points from an extender the pod goes on, whether it may be ignored or not.
+        _start(trial, asked, prioritizeVerb="prioritize", weight=1, httpTimeout="1s")
+        trial.place("prioritize")
+        return {**seen, **trial.observe("prioritize")}
+
+
+def recovers(trial: Trial) -> Json:
+    """A pod that waits for a slow or confused extender is tried again, without any event."""
+    trial.add_node("n1")
+    with extender() as asked:
+        asked.answers["filter"] = _very_late
+        _start(trial, asked, filterVerb="filter", httpTimeout="1s")
+        trial.add_pod("waits")
+        trial.refused("waits")
+        asked.answers["filter"] = _always(b"<html>no</html>")
+        message = "invalid character"
+        trial.wait("the nonsense to be told", lambda: message in _told(trial, "waits"))
+        asked.answers["filter"] = _refuses({}, {})
+        trial.bound("waits")
+        return _without_port(trial.observe("waits"), asked)
+
+
+def ignored_nonsense(trial: Trial) -> Json:
+    """Answers that cannot be read do not count where they may be ignored; readable ones do."""
+    trial.add_node("n1")
+    seen = {}
+    with extender() as asked:
+        _start(trial, asked, filterVerb="filter", ignorable=True)
+        for i, nonsense in enumerate((*_NONSENSE, b'{"Error": "no opinion"}')):
+            asked.answers["filter"] = _always(nonsense)
+            name = f"pod-{i}"
+            trial.add_pod(name)
+            trial.wait(f"a decision about {name}", partial(_told, trial, name))
+            seen[nonsense.decode()] = _without_port(trial.observe(name), asked)[name]
+            trial.delete_pod(name)
+            trial.gone(name)
+    return seen
+
+
+def nonsense_of_other_verbs(trial: Trial) -> Json:
+    """Points, bindings and victims that cannot be read."""
+    trial.add(priority_class("high", 1000))
+    trial.add_node("n1", cpu="2")
+    nonsense = _always(b"<html>no</html>")
+    seen: Json = {}
+    with extender() as asked:
+        asked.answers |= dict.fromkeys(("prioritize", "bind", "preempt"), nonsense)
+        _start(trial, asked, prioritizeVerb="prioritize", weight=1)
+        trial.place("occupant", cpu="1")
+        # Seen before the stop: events are written some time after the binding.
+        seen["at first"] = trial.observe("occupant")
+        trial.stop()
+        _start(trial, asked, bindVerb="bind")
+        trial.add_pod("bind-waits")
+        trial.refused("bind-waits")
+        seen |= _without_port(trial.observe("bind-waits"), asked)
+        trial.delete_pod("bind-waits")
+        trial.stop()
+        _start(trial, asked, bindVerb="bind", ignorable=True)
+        trial.place("bind-ignores")
+        seen |= trial.observe("bind-ignores")
+        trial.stop()
+        _start(trial, asked, preemptVerb="preempt")
+        trial.add_pod("preempt-waits", cpu="2", priorityClassName="high")
+        trial.refused("preempt-waits")
+        seen |= _without_port(trial.observe("preempt-waits", "occupant"), asked)
+        trial.delete_pod("preempt-waits")
+        trial.stop()
+        _start(trial, asked, preemptVerb="preempt", ignorable=True)
+        trial.add_pod("preempt-ignores", cpu="2", priorityClassName="high")
+        trial.nominated("preempt-ignores")
+        trial.terminating("occupant")
+        trial.refused("preempt-ignores")
+        return {**seen, **_without_port(trial.observe("preempt-ignores", "occupant"), asked)}
+
+
 _NONSENSE = (
     b"",
     b"<html>no</html>",
@@ -295,6 +397,19 @@ def _always(answer: object) -> Answer:
 def _late(body: Json) -> Json:
     time.sleep(1.0)
     return {"NodeNames": body["NodeNames"]}
+
+
+def _very_late(body: Json) -> Json:
+    time.sleep(2.5)
+    return {}
+
+
+def _told(trial: Trial, name: str) -> str:
+    """What the pod's condition says about the last attempt; its status where there is no text."""
+    for condition in trial.pod(name)["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled":
+            return str(condition.get("message") or condition["status"])
+    return ""
 
 
 def _lasting(obj: Json) -> Json:
@@ -359,4 +474,8 @@ SCENARIOS = (
     refuses_victims,
     refusals_and_preemption,
     wakes_on_any_event,
+    times_out,
+    recovers,
+    ignored_nonsense,
+    nonsense_of_other_verbs,
 )

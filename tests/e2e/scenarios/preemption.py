@@ -121,9 +121,102 @@ def place_taken(trial: Trial) -> Json:
     return {"during": during, **trial.observe("preemptor", "thief")}
 
 
+def nominee_outranked(trial: Trial) -> Json:
+    """A more important pod that comes later takes the nominee's place with its victim."""
+    _priorities(trial)
+    trial.add_node("n1", cpu="2")
+    trial.start()
+    trial.place("victim", cpu="2", priorityClassName="low")
+    trial.add_pod("nominee", cpu="2", priorityClassName="middle")
+    trial.nominated("nominee")
+    trial.terminating("victim")
+    trial.refused("nominee")
+    before = trial.observe("victim", "nominee")
+    trial.add_pod("boss", cpu="2", priorityClassName="high")
+    trial.nominated("boss")
+    trial.refused("boss")
+    stays = trial.stays_refused("boss")
+    during = trial.observe("boss", "nominee")
+    trial.delete_pod("victim")
+    trial.bound("boss")
+    trial.refused("nominee", attempts=2)
+    after = trial.observe("boss", "nominee")
+    trial.delete_pod("boss")
+    trial.bound("nominee")
+    return {
+        "before": before,
+        "attempts": stays,
+        "during": during,
+        "after": after,
+        "victim's events": trial.event_lines("victim"),
+        **trial.observe("nominee"),
+    }
+
+
+def nominee_driven_out(trial: Trial) -> Json:
+    """A more important pod that needs more victims takes the nomination back as well."""
+    _priorities(trial)
+    trial.add_node("n1", cpu="4")
+    trial.start()
+    trial.place("victim", cpu="2", priorityClassName="low")
+    trial.place("spared", cpu="2", priorityClassName="middle")
+    trial.add_pod("nominee", cpu="2", priorityClassName="middle")
+    trial.nominated("nominee")
+    trial.terminating("victim")
+    trial.refused("nominee")
+    before = trial.observe("victim", "spared", "nominee")
+    trial.add_pod("boss", cpu="4", priorityClassName="high")
+    trial.nominated("boss")
+    trial.terminating("spared")
+    trial.refused("boss")
+    trial.wait("the nomination to be taken back", lambda: not _nomination(trial, "nominee"))
+    trial.refused("nominee", attempts=2)
+    stays = trial.stays_refused("boss")
+    during = trial.observe("spared", "boss", "nominee")
+    trial.delete_pod("victim")
+    trial.refused("boss", attempts=2)
+    trial.delete_pod("spared")
+    trial.bound("boss")
+    trial.refused("nominee", attempts=3)
+    after = trial.observe("boss", "nominee")
+    trial.delete_pod("boss")
+    trial.bound("nominee")
+    return {
+        "before": before,
+        "attempts": stays,
+        "during": during,
+        "after": after,
+        **trial.observe("nominee"),
+    }
+
+
+def nominee_outranked_elsewhere(trial: Trial) -> Json:
+    """A nominee keeps its place where the more important pod can do better on another node."""
+    _priorities(trial)
+    trial.add_node("n1", cpu="2")
+    trial.add_node("n2", cpu="1")
+    trial.add_bound("on-n1", "n1", cpu="2", priorityClassName="low")
+    trial.start()
+    trial.add_pod("nominee", cpu="2", priorityClassName="middle")
+    trial.nominated("nominee")
+    trial.terminating("on-n1")
+    trial.refused("nominee")
+    trial.place("boss", cpu="1", priorityClassName="high")
+    attempts = trial.stays_refused("nominee")
+    during = trial.observe("boss", "nominee", "on-n1")
+    trial.delete_pod("on-n1")
+    trial.bound("nominee")
+    return {"attempts": attempts, "during": during, **trial.observe("nominee")}
+
+
 def _priorities(trial: Trial) -> None:
     for name, value in (("low", 10), ("middle", 20), ("high", 30)):
         trial.add(priority_class(name, value))
+
+
+def _nomination(trial: Trial, name: str) -> str | None:
+    nomination: str | None = trial.pod(name)["status"].get("nominatedNodeName")
+    return nomination
 
 
 SCENARIOS = (
@@ -133,4 +226,7 @@ SCENARIOS = (
     disruption_budgets,
     not_helpful,
     place_taken,
+    nominee_outranked,
+    nominee_driven_out,
+    nominee_outranked_elsewhere,
 )
