@@ -49,6 +49,7 @@ class Cycle:
         self.clock = clock
         self.nominated = nominated or NominatedPods()
         self.answers = Answers(state, enabled=reuse)
+        self._random = random
         self.extension = Extension(state, extenders, random) if extenders else None
         self._search = NodeSearch()
 
@@ -56,6 +57,11 @@ class Cycle:
     def extenders(self) -> Sequence[Extender]:
         """Who else is asked, in the order of asking."""
         return self.extension.extenders if self.extension is not None else ()
+
+    def adopt(self, extenders: Sequence[Extender]) -> None:
+        """Other profiles and extenders from now on: what the old plugins answered is dropped."""
+        self.answers.clear()
+        self.extension = Extension(self.state, extenders, self._random) if extenders else None
 
     def gate(self, profile: Profile, pod: Pod) -> Status | None:
         """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""

@@ -30,6 +30,7 @@ NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 UNSCHEDULABLE_TIMEOUT = _wildcard("UnschedulableTimeout")
 FORCE_ACTIVATE = _wildcard("ForceActivate")
+PROFILES_CHANGED = _wildcard("ProfilesChanged")
 
 # Moves within the queue that no event of the cluster causes go by these labels.
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"

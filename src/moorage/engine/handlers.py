@@ -111,7 +111,7 @@ class EventHandlers:
             if self._ours(old):
                 # Bound, by us or somebody else; either way nobody is woken because it left.
                 self._queue.delete(old)
-        elif self._ours(old):
+        elif self._ours(old) or self._state.is_assumed(old):
             self._update_pending(old, new)
 
     def delete_pod(self, pod: Pod) -> None:
@@ -122,7 +122,8 @@ class EventHandlers:
         if pod.spec.node_name:
             self._book("remove", self._state.remove_pod, pod)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
-        elif self._ours(pod):
+        elif self._ours(pod) or self._state.is_assumed(pod):
+            # One that is assumed may be of a profile that is not configured any more.
             self._queue.delete(pod)
             if self._state.is_assumed(pod):
                 self._drop_assumed(pod)

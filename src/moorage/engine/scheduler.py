@@ -7,7 +7,7 @@ the API goes to the outbox as values, and their outcomes come back through `boun
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -30,8 +30,9 @@ from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.requeueing import all_but
 from moorage.errors import PluginError, StateError
+from moorage.framework.extenders import Extender
 from moorage.framework.permit import WaitingPod, WaitingPods, permit
-from moorage.framework.plugin import Handle
+from moorage.framework.plugin import DeferringPlugin, Handle
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve, unreserve
 from moorage.framework.status import Code, Status
@@ -88,10 +89,10 @@ Action = Binding | Failure | Eviction | SkippedDeletion | GroupOutcome
 
 
 class Scheduler:
-    """One scheduler with all its profiles.
+    """One scheduler with all its profiles, whose plugins were made with `handle`.
 
-    `workloads` is the plugins' handle if the gate GenericWorkload is enabled: pods of groups then
-    take the way of `engine.pod_group_cycle`.
+    If the gate GenericWorkload is enabled, pods of groups take the way of
+    `engine.pod_group_cycle`.
     """
 
     def __init__(
@@ -99,18 +100,20 @@ class Scheduler:
         state: ClusterState,
         cycle: Cycle,
         queue: SchedulingQueue,
-        profiles: Mapping[str, Profile],
+        profiles: dict[str, Profile],
         clock: Clock,
-        preempting: set[str],
-        workloads: Handle | None = None,
+        handle: Handle,
     ) -> None:
         self.state = state
         self.cycle = cycle
         self.queue = queue
         self.profiles = profiles
         self.clock = clock
-        self._preempting = preempting
+        self.handle = handle
+        self._deferring: dict[tuple[str, str], DeferringPlugin] = {}
+        self._note_deferring()
         self.waiting = WaitingPods()
+        workloads = handle if handle.gates.enabled("GenericWorkload") else None
         self.handlers = EventHandlers(state, queue, profiles, self.waiting, workloads)
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
@@ -145,6 +148,52 @@ class Scheduler:
         self.queue.done(pod.uid)
         return True
 
+    def adopt(
+        self,
+        profiles: Mapping[str, Profile],
+        extenders: Sequence[Extender],
+        *,
+        initial_backoff_seconds: float,
+        max_backoff_seconds: float,
+    ) -> None:
+        """Go on with other profiles; to be called between two attempts.
+
+        Books and queue stay. Pods that are past the decision finish with the plugins that decided
+        about them, which is why the new ones must be made with the same handle.
+        """
+        before = frozenset(self.profiles)
+        self.profiles.clear()
+        self.profiles.update(profiles)
+        self._note_deferring()
+        self.cycle.adopt(extenders)
+        self.queue.adopt(
+            self.profiles,
+            initial_backoff_seconds=initial_backoff_seconds,
+            max_backoff_seconds=max_backoff_seconds,
+            extenders=bool(extenders),
+        )
+        for pod in list(self._pods):
+            if pod.spec.scheduler_name in before or pod.spec.node_name:
+                continue
+            if not self.state.is_assumed(pod):
+                self.handlers.add_pod(pod)
+
+    def _note_deferring(self) -> None:
+        """Know whom to ask for what is left to be written.
+
+        A plugin that is not configured any more stays on the list: a pod that it let pass may fail
+        on its way to the node.
+        """
+        for profile in self.profiles.values():
+            for plugin in profile.plugins.values():
+                if isinstance(plugin, DeferringPlugin):
+                    self._deferring[profile.name, plugin.name] = plugin
+
+    @property
+    def deferring(self) -> Iterable[DeferringPlugin]:
+        """The plugins that leave writing to others, each by its latest instance."""
+        return self._deferring.values()
+
     def run_timers(self) -> None:
         """Let time do its work: back-offs end, waits run out."""
         now = self.clock.now()
@@ -162,7 +211,7 @@ class Scheduler:
 
     def preemption_done(self, preemptor: Pod) -> None:
         """The victims are gone or as good as gone; the preemptor may enter the queue."""
-        self._preempting.discard(preemptor.uid)
+        self.handle.preempting.discard(preemptor.uid)
 
     def binding_failed(self, binding: Binding, status: Status) -> None:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
@@ -201,7 +250,7 @@ class Scheduler:
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted, unless all of them are on their way out already."""
         if any(not victim.terminating for victim in victims):
-            self._preempting.add(pod.uid)
+            self.handle.preempting.add(pod.uid)
             self.outbox.append(Eviction(pod, profile.name, node_name, victims))
 
     def place(self, info: QueuedPodInfo, profile: Profile, node_name: str) -> None:
@@ -262,7 +311,8 @@ class Scheduler:
         info.unschedulable_plugins = set(failure.unschedulable_plugins)
         info.pending_plugins = set(failure.pending_plugins)
         current = self._pods.get(pod.name, pod.namespace)
-        if current is None or current.spec.node_name:
+        ours = pod.spec.scheduler_name in self.profiles
+        if not ours or current is None or current.spec.node_name:
             self.queue.done(pod.uid)
             return True
         if current.uid != pod.uid:

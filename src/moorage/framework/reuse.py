@@ -102,6 +102,11 @@ class Answers:
         # A copy in any case: what is kept must survive a `normalize` that works in place.
         return kept.scores.copy() if feasible is None else kept.scores[feasible]
 
+    def clear(self) -> None:
+        """Forget everything, because other plugins will be asked."""
+        self._kept.clear()
+        self._bytes = 0
+
     def _verdicts_by_node(
         self, plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, state: Any, wanted: Bools
     ) -> Verdicts:

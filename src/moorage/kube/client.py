@@ -107,9 +107,11 @@ class KubeClient:
         max_connections: int = 100,
         timer: Timer | None = None,
         observe: Observer | None = None,
+        read_only: bool = False,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         self.access = access
+        self._read_only = read_only
         self._timer = timer or WallTimer()
         self._limiter = TokenBucket(qps, burst, self._timer)
         self._observe = observe
@@ -136,6 +138,8 @@ class KubeClient:
 
     async def send(self, request: Request) -> bytes:
         """The body of the answer, or `ApiError`."""
+        if self._read_only and request.method != "GET":
+            raise ApiError(0, "ReadOnly", f"{request} was not sent: this client only reads")
         retried_credentials = False
         for attempt in range(MAX_RETRIES + 1):
             try:

@@ -95,10 +95,9 @@ class Executor:
 
     def _flush_plugins(self) -> None:
         """Write what plugins left in points that must not write themselves."""
-        for profile in self._scheduler.profiles.values():
-            for plugin in profile.plugins.values():
-                if isinstance(plugin, DeferringPlugin) and plugin.has_work:
-                    self._spawn(self._flush(plugin))
+        for plugin in self._scheduler.deferring:
+            if plugin.has_work:
+                self._spawn(self._flush(plugin))
 
     async def _flush(self, plugin: DeferringPlugin) -> None:
         for failure in await plugin.flush(self._api):
@@ -122,9 +121,13 @@ class Executor:
         deadline = self._timer.now() + seconds
         while self.busy and self._timer.now() < deadline:
             await self._timer.sleep(0.01)
+        self.cancel()
+        await asyncio.gather(*self._workers, *self._others, return_exceptions=True)
+
+    def cancel(self) -> None:
+        """Give up on everything at once."""
         for task in (*self._workers, *self._others):
             task.cancel()
-        await asyncio.gather(*self._workers, *self._others, return_exceptions=True)
 
     async def _work(self) -> None:
         while True:

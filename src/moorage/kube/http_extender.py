@@ -51,23 +51,36 @@ def http_extenders(config: KubeSchedulerConfiguration) -> tuple[Extender, ...]:
     return tuple(HttpExtender(one) for one in extenders_in_order(config))
 
 
-def needs_source(extenders: Sequence[Extender]) -> Callable[[ApiObject], bool] | None:
-    """Which objects are to be kept as the API server sent them, so that extenders see all of them.
+def source_needs(extenders: Sequence[Extender]) -> frozenset[str]:
+    """Of which objects extenders see more than the scheduler reads: `pods`, `victims`, `nodes`.
 
-    None if nobody asks for any. Pods that wait are few and go along with every question; nodes and
-    the pods on them are kept only for extenders that want whole nodes or whole victims.
+    Pods that wait are few and go along with every question; nodes and the pods on them are needed
+    only by extenders that want whole nodes or whole victims.
     """
-    asking = [one for one in extenders if one.filters or one.prioritizes or one.preempts]
-    if not asking:
+    needs = set()
+    for one in extenders:
+        if not (one.filters or one.prioritizes or one.preempts):
+            continue
+        needs.add("pods")
+        if isinstance(one, HttpExtender) and one.by_name:
+            continue
+        if one.filters or one.prioritizes:
+            needs.add("nodes")
+        if one.preempts:
+            needs.add("victims")
+    return frozenset(needs)
+
+
+def needs_source(extenders: Sequence[Extender]) -> Callable[[ApiObject], bool] | None:
+    """Which objects are to be kept as the API server sent them; None if nobody asks for any."""
+    needs = source_needs(extenders)
+    if not needs:
         return None
-    by_object = [one for one in asking if not (isinstance(one, HttpExtender) and one.by_name)]
-    nodes = any(one.filters or one.prioritizes for one in by_object)
-    victims = any(one.preempts for one in by_object)
 
     def needed(obj: ApiObject) -> bool:
         if isinstance(obj, Pod):
-            return victims or not obj.spec.node_name
-        return nodes and isinstance(obj, Node)
+            return "victims" in needs or not obj.spec.node_name
+        return "nodes" in needs and isinstance(obj, Node)
 
     return needed
 

@@ -37,21 +37,44 @@ class Informers:
         field_selectors: Mapping[str, str] = FIELD_SELECTORS,
         needs_source: Callable[[ApiObject], bool] | None = None,
     ) -> None:
-        self.stores = {kind: Store() for kind in dict.fromkeys(kinds)}
-        self._reflectors = {
-            kind: Reflector(
-                client,
+        self._client = client
+        self._timer = timer or WallTimer()
+        self._random = random or Random()
+        self._streaming = streaming
+        self._field_selectors = field_selectors
+        self._needs_source = needs_source
+        self.stores: dict[str, Store] = {}
+        self._reflectors: dict[str, Reflector] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.add(kinds)
+
+    def add(self, kinds: Iterable[str]) -> list[str]:
+        """Follow more kinds, from the next `start` on; those that are new."""
+        fresh = [kind for kind in dict.fromkeys(kinds) if kind not in self.stores]
+        for kind in fresh:
+            store = self.stores[kind] = Store()
+            self._reflectors[kind] = Reflector(
+                self._client,
                 resource_for(kind),
                 store,
-                timer=timer or WallTimer(),
-                random=random or Random(),
-                field_selector=field_selectors.get(kind, ""),
-                streaming=streaming,
-                needs_source=needs_source,
+                timer=self._timer,
+                random=self._random,
+                field_selector=self._field_selectors.get(kind, ""),
+                streaming=self._streaming,
+                needs_source=self._needs_source,
             )
-            for kind, store in self.stores.items()
-        }
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        return fresh
+
+    async def drop(self, kinds: Iterable[str]) -> None:
+        """Do not follow these kinds any more, and forget about them."""
+        tasks = []
+        for kind in kinds:
+            del self.stores[kind], self._reflectors[kind]
+            task = self._tasks.pop(kind, None)
+            if task is not None:
+                task.cancel()
+                tasks.append(task)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def kinds(self) -> tuple[str, ...]:

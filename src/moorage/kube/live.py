@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from moorage.cluster.state import ClusterState
@@ -19,6 +19,7 @@ from moorage.engine.cycle import Cycle
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
+from moorage.errors import ApiError
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
@@ -29,6 +30,8 @@ from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
 from moorage.kube.http_extender import http_extenders, needs_source
 from moorage.kube.informers import Informers
 from moorage.kube.resources import RESOURCES
+from moorage.kube.shadow import Shadow
+from moorage.kube.shadow_executor import ShadowExecutor, ShadowPodHandler
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.pod import Pod
 
@@ -37,6 +40,7 @@ log = logging.getLogger(__name__)
 # How long to decide before the loop gets a turn, so that events and bindings do not starve.
 _SLICE_SECONDS = 0.01
 _DRAIN_SECONDS = 10.0
+_LAST_EVENTS_SECONDS = 5.0
 
 
 def build_scheduler(
@@ -65,8 +69,7 @@ def build_scheduler(
         extenders=bool(config.extenders),
         generic_workload=gates.enabled("GenericWorkload"),
     )
-    workloads = handle if gates.enabled("GenericWorkload") else None
-    return Scheduler(state, cycle, queue, profiles, clock, handle.preempting, workloads)
+    return Scheduler(state, cycle, queue, profiles, clock, handle)
 
 
 def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> tuple[str, ...]:
@@ -94,17 +97,20 @@ class LiveScheduler:
         recorder: EventRecorder,
         *,
         timer: Timer | None = None,
+        shadow: Shadow | None = None,
     ) -> None:
         self.scheduler = scheduler
+        self.shadow = shadow
         kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups is not None)
         sources = needs_source(scheduler.cycle.extenders)
         self.informers = Informers(client, kinds, needs_source=sources)
         self._client = client
         self._recorder = recorder
         self._timer = timer or WallTimer()
-        self._executor: Executor | None = None
+        self._executor: Executor | ShadowExecutor | None = None
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
+        self._abandoned = False
         for kind in self.informers.kinds:
             self.informers.add_handler(kind, self._handler(kind))
 
@@ -118,9 +124,25 @@ class LiveScheduler:
         self._stop.set()
         self._wake.set()
 
+    @property
+    def synced(self) -> bool:
+        """Is everything known that there is to know?"""
+        return self.informers.has_synced
+
     async def run(self, sync_timeout: float | None = None) -> None:
-        """Schedule until `stop`."""
+        """Follow the cluster and schedule until `stop`."""
+        self.follow()
+        try:
+            await self.schedule(sync_timeout)
+        finally:
+            await self.close()
+
+    def follow(self) -> None:
+        """Begin to follow the cluster; harmless if repeated."""
         self.informers.start()
+
+    async def schedule(self, sync_timeout: float | None = None) -> None:
+        """Schedule until `stop`, once everything is known."""
         try:
             await self._synced_or_stopped(sync_timeout)
             if self._stop.is_set():
@@ -129,17 +151,43 @@ class LiveScheduler:
             gc.collect()
             gc.freeze()
             log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
-            self._recorder.start()
-            self._executor = Executor(
-                self.scheduler, self._client, self._recorder, self._timer, self._wake.set
-            )
+            self._executor = self._hands()
             await self._schedule(self._executor)
         finally:
             self.scheduler.queue.close()
             if self._executor is not None:
-                await self._executor.drain(_DRAIN_SECONDS)
-            await self.informers.stop()
-            await self._recorder.close()
+                await self._executor.drain(0.0 if self._abandoned else _DRAIN_SECONDS)
+
+    async def follow_more(self, kinds: Iterable[str], timeout: float | None = None) -> None:
+        """Follow kinds that plugins to come will look up; return when they are known.
+
+        `ApiError` if that takes too long: then they are not followed.
+        """
+        fresh = self.informers.add(kinds)
+        for kind in fresh:
+            self.informers.add_handler(kind, self._handler(kind))
+        self.informers.start()
+        try:
+            await self.informers.wait_for_sync(timeout)
+        except ApiError:
+            await self.informers.drop(fresh)
+            raise
+
+    def wake(self) -> None:
+        """Look at the queue again."""
+        self._wake.set()
+
+    def abandon(self) -> None:
+        """Stop at once: nothing may be written from now on, not even what is on its way."""
+        self._abandoned = True
+        if self._executor is not None:
+            self._executor.cancel()
+        self.stop()
+
+    async def close(self) -> None:
+        """Stop following, and write the last events."""
+        await self.informers.stop()
+        await self._recorder.close(0.0 if self._abandoned else _LAST_EVENTS_SECONDS)
 
     async def _synced_or_stopped(self, timeout: float | None) -> None:
         synced = asyncio.create_task(self.informers.wait_for_sync(timeout))
@@ -152,7 +200,13 @@ class LiveScheduler:
         if not self._stop.is_set():
             await synced
 
-    async def _schedule(self, executor: Executor) -> None:
+    def _hands(self) -> Executor | ShadowExecutor:
+        if self.shadow is not None:
+            return ShadowExecutor(self.scheduler, self.shadow)
+        self._recorder.start()
+        return Executor(self.scheduler, self._client, self._recorder, self._timer, self._wake.set)
+
+    async def _schedule(self, executor: Executor | ShadowExecutor) -> None:
         scheduler = self.scheduler
         while not self._stop.is_set():
             self.informers.raise_failure()
@@ -181,7 +235,8 @@ class LiveScheduler:
         handlers = self.scheduler.handlers
         match kind:
             case "Pod":
-                return PodHandler(handlers, self._wake.set)
+                pods = PodHandler(handlers, self._wake.set)
+                return pods if self.shadow is None else ShadowPodHandler(pods, self.shadow)
             case "Node":
                 return NodeHandler(handlers, self._wake.set)
             case _:

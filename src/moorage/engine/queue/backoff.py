@@ -100,6 +100,18 @@ class BackoffQueue:
         """Take the rejected pod that is nearest to its end."""
         return self._left(self._rejected.pop())
 
+    def set_limits(self, *, initial_seconds: float, max_seconds: float) -> None:
+        """Let back-offs that begin from now on last otherwise."""
+        self._initial = initial_seconds
+        self._max = max_seconds
+
+    def take_all(self) -> list[QueuedPodInfo]:
+        """Take every pod out, whatever its time."""
+        infos = self._rejected.take_all() + self._broken.take_all()
+        for info in infos:
+            self._left(info)
+        return infos
+
     def pop_completed(self) -> Sequence[QueuedPodInfo]:
         """Take all pods whose back-off has ended."""
         completed = []

@@ -68,6 +68,21 @@ class Places:
         """Take a certain ready pod out."""
         return self._left_active(self.active.remove(key))
 
+    def take_all(self) -> tuple[list[QueuedPodInfo], list[QueuedPodInfo]]:
+        """Take every pod out: the ready ones in their order, and the others."""
+        ready = self.active.take_all()
+        for info in ready:
+            self._left_active(info)
+        waiting = self.backoff.take_all()
+        for info in list(self.unschedulable):
+            self.unschedulable.remove(info.key)
+            waiting.append(info)
+        return ready, waiting
+
+    def set_gatekeeper(self, gatekeeper: Gatekeeper) -> None:
+        """Ask other PreEnqueue plugins from now on."""
+        self._gatekeeper = gatekeeper
+
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> str:
         """Put a pod where a strategy wants it, gates permitting; the name of the place."""
         if strategy is Strategy.SKIP:

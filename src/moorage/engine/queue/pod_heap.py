@@ -86,6 +86,13 @@ class PodHeap:
             del self._entries[info.key]
         return info
 
+    def take_all(self) -> list[QueuedPodInfo]:
+        """Take every pod out, first ones first."""
+        infos = list(self)
+        self._heap.clear()
+        self._entries.clear()
+        return infos
+
     def _drop_blanks(self) -> None:
         if len(self._heap) > 2 * len(self._entries) + _FEWEST_BLANKS:
             self._heap = list(self._entries.values())

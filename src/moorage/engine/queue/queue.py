@@ -19,6 +19,7 @@ from moorage.engine.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POP_FROM_BACKOFF,
+    PROFILES_CHANGED,
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_TIMEOUT,
     label,
@@ -80,14 +81,7 @@ class SchedulingQueue:
         self._pop_from_backoff = pop_from_backoff
         self._generic_workload = generic_workload
         self._queue_sort = next(iter(profiles.values())).queue_sort
-        self._rules = WakeRules(
-            profiles,
-            clock,
-            observer=observer,
-            log=log,
-            extenders=extenders,
-            generic_workload=generic_workload,
-        )
+        self._rules = self._wake_rules(profiles, extenders)
         self._backoff = BackoffQueue(
             clock,
             self._sort_key,
@@ -177,6 +171,39 @@ class SchedulingQueue:
         self._closed = True
         for pod in self._in_flight.pods:
             self.done(pod.uid)
+
+    def adopt(
+        self,
+        profiles: Mapping[str, Profile],
+        *,
+        initial_backoff_seconds: float,
+        max_backoff_seconds: float,
+        extenders: bool,
+    ) -> None:
+        """Serve other profiles from now on.
+
+        Every waiting pod is looked at again: other plugins may admit, order and wake it. A ready
+        pod stays ready; any other is tried again after its back-off, because what refused it may
+        not be there any more. Pods without a profile leave.
+        """
+        ready, waiting = self._places.take_all()
+        self._queue_sort = next(iter(profiles.values())).queue_sort
+        self._rules = self._wake_rules(profiles, extenders)
+        self._places.set_gatekeeper(Gatekeeper(profiles, self._clock, self._observer, self._log))
+        self._backoff.set_limits(
+            initial_seconds=initial_backoff_seconds, max_seconds=max_backoff_seconds
+        )
+        for infos, strategy in (
+            (ready, Strategy.IMMEDIATELY),
+            (waiting, Strategy.AFTER_BACKOFF),
+        ):
+            for info in infos:
+                if info.pod.spec.scheduler_name in profiles:
+                    self._places.requeue(info, strategy, label(PROFILES_CHANGED))
+                else:
+                    self.nominated.remove(info.pod)
+                    self._count_reasons(info, -1)
+        self._in_flight.record(PROFILES_CHANGED, None, None)
 
     # What happens in the cluster.
 
@@ -292,6 +319,16 @@ class SchedulingQueue:
         )
 
     # How it is done.
+
+    def _wake_rules(self, profiles: Mapping[str, Profile], extenders: bool) -> WakeRules:
+        return WakeRules(
+            profiles,
+            self._clock,
+            observer=self._observer,
+            log=self._log,
+            extenders=extenders,
+            generic_workload=self._generic_workload,
+        )
 
     def _sort_key(self, info: QueuedPodInfo) -> Any:
         with guard(self._queue_sort, "QueueSort"):

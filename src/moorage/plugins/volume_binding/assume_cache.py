@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from moorage.cluster.listers import Lister
 from moorage.errors import StateError
 from moorage.model.meta import ApiObject
-from moorage.model.storage import PersistentVolume
+from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 
 Kind = TypeVar("Kind", bound=ApiObject)
 
@@ -53,6 +53,10 @@ class AssumeCache(Generic[Kind]):
             return
         if assumed[1].metadata.resource_version == decided.metadata.resource_version:
             del self._assumed[key]
+
+
+class ClaimCache(AssumeCache[PersistentVolumeClaim]):
+    """PersistentVolumeClaims."""
 
 
 class VolumeCache(AssumeCache[PersistentVolume]):

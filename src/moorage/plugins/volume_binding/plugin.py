@@ -34,7 +34,7 @@ from moorage.model.storage import (
     StorageClass,
 )
 from moorage.plugins.volume_binding import hints, reservation, scoring
-from moorage.plugins.volume_binding.assume_cache import AssumeCache, VolumeCache
+from moorage.plugins.volume_binding.assume_cache import ClaimCache, VolumeCache
 from moorage.plugins.volume_binding.binding import BindingError, bind_volumes
 from moorage.plugins.volume_binding.claims import PodClaims, classify, objection
 from moorage.plugins.volume_binding.reservation import PodVolumes
@@ -69,8 +69,15 @@ class VolumeBinding(
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._settings = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
-        self._volumes = VolumeCache(handle.listers.of(PersistentVolume))
-        self._claims = AssumeCache(handle.listers.of(PersistentVolumeClaim))
+        # Shared, as all profiles draw on the same volumes, and those of a reloaded configuration
+        # must know what pods on their way to a node were promised.
+        listers = handle.listers
+        self._volumes = listers.shared(
+            VolumeCache, lambda: VolumeCache(listers.of(PersistentVolume))
+        )
+        self._claims = listers.shared(
+            ClaimCache, lambda: ClaimCache(listers.of(PersistentVolumeClaim))
+        )
         self._nodes: NodeView | None = None
         """The cluster as the pod was last looked at: Reserve looks at one of its nodes again."""
         self._reserved: dict[str, PodVolumes] = {}

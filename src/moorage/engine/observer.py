@@ -1,0 +1,63 @@
+"""What a metrics recorder can learn from the scheduler.
+
+Owns the list of things worth counting, in upstream's words; the counting is somebody else's. The
+base class ignores everything and reads no clock, so that the scheduler never asks whether anybody
+watches. What happens in the queue is told to `engine.queue.observer`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from moorage.framework.metering import FrameworkObserver
+from moorage.framework.profile import Profile
+
+# How an attempt can end.
+SCHEDULED = "scheduled"
+UNSCHEDULABLE = "unschedulable"
+ERROR = "error"
+WAITING_ON_PREEMPTION = "waiting_on_preemption"
+
+
+class SchedulerObserver(FrameworkObserver):
+    """Is told what the scheduler does; must not call back into it."""
+
+    def profiles_known(self, profiles: Mapping[str, Profile]) -> None:
+        """These profiles are in use from now on."""
+
+    def cache_known(self, sizes: Callable[[], Mapping[str, int]]) -> None:
+        """Where to ask how many `nodes`, `pods` and `assumed_pods` the scheduler knows."""
+
+    def attempt_finished(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended as SCHEDULED (the pod is bound), UNSCHEDULABLE or ERROR."""
+
+    def algorithm_finished(self, seconds: float) -> None:
+        """So long after its beginning an attempt has a node, or knows that there is none."""
+
+    def pod_scheduled(self, attempts: int, seconds: float | None) -> None:
+        """A pod was bound in its so many-th attempt, so long after it was first ready."""
+
+    def victims_selected(self, victims: int) -> None:
+        """So many pods are to leave a node, counting those that are leaving already."""
+
+    def preemption_finished(self) -> None:
+        """The victims have been evicted, or it was given up."""
+
+    def permit_waited(self, status: str, seconds: float) -> None:
+        """A pod that Permit held back was let go or refused."""
+
+    def binding_cycles(self, change: int) -> None:
+        """There are more or fewer pods on their way to a node."""
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        """The books follow an event (by its label), and pods were woken."""
+
+    def group_attempt_finished(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt at a whole pod group ended; WAITING_ON_PREEMPTION is a result, too."""
+
+    def group_algorithm_finished(self, seconds: float) -> None:
+        """So long after its beginning it is known what becomes of a pod group."""
+
+    def api_calls_pending(self, call_type: str, change: int) -> None:
+        """There are more or fewer calls `pod_binding` or `pod_status_patch` not yet answered."""
+
+    def api_call_finished(self, call_type: str, result: str, seconds: float) -> None:
+        """Such a call ended with `success` or `error`."""
