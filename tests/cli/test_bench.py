@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cli.running import Run, Write
-from moorage.simulator.bench import WORKLOADS
+from moorage.simulator.workloads import WORKLOADS
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -34,6 +34,16 @@ def test_every_workload_places_its_pods(run: Run, workload: str) -> None:
 def test_pods_that_do_not_fit_are_not_counted_as_placed(run: Run) -> None:
     argv = ["bench", "engine", "--nodes", "3", "--pods", "5", "--workload", "antiaffinity"]
     assert run(*argv).out.startswith("antiaffinity: 3 of 5 pods placed on 3 nodes\n")
+
+
+def test_a_preemptor_counts_as_placed_where_its_victims_make_room(run: Run) -> None:
+    argv = ["bench", "engine", "--nodes", "3", "--pods", "5", "--workload", "preemption"]
+    assert run(*argv).out.startswith("preemption: 3 of 5 pods placed on 3 nodes\n")
+
+
+def test_devices_are_given_away_once(run: Run) -> None:
+    argv = ["bench", "engine", "--nodes", "2", "--pods", "9", "--workload", "devices"]
+    assert run(*argv).out.startswith("devices: 8 of 9 pods placed on 2 nodes\n")
 
 
 def test_reuse_can_be_switched_off(run: Run) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, default_plugins
-from moorage.config.gate_table import DEPENDENCIES, GATES, Stage
+from moorage.config.gate_table import DEPENDENCIES, HISTORY, Stage
 from moorage.errors import ConfigError
 
 
@@ -104,8 +104,10 @@ def test_gates_with_the_same_settings_are_equal() -> None:
 
 def test_the_table_is_sound() -> None:
     for name, needed in DEPENDENCIES.items():
-        assert {name, *needed} <= GATES.keys()
-    assert all(not gate.default for gate in GATES.values() if gate.stage is Stage.ALPHA)
+        assert {name, *needed} <= HISTORY.keys()
+    for history in HISTORY.values():
+        assert list(history) == sorted(history)
+        assert all(not gate.default for gate in history.values() if gate.stage is Stage.ALPHA)
 
 
 def test_the_default_plugins_follow_the_gates() -> None:

@@ -48,11 +48,11 @@ def find_or_build() -> Binaries:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         return _in_folder(Path(assets))
-    folder = _cache() / f"controlplane-{KUBERNETES_VERSION}-{_fingerprint()}"
+    folder = cache() / f"controlplane-{KUBERNETES_VERSION}-{_fingerprint()}"
     if not folder.is_dir():
-        _check_go()
+        check_go(_MODULE)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.with_suffix(".lock")):
+        with locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 _build(folder)
     return _in_folder(folder)
@@ -65,7 +65,8 @@ def _in_folder(folder: Path) -> Binaries:
     return Binaries(*(folder / name for name in _MAINS))
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder outside the repository that built programs are kept in."""
     named = os.environ.get("MOORAGE_E2E_CACHE")
     if named:
         return Path(named)
@@ -92,15 +93,16 @@ def _link_flags() -> list[str]:
     return ["-s", "-w", *names]
 
 
-def _check_go() -> None:
-    wanted = re.search(r"^go (\d+)\.(\d+)", (_MODULE / "go.mod").read_text(), re.MULTILINE)
+def check_go(module: Path) -> None:
+    """Complain unless the Go that the module asks for is here."""
+    wanted = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text(), re.MULTILINE)
     assert wanted is not None
     if shutil.which("go") is None:
         raise UnavailableError(
             f"needs Go {wanted[1]}.{wanted[2]} or newer to build kube-apiserver, or ready binaries "
             "in the folder that KUBEBUILDER_ASSETS names"
         )
-    version = subprocess.run(["go", "version"], cwd=_MODULE, capture_output=True, text=True)
+    version = subprocess.run(["go", "version"], cwd=module, capture_output=True, text=True)
     found = re.search(r"go(\d+)\.(\d+)", version.stdout)
     if found is None or (int(found[1]), int(found[2])) < (int(wanted[1]), int(wanted[2])):
         said = (version.stdout + version.stderr).strip()
@@ -109,7 +111,7 @@ def _check_go() -> None:
 
 def _build(folder: Path) -> None:
     started = time.monotonic()
-    _say(f"building the control plane into {folder} (once, some ten minutes on two cores)")
+    say(f"building the control plane into {folder} (once, some ten minutes on two cores)")
     download = subprocess.run(["go", "mod", "download"], cwd=_MODULE, capture_output=True)
     if download.returncode:
         raise UnavailableError(f"Go modules cannot be fetched: {download.stderr.decode().strip()}")
@@ -117,7 +119,7 @@ def _build(folder: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     for name, package in _MAINS.items():
-        _say(f"  {name}")
+        say(f"  {name}")
         flags = ["-p", "2", "-trimpath", "-mod=readonly", "-ldflags", " ".join(_link_flags())]
         subprocess.run(
             ["nice", "go", "build", *flags, "-o", str(partial / name), package],
@@ -126,18 +128,19 @@ def _build(folder: Path) -> None:
             check=True,
         )
     partial.rename(folder)
-    _say(f"built in {time.monotonic() - started:.0f} s")
+    say(f"built in {time.monotonic() - started:.0f} s")
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Several test processes may want the build at once; one of them does it."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell the user something while the tests wait."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
@@ -147,9 +150,9 @@ def main() -> int:
     try:
         found = find_or_build()
     except UnavailableError as reason:
-        _say(f"the end-to-end tests are skipped: {reason}")
+        say(f"the end-to-end tests are skipped: {reason}")
     else:
-        _say(f"control plane {KUBERNETES_VERSION} in {found.etcd.parent}")
+        say(f"control plane {KUBERNETES_VERSION} in {found.etcd.parent}")
     return 0
 
 

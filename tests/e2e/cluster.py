@@ -1,4 +1,4 @@
-"""A real control plane on loopback: etcd and kube-apiserver, with two users.
+"""A real control plane on loopback: etcd and kube-apiserver, with some users.
 
 Nothing else of Kubernetes runs: no controllers and no kubelets, so nodes are plain objects and
 whatever a controller or kubelet would do is done by the test.
@@ -11,27 +11,57 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+import trustme
 import yaml
 
 from e2e.binaries import Binaries
-from e2e.client import KINDS, Access, Api
+from e2e.client import KINDS, Access, Api, Json
 from e2e.processes import Process, wait_until_ready
 
 # Every kind a scenario may leave behind; namespaces stay, since no controller would empty them.
 _LEFT_BEHIND = (
     *("Pod", "Node", "PriorityClass", "PodDisruptionBudget", "Service"),
     *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
-    *("ResourceClaim", "ResourceSlice", "DeviceClass"),
+    *("ResourceClaim", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
     "PodGroup",
 )
+_GATES = (
+    *("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"),
+    *("WorkloadAwarePreemption", "DRADeviceTaintRules", "DRAListTypeAttributes"),
+    *("DRAWorkloadResourceClaims", "DRANodeAllocatableResources"),
+)
+SCHEDULER = "system:kube-scheduler"
+# All requests of this group are in the audit log, not only what becomes of pods.
+_AUDITED = "e2e:audited"
+
+
+class _User(NamedTuple):
+    name: str
+    group: str = ""
+
+
+# By the user's id, which the audit log tells: several tokens are of one user with the same rights.
+_USERS = {
+    "admin": _User("admin", "system:masters"),
+    SCHEDULER: _User(SCHEDULER),
+    **{who: _User(SCHEDULER, _AUDITED) for who in ("first", "second", "shadow")},
+    **{who: _User(who) for who in ("reader", "stranger")},
+}
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [
+        # Whatever the account of deploy/rbac asks for, to compare it with its rights.
+        {
+            "level": "Metadata",
+            "users": ["system:serviceaccount:kube-system:moorage-scheduler"],
+        },
+        {"level": "Metadata", "userGroups": [_AUDITED]},
         {
             "level": "Metadata",
             "verbs": ["create", "patch", "delete"],
@@ -56,19 +86,45 @@ class Server(Protocol):
         """Kill the server and start it again with the same address and the same objects."""
 
 
+class Bound(NamedTuple):
+    """A binding: which pod, by the token of whom, and when (seconds since the epoch)."""
+
+    pod: str
+    who: str
+    moment: float
+
+
 class ControlPlane:
     """A running etcd and kube-apiserver."""
 
-    def __init__(self, command: list[str], folder: Path, port: int, tokens: dict[str, str]) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        folder: Path,
+        port: int,
+        tokens: dict[str, str],
+        clients: trustme.CA,
+    ) -> None:
         self.folder = folder
+        self.tokens = tokens
+        self.clients = clients
+        """Signs the certificates of clients."""
         self._command = command
         self._certificate = folder / "certificates" / "apiserver.crt"
-        server = f"https://127.0.0.1:{port}"
-        self.admin = Access(server, tokens["admin"], str(self._certificate))
-        scheduler = Access(server, tokens["system:kube-scheduler"], str(self._certificate))
-        self.admin_kubeconfig = write_kubeconfig(folder / "admin.kubeconfig", self.admin)
-        self.scheduler_kubeconfig = write_kubeconfig(folder / "scheduler.kubeconfig", scheduler)
+        self._url = f"https://127.0.0.1:{port}"
+        self.admin = self.access("admin")
+        self.admin_kubeconfig = self.kubeconfig("admin")
+        self.scheduler_kubeconfig = self.kubeconfig(SCHEDULER)
         self._process = self._started()
+
+    def access(self, who: str) -> Access:
+        """How to reach the server with the token of this user id."""
+        return Access(self._url, self.tokens[who], str(self._certificate))
+
+    def kubeconfig(self, who: str) -> Path:
+        """A kubeconfig with the token of this user id."""
+        file = self.folder / f"{who.removeprefix('system:')}.kubeconfig"
+        return write_kubeconfig(file, self.access(who))
 
     def restart(self) -> None:
         """Kill kube-apiserver and start it again on the same port, with the same etcd."""
@@ -81,17 +137,27 @@ class ControlPlane:
 
     def bindings(self, namespace: str) -> Counter[str]:
         """How often each pod of the namespace was bound with success."""
-        bound: Counter[str] = Counter()
-        for line in (self.folder / "audit.log").read_text().splitlines():
-            entry = json.loads(line)
+        return Counter(bound.pod for bound in self.bindings_in_order(namespace))
+
+    def bindings_in_order(self, namespace: str) -> list[Bound]:
+        """Every binding in the namespace that succeeded."""
+        found = []
+        for entry in self.audited('"binding"'):
             what = entry.get("objectRef", {})
             if (
                 what.get("subresource") == "binding"
                 and what.get("namespace") == namespace
                 and entry.get("responseStatus", {}).get("code") == 201
             ):
-                bound[what["name"]] += 1
-        return bound
+                moment = datetime.fromisoformat(entry["stageTimestamp"]).timestamp()
+                found.append(Bound(what["name"], entry["user"]["uid"], moment))
+        return found
+
+    def audited(self, word: str) -> Iterator[Json]:
+        """The entries of the audit log that have this word in them."""
+        for line in (self.folder / "audit.log").read_text().splitlines():
+            if word in line:
+                yield json.loads(line)
 
     def _started(self) -> Process:
         process = Process("kube-apiserver", self._command, self.folder / "kube-apiserver.log")
@@ -113,6 +179,8 @@ def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
         port = free_port()
         tokens = _write_tokens(folder)
         _write_service_account_key(folder)
+        clients = trustme.CA()
+        clients.cert_pem.write_to_path(folder / "clients.crt")
         (folder / "audit.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
         flags = {
             "etcd-servers": etcd_url,
@@ -126,16 +194,17 @@ def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
             "service-account-signing-key-file": folder / "service-account.key",
             "service-cluster-ip-range": "10.0.0.0/24",
             "token-auth-file": folder / "tokens.csv",
+            "client-ca-file": folder / "clients.crt",
             "authorization-mode": "RBAC",
             "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
             "audit-policy-file": folder / "audit.yaml",
             "audit-log-path": folder / "audit.log",
             # Alpha, so off by default; without objects of that API nothing else changes.
-            "feature-gates": "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
-            "runtime-config": "scheduling.k8s.io/v1alpha2=true",
+            "feature-gates": ",".join(f"{gate}=true" for gate in _GATES),
+            "runtime-config": "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true",
         }
         command = [str(binaries.kube_apiserver), *(f"--{key}={flags[key]}" for key in flags)]
-        plane = ControlPlane(command, folder, port, tokens)
+        plane = ControlPlane(command, folder, port, tokens, clients)
         running.callback(plane.stop)
         yield plane
 
@@ -162,9 +231,8 @@ def _start_etcd(binaries: Binaries, folder: Path, running: ExitStack) -> str:
 
 
 def _write_tokens(folder: Path) -> dict[str, str]:
-    groups = {"admin": "system:masters", "system:kube-scheduler": ""}
-    tokens = {user: secrets.token_hex(16) for user in groups}
-    lines = [f'{tokens[user]},{user},{user},"{group}"' for user, group in groups.items()]
+    tokens = {who: secrets.token_hex(16) for who in _USERS}
+    lines = [f'{tokens[who]},{user.name},{who},"{user.group}"' for who, user in _USERS.items()]
     (folder / "tokens.csv").write_text("\n".join(lines) + "\n")
     return tokens
 

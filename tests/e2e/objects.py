@@ -68,6 +68,19 @@ def priority_class(name: str, value: int, **fields: object) -> Json:
     }
 
 
+def pod_group(name: str, count: int, topology: str | None = None) -> Json:
+    """A gang of so many pods, all of them in one domain if a topology key is given."""
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": count}}}
+    if topology is not None:
+        spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
 def disruption_budget(name: str, labels: dict[str, str], min_available: int) -> Json:
     """A PodDisruptionBudget; no controller fills in its status, so the scenario must."""
     return {

@@ -46,6 +46,14 @@ class Process:
             code = self._child.returncode
             raise AssertionError(f"{self.name} ended with code {code}:\n{self.tail()}")
 
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        self._child.send_signal(number)
+
+    def ended(self, wait: float = 15.0) -> int:
+        """Wait until the process has ended by itself; its exit code."""
+        return self._child.wait(wait)
+
     def stop(self, wait: float = 15.0) -> int:
         """Ask the process to end, insist after a while; its exit code."""
         if self.running:

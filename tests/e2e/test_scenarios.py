@@ -12,6 +12,7 @@ from e2e.scenarios import (
     devices,
     extenders,
     gangs,
+    gated,
     lifecycle,
     load,
     placement,
@@ -22,7 +23,18 @@ from e2e.scenarios import (
 from e2e.schedulers import PEER, Scheduler, subject
 from e2e.trial import Trial, label, trial
 
-_MODULES = (placement, requeueing, lifecycle, preemption, volumes, extenders, devices, gangs, load)
+_MODULES = (
+    placement,
+    requeueing,
+    lifecycle,
+    preemption,
+    volumes,
+    extenders,
+    devices,
+    gangs,
+    gated,
+    load,
+)
 # What Moorage cannot do yet; kube-scheduler itself runs these too, so that they stay sound.
 _NOT_YET: tuple[ModuleType, ...] = ()
 _SCENARIOS = [

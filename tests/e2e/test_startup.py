@@ -1,5 +1,6 @@
 """Starts that cannot work: Moorage ends, or goes on trying, exactly as kube-scheduler does."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from e2e.client import Access
 from e2e.cluster import ControlPlane, free_port, write_kubeconfig
+from e2e.processes import Process
 from e2e.schedulers import PEER, Scheduler, subject
 
 # Long enough for either program to find out that it cannot start.
@@ -88,3 +90,85 @@ def test_a_start_that_cannot_work_ends_alike(
     said = process.log.read_text()
     assert said
     assert "Traceback" not in said
+
+
+# ---- in the same words ----
+
+_HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+_SERVING = "--secure-port=PORT"
+_FILES = {
+    "bad.crt": "nonsense\n",
+    "broken.yaml": f"{_HEAD}profiles: a: b\n",
+    "unknown.yaml": f"{_HEAD}profile: []\n",
+    "invalid.yaml": f"{_HEAD}percentageOfNodesToScore: 101\nparallelism: -1\n",
+    "plugin.yaml": f"{_HEAD}profiles: [{{plugins: {{filter: {{enabled: [{{name: Nowhere}}]}}}}}}]\n"
+    "clientConnection: {kubeconfig: KUBECONFIG}\n",
+    "args.yaml": f"{_HEAD}profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: "
+    "{scoringStrategy: {type: Nonsense}}}]}]\n",
+    "lease.yaml": f"{_HEAD}leaderElection: {{leaseDuration: 1s}}\n",
+}
+_REFUSED = {
+    "unknown flag": ["--nonsense"],
+    "unknown short flag": ["-x"],
+    "an argument": ["nonsense"],
+    "no number": ["--kube-api-qps=x"],
+    "no duration": ["--leader-elect-lease-duration=x"],
+    "no boolean": ["--leader-elect=perhaps"],
+    "port out of range": ["--secure-port=70000"],
+    "unknown gate": ["--feature-gates=Nonsense=true"],
+    "a gate without the one it needs": ["--feature-gates=GangScheduling=true"],
+    "unknown log format": ["--logging-format=xml"],
+    "a version too old": ["--emulated-version=1.20"],
+    "hidden metrics of long ago": ["--show-hidden-metrics-for-version=1.20"],
+    "no such configuration": ["--config=missing.yaml"],
+    "broken configuration": ["--config=broken.yaml"],
+    "unknown field": ["--config=unknown.yaml"],
+    "invalid values": ["--config=invalid.yaml"],
+    "invalid plugin arguments": ["--config=args.yaml"],
+    "unknown plugin": ["--config=plugin.yaml"],
+    "a lease too short": ["--config=lease.yaml", "--leader-elect=true"],
+    "a lease too short by flag": ["--leader-elect=true", "--leader-elect-lease-duration=1s"],
+    "nowhere to write to": ["--write-config-to=/nonexistent/folder/file"],
+    "no such certificate": [_SERVING, "--tls-cert-file=no.crt", "--tls-private-key-file=no.key"],
+    "bad certificate": [_SERVING, "--tls-cert-file=bad.crt", "--tls-private-key-file=bad.crt"],
+    "certificate without a key": [_SERVING, "--tls-cert-file=bad.crt"],
+    "no such client authority": [_SERVING, "--client-ca-file=no.crt"],
+    "bad client authority": [_SERVING, "--client-ca-file=bad.crt"],
+    "unknown TLS version": [_SERVING, "--tls-min-version=VersionTLS99"],
+    "unknown cipher": [_SERVING, "--tls-cipher-suites=NONSENSE"],
+    "no such authentication kubeconfig": [_SERVING, "--authentication-kubeconfig=missing"],
+    "no such authorization kubeconfig": [_SERVING, "--authorization-kubeconfig=missing"],
+}
+
+
+@pytest.mark.parametrize("flags", _REFUSED.values(), ids=[*_REFUSED])
+def test_bad_input_is_refused_in_kube_schedulers_words(
+    flags: list[str],
+    server: ControlPlane,
+    scheduler: Callable[[str], Scheduler],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kubeconfig = str(server.scheduler_kubeconfig)
+    for name, text in _FILES.items():
+        (tmp_path / name).write_text(text.replace("KUBECONFIG", kubeconfig))
+    monkeypatch.chdir(tmp_path)
+    given = [flag.replace("PORT", str(free_port())) for flag in flags]
+    words = ["--leader-elect=false", "--secure-port=0", f"--kubeconfig={kubeconfig}", *given]
+    both = [scheduler(who).run(words, tmp_path / f"{who}.log") for who in (PEER, subject())]
+    theirs, ours = [_ended(process) for process in both]
+    assert ours == theirs
+    assert theirs[0] == 1
+    assert theirs[1]
+
+
+def _ended(process: Process) -> tuple[int, str]:
+    """The exit code, and what was said last without the name of the file, which Moorage adds."""
+    try:
+        code = process.ended(60)
+    finally:
+        process.kill()
+    said = [line for line in process.log.read_text().splitlines() if line[:1] not in "IW"]
+    assert "Traceback" not in said
+    last = re.sub(r"^E\d+ [\d:.]+ +\d+ \S+\] ", "", said[-1])
+    return code, re.sub(r'err="[a-z]+\.yaml: ', 'err="', last)

@@ -253,7 +253,10 @@ def trial(server: Server, scheduler: Scheduler, name: str) -> Iterator[Trial]:
         stage.api.close()
 
 
-def label(scenario: Callable[[Trial], Json]) -> str:
+Scenario = Callable[[Trial], Json]
+
+
+def label(scenario: Scenario) -> str:
     """A name for the scenario that may also be part of a namespace's name."""
     module = scenario.__module__.rpartition(".")[2]
     return f"{module}-{scenario.__name__}".replace("_", "-")

@@ -56,6 +56,23 @@ def test_binding() -> None:
     run(scenario())
 
 
+def test_nothing_is_written_when_it_is_anothers_turn() -> None:
+    async def scenario() -> None:
+        turns = [True, False]
+        async with FakeApi() as api:
+            api.routes["POST /api/v1/namespaces/default/pods/web/binding"] = _fine
+            api.routes["GET /api/v1/namespaces/default/pods/web"] = _fine
+            access = Access(server=api.url, source="test.kubeconfig")
+            async with KubeClient(access, may_write=lambda: turns.pop(0), env={}) as client:
+                await client.bind("default", "web", "u1", "node-1")
+                with pytest.raises(ApiError, match="it is another's turn to write"):
+                    await client.bind("default", "web", "u1", "node-1")
+                await client.get(POD, "default", "web")
+            assert [request.split()[0] for request in api.requests] == ["POST", "GET"]
+
+    run(scenario())
+
+
 def test_requests_as_values() -> None:
     status_patch = requests.patch_pod_status("ns", "web", {"nominatedNodeName": "n"})
     assert str(status_patch) == "PATCH /api/v1/namespaces/ns/pods/web/status"
@@ -298,20 +315,42 @@ def test_connections_are_limited() -> None:
     run(scenario())
 
 
+class _Watcher:
+    """Remembers what the client was answered, and how much of it there was."""
+
+    def __init__(self, seen: list[tuple[str, int]]) -> None:
+        self._seen = seen
+        self.finishes: list[tuple[str, int, int]] = []
+        self.throttles: list[str] = []
+
+    def answered(self, host: str, method: str, status: int) -> None:
+        self._seen.append((method, status))
+
+    def finished(self, host: str, method: str, seconds: float, sent: int, received: int) -> None:
+        self.finishes.append((method, sent, received))
+
+    def throttled(self, host: str, method: str, seconds: float) -> None:
+        self.throttles.append(method)
+
+    def retried(self, host: str, method: str, status: int) -> None:
+        self._seen.append((f"{method} again", status))
+
+
 def test_every_attempt_is_observed() -> None:
     async def scenario() -> None:
         seen: list[tuple[str, int]] = []
         async with FakeApi() as api:
             access = Access(server=api.url)
 
-            def observe(method: str, code: int, _: float) -> None:
-                seen.append((method, code))
-
-            async with KubeClient(access, observe=observe, env={}, timer=JumpingTimer()) as client:
+            watcher = _Watcher(seen)
+            async with KubeClient(access, observe=watcher, env={}, timer=JumpingTimer()) as client:
                 api.routes["GET /x"] = _fine
                 await client.send(Request("GET", "/x"))
                 with pytest.raises(ApiError):
-                    await client.send(Request("PUT", "/nothing"))
+                    await client.send(Request("PUT", "/nothing", body={"a": 1}))
             assert seen == [("GET", 200), ("PUT", 404)]
+            answer = len(b'{"kind": "Status", "status": "Success"}')
+            assert watcher.finishes == [("GET", 0, answer), ("PUT", len(b'{"a":1}'), 0)]
+            assert watcher.throttles == ["GET", "PUT"]
 
     run(scenario())

@@ -68,11 +68,11 @@ class StandingTimer(JumpingTimer):
 class Recording:
     """A recorder and its client."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApi, workers: int = 1) -> None:
         self.timer = StandingTimer()
         self.client = KubeClient(Access(server=api.url), timer=self.timer, qps=0, env={})
         self.recorder = EventRecorder(
-            self.client, timer=self.timer, random=Random(1), hostname="host", workers=1
+            self.client, timer=self.timer, random=Random(1), hostname="host", workers=workers
         )
 
     async def __aenter__(self) -> "Recording":
@@ -258,6 +258,141 @@ def test_pressure_drops_events_and_counts_them(monkeypatch: pytest.MonkeyPatch) 
                 api.hold.set()
                 await recording.recorder.close()
                 assert recording.recorder.written == 10
+
+    run(scenario())
+
+
+def _numbered(number: int) -> Pod:
+    return Pod(metadata=ObjectMeta(name=f"p{number}", namespace="default", uid=str(number)))
+
+
+class CountingServer(EventServer):
+    """Holds every request until it is told to go on, and counts those it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hold = asyncio.Event()
+        self.held = 0
+        self.most_held = 0
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.held += 1
+        self.most_held = max(self.most_held, self.held)
+        try:
+            return await super()._handle(request)
+        finally:
+            self.held -= 1
+
+    async def holds(self, count: int) -> None:
+        while self.held < count:
+            await asyncio.sleep(0)
+
+    def let_one_go(self) -> None:
+        assert self.hold is not None
+        self.hold.set()
+        self.hold = asyncio.Event()
+
+
+def test_while_events_keep_coming_a_single_worker_writes_them() -> None:
+    async def scenario() -> None:
+        async with CountingServer() as api, Recording(api, workers=4) as recording:
+            for number in range(30):
+                recording.fail(pod=_numbered(number))
+            for written in range(1, 11):
+                await api.holds(1)
+                api.let_one_go()
+                await api.got(written)
+                recording.fail(pod=_numbered(100 + written))
+            assert api.most_held == 1
+            recording.timer.time += event_recorder.QUIET_SECONDS
+            await api.holds(1)
+            api.let_one_go()
+            await api.holds(4)
+            assert api.hold is not None
+            api.hold.set()
+            api.hold = None
+            await recording.recorder.close()
+            assert recording.recorder.written == 40
+            assert recording.recorder.waiting == 0
+
+    run(scenario())
+
+
+def test_when_too_many_wait_all_workers_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(event_recorder, "MANY_WAITING", 20)
+        async with CountingServer() as api, Recording(api, workers=4) as recording:
+            for number in range(30):
+                recording.fail(pod=_numbered(number))
+            await api.holds(4)
+            assert api.hold is not None
+            api.hold.set()
+            api.hold = None
+
+    run(scenario())
+
+
+def test_at_the_end_all_workers_write() -> None:
+    async def scenario() -> None:
+        async with CountingServer() as api, Recording(api, workers=4) as recording:
+            for number in range(30):
+                recording.fail(pod=_numbered(number))
+            closing = asyncio.create_task(recording.recorder.close())
+            await api.holds(4)
+            assert api.hold is not None
+            api.hold.set()
+            api.hold = None
+            await closing
+            assert recording.recorder.written == 30
+
+    run(scenario())
+
+
+def test_an_event_that_is_tried_again_does_not_hold_up_the_others() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api, Recording(api, workers=2) as recording:
+            resting = asyncio.Event()
+
+            async def rest(_: float) -> None:
+                resting.set()
+                await asyncio.Event().wait()
+
+            async def hang_up(request: web.BaseRequest) -> web.StreamResponse:
+                assert request.transport is not None
+                request.transport.close()
+                return web.Response()
+
+            recording.timer.sleep = rest  # type: ignore[method-assign]
+            api.faults.append(hang_up)
+            recording.fail(pod=_numbered(0))
+            await resting.wait()
+            recording.fail(pod=_numbered(1))
+            recording.fail(pod=_numbered(2))
+            await api.got(3)
+            assert recording.recorder.written == 2
+            await recording.recorder.close(timeout=0.01)
+
+    run(scenario())
+
+
+def test_the_count_of_a_series_never_overtakes_its_event() -> None:
+    async def scenario() -> None:
+        async with CountingServer() as api, Recording(api, workers=4) as recording:
+            for number in range(6):
+                recording.fail(pod=_numbered(number))
+                recording.fail(pod=_numbered(number))
+            closing = asyncio.create_task(recording.recorder.close())
+            await api.holds(4)
+            assert api.hold is not None
+            api.hold.set()
+            api.hold = None
+            await closing
+            methods: dict[str, list[str]] = {}
+            for request, body in zip(api.requests, api.bodies, strict=True):
+                method, _, path = request.partition(" ")
+                name = body["metadata"]["name"] if method == "POST" else path.rsplit("/", 1)[1]
+                methods.setdefault(name, []).append(method)
+            assert list(methods.values()) == [["POST", "PATCH"]] * 6
 
     run(scenario())
 

@@ -32,6 +32,8 @@ class Admission:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.free_priorities = False
+        """Let pods keep the priority they come with, as with upstream's plugin switched off."""
         self._classes = Classes.among(())
         self._classes_as_of = (-1, -1)
 
@@ -96,8 +98,9 @@ class Admission:
             pod, spec=msgspec.structs.replace(pod.spec, priority=None, preemption_policy=None)
         )
         ready = default_pod(bare, classes)
-        self._check_priority(pod, ready)
-        spec["priority"] = ready.spec.priority
+        if not (self.free_priorities and pod.spec.priority is not None):
+            self._check_priority(pod, ready)
+            spec["priority"] = ready.spec.priority
         spec["preemptionPolicy"] = ready.spec.preemption_policy
         if ready.spec.priority_class_name:
             spec["priorityClassName"] = ready.spec.priority_class_name

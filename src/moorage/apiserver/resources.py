@@ -162,6 +162,13 @@ def _devices() -> list[Resource]:
             _row(group, version, "resourceclaimtemplates", "ResourceClaimTemplate"),
             _row(group, version, "resourceslices", "ResourceSlice", namespaced=False),
         ]
+    rows.append(
+        _row(
+            *("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule"),
+            namespaced=False,
+            sub="status",
+        )
+    )
     return rows
 
 

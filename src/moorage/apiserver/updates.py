@@ -7,7 +7,7 @@ Upstream: each registry's strategy; kubernetes@v1.36.4 pkg/apis/core/validation
 
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of
-from moorage.apiserver.pod_defaults import mappings
+from moorage.apiserver.pod_defaults import default_tolerations, mappings
 from moorage.apiserver.resources import STATUS, Resource
 from moorage.apiserver.statuses import Cause, Json, conflict, invalid
 
@@ -104,6 +104,8 @@ def _prepare_pod(obj: Json, old: Json) -> None:
             spec[field] = before[field]
     if before.get("tolerations") and not spec.get("tolerations"):
         spec["tolerations"] = before["tolerations"]
+    elif before.get("tolerations"):
+        default_tolerations(spec)  # as upstream's admission does on updates too
 
 
 def _pod_causes(spec: Json, before: Json) -> list[Cause]:

@@ -99,7 +99,7 @@ class Watches:
         options = WatchOptions(query)
         response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache"})
         try:
-            stream = _Stream(self._store, target, selection, renderer, options)
+            stream = WatchStream(self._store, target, selection, renderer, options)
         except ApiStatusError as error:
             if error.code != 410:
                 raise
@@ -120,7 +120,7 @@ class Watches:
             self._open.pop(number, None)
         return response
 
-    async def _pump(self, stream: "_Stream", response: web.StreamResponse) -> None:
+    async def _pump(self, stream: "WatchStream", response: web.StreamResponse) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + stream.options.timeout
         next_bookmark = min(loop.time() + self._bookmark_seconds, end)
@@ -153,7 +153,7 @@ def _error_line(error: ApiStatusError) -> bytes:
     return b"".join((_ERROR, encode(error.status()), _TAIL))
 
 
-class _Stream:
+class WatchStream:
     """The bytes of one watch."""
 
     def __init__(

@@ -1,40 +1,51 @@
-"""`moorage bench`: how fast the engine is."""
+"""`moorage bench`, and of its benchmarks `engine`: how fast the engine is."""
 
 import argparse
 from typing import Any
 
 import msgspec
 
+from moorage.cli import bench_api, bench_perf
 from moorage.cli.arguments import positive
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
 from moorage.cli.output import print_json
-from moorage.simulator.bench import WORKLOADS, Measurement, measure
+from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.metrics.exporter import AllMetrics
+from moorage.simulator.bench import Measurement, measure
+from moorage.simulator.workloads import WORKLOADS
 
 _DESCRIPTION = """\
-Place pods one by one on empty nodes, in process and without an API server, and measure every
-decision. All nodes are alike (32 CPU, 256Gi, 110 pods, ten zones); WORKLOAD says what the pods ask
-for beside 100m CPU and 500Mi of memory.
+Place pods one by one, in process and without an API server, and measure every decision. All nodes
+are alike (32 CPU, 256Gi, 110 pods, ten zones), and empty unless WORKLOAD says otherwise; it also
+says what the pods ask for beside 100m CPU and 500Mi of memory.
 """
 
 _EPILOG = """\
 workloads:
-  basic         nothing else
-  spread        zone spread, maxSkew 5, DoNotSchedule
-  prefspread    zone spread, maxSkew 5, ScheduleAnyway
-  affinity      required affinity to each other, by zone
-  antiaffinity  required anti-affinity to each other, by node
-  prefaffinity  preferred affinity to each other, by node
+  basic             nothing else
+  spread            zone spread, maxSkew 5, DoNotSchedule
+  prefspread        zone spread, maxSkew 5, ScheduleAnyway
+  affinity          required affinity to each other, by zone
+  antiaffinity      required anti-affinity to each other, by node
+  prefaffinity      preferred affinity to each other, by node
+  preemption        20 CPU of a node that four pods of lower priority fill: three must go
+  devices           a claim each, for one of eight devices per node, all with the same CEL selector
+  devices-distinct  the same, each claim with a selector of its own
 
 examples:
   moorage bench engine --nodes 5000 --pods 2000 --workload basic
   moorage bench engine --nodes 5000 --pods 2000 --workload spread --no-reuse --json
+  moorage bench engine --nodes 5000 --pods 100 --workload preemption
+  moorage bench engine --nodes 500 --pods 500 --workload devices-distinct
 """
 
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
     bench: argparse.ArgumentParser = commands.add_parser(
-        "bench", help="measure the engine", description="Measurements of Moorage itself."
+        "bench",
+        help="measure the engine, or whole schedulers at an API server",
+        description="Measurements of Moorage, and of other schedulers beside it.",
     )
     kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     parser: argparse.ArgumentParser = kinds.add_parser(
@@ -46,15 +57,20 @@ def add_parser(commands: Any) -> None:
         allow_abbrev=False,
     )
     number = positive()
-    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="empty nodes")
+    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
     parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to place")
     parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument(
         "--no-reuse", action="store_true", help="ask every plugin afresh for every pod"
     )
+    parser.add_argument(
+        "--metrics", action="store_true", help="count and time everything, as for /metrics"
+    )
     add_config_argument(parser)
     parser.set_defaults(run=_run)
+    bench_api.add_parser(kinds)
+    bench_perf.add_parser(kinds)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -63,6 +79,7 @@ def _run(args: argparse.Namespace) -> int:
         nodes=args.nodes,
         pods=args.pods,
         workload=args.workload,
+        observer=AllMetrics(DEFAULT_FEATURE_GATES).scheduler if args.metrics else None,
     )
     if args.json:
         print_json(msgspec.to_builtins(result))

@@ -6,7 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from moorage.cli import apiserver, bench, conformance, schedule, scheduler, up
+from moorage.cli import (
+    apiserver,
+    bench,
+    completion,
+    config,
+    conformance,
+    schedule,
+    scheduler,
+    up,
+)
 from moorage.cli.output import fail
 from moorage.errors import MoorageError
 from moorage.version import KUBERNETES_VERSION, __version__
@@ -44,8 +53,9 @@ def build_parser() -> argparse.ArgumentParser:
         version=f"moorage {__version__} (kube-scheduler {KUBERNETES_VERSION})",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (schedule, up, scheduler, apiserver, conformance, bench):
+    for command in (schedule, up, scheduler, config, apiserver, conformance, bench):
         command.add_parser(commands)
+    completion.add_parser(commands, build_parser)
     return parser
 
 

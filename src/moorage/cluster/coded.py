@@ -86,6 +86,11 @@ class CodedStore(Generic[V]):
         self.vocabulary: Vocabulary[V] = Vocabulary(absent)
         self._space = space
         self._codes: Column[np.int32] = space.column(np.int32)
+        self.dropped = False
+
+    def code_at(self, row: int) -> int:
+        """The code of one row."""
+        return int(self._codes.data[row])
 
     def set(self, row: int, value: V) -> None:
         """Write a row."""
@@ -107,6 +112,7 @@ class CodedStore(Generic[V]):
     def drop(self) -> None:
         """Stop following the rows; the store must not be used any more."""
         self._space.drop(self._codes)
+        self.dropped = True
 
     @property
     def codes(self) -> Codes:

@@ -12,15 +12,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.cluster.coded import CodedStore
 from moorage.cluster.columns import Column, Ints, RowSpace
+from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_table import PodTable
+from moorage.cluster.stamps import Stamps
 from moorage.model.labels import Labels
 from moorage.model.pod import Pod
 
 _MOST_COLUMNS = 1024
 
 
-class PodSet(msgspec.Struct, frozen=True):
+class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     """What pods of one set have in common."""
 
     namespace: str
@@ -39,12 +42,20 @@ PodTest = Callable[[PodSet], bool]
 class _Count:
     """One question: its column and the sets that answer yes."""
 
-    __slots__ = ("column", "members", "test")
+    __slots__ = ("column", "members", "sums", "test")
 
     def __init__(self, column: Column[np.int64], test: PodTest) -> None:
         self.column = column
         self.test = test
         self.members: set[int] = set()
+        self.sums: dict[str, DomainSums] = {}
+        """By label key, for the labels that somebody asked for."""
+
+    def add(self, row: int, change: int) -> None:
+        """Count pods in or out."""
+        self.column.data[row] += change
+        for sums in self.sums.values():
+            sums.add(row, change)
 
 
 class PodCounts:
@@ -72,7 +83,7 @@ class PodCounts:
     def count(self, code: int, row: int, sign: int) -> None:
         """A pod of a set came to a row, or left it."""
         for count in self._of_set[code]:
-            count.column.data[row] += sign
+            count.add(row, sign)
         if sign < 0:
             self._population[code] -= 1
             if not self._population[code]:
@@ -84,12 +95,29 @@ class PodCounts:
 
     def matching(self, question: Hashable, test: PodTest) -> Ints:
         """Per row, the pods whose set passes `test`; `question` names the test by value."""
+        return self._find(question, test).column.values
+
+    def per_domain(
+        self,
+        question: Hashable,
+        test: PodTest,
+        key: str,
+        store: CodedStore[str | None],
+        stamps: Stamps,
+    ) -> DomainSums:
+        """The same summed up over the values of a label."""
+        count = self._find(question, test)
+        sums = count.sums.get(key)
+        if sums is None or not sums.is_over(store):
+            sums = count.sums[key] = DomainSums(count.column, store, stamps)
+        return sums
+
+    def _find(self, question: Hashable, test: PodTest) -> _Count:
         count = self._counts.get(question)
         if count is None:
-            count = self._new_count(question, test)
-        else:
-            self._counts.move_to_end(question)
-        return count.column.values
+            return self._new_count(question, test)
+        self._counts.move_to_end(question)
+        return count
 
     def _new_set(self, pod_set: PodSet) -> int:
         matching = [count for count in self._counts.values() if count.test(pod_set)]

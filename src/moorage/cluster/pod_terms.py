@@ -11,7 +11,10 @@ from enum import Enum
 import msgspec
 import numpy as np
 
+from moorage.cluster.coded import CodedStore
 from moorage.cluster.columns import Column, RowSpace
+from moorage.cluster.domain_sums import DomainSums
+from moorage.cluster.stamps import Stamps
 from moorage.model.affinity import AffinityTerm
 from moorage.model.labels import Labels
 from moorage.model.pod import Pod
@@ -28,7 +31,7 @@ class TermKind(Enum):
     PREFERRED_ANTI_AFFINITY = "preferred anti-affinity"
 
 
-class PodTerm(msgspec.Struct, frozen=True):
+class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """A term as some pod on a node carries it; required terms have weight 0."""
 
     kind: TermKind
@@ -39,12 +42,26 @@ class PodTerm(msgspec.Struct, frozen=True):
 class TermEntry:
     """A term and how many pods of each row carry it."""
 
-    __slots__ = ("column", "pod_term", "pods")
+    __slots__ = ("_sums", "column", "pod_term", "pods")
 
     def __init__(self, pod_term: PodTerm, column: Column[np.int64]) -> None:
         self.pod_term = pod_term
         self.column = column
         self.pods = 0
+        self._sums: DomainSums | None = None
+
+    def add(self, row: int, change: int) -> None:
+        """Count pods in or out."""
+        self.column.data[row] += change
+        self.pods += change
+        if self._sums is not None:
+            self._sums.add(row, change)
+
+    def per_domain(self, store: CodedStore[str | None], stamps: Stamps) -> DomainSums:
+        """The counts summed up over the values of the term's topology key."""
+        if self._sums is None or not self._sums.is_over(store):
+            self._sums = DomainSums(self.column, store, stamps)
+        return self._sums
 
 
 class PodTerms:
@@ -63,8 +80,7 @@ class PodTerms:
                 entry = TermEntry(pod_term, self._space.column(np.int64))
                 self._entries[pod_term] = entry
                 self._kept.clear()
-            entry.column.data[row] += sign
-            entry.pods += sign
+            entry.add(row, sign)
             if not entry.pods:
                 del self._entries[pod_term]
                 self._space.drop(entry.column)

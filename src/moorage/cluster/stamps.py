@@ -1,8 +1,11 @@
 """When did each part of each row last change?
 
 One generation counter, never reset, and one stamp per aspect and row. Whoever keeps a derived
-column remembers the generation it is true for and asks what changed since; nobody has to register,
-and there are no change lists to trim.
+column remembers the generation it is true for and asks what changed since; nobody has to register.
+
+Beside the stamps there is a log of the latest changes. It answers the most frequent question, what
+changed since a moment ago, without a look at every row; where it does not reach back far enough the
+stamps do.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,6 +31,20 @@ class Aspect(IntEnum):
     FEATURES = 9
 
 
+_LONGEST_LOG = 4096
+
+Change = tuple[int, int]
+"""A row, and the aspects of it that changed, as bits (`1 << aspect`)."""
+
+
+def bits_of(aspects: Iterable[Aspect]) -> int:
+    """Aspects as bits, to be compared with those of a `Change`."""
+    bits = 0
+    for aspect in aspects:
+        bits |= 1 << aspect
+    return bits
+
+
 class Stamps:
     """A stamp per aspect and row; `generation` is the newest of them."""
 
@@ -35,13 +52,26 @@ class Stamps:
         self.generation = 0
         self._rows: list[Column[np.int64]] = [space.column(np.int64) for _ in Aspect]
         self._latest = [0] * len(Aspect)
+        self._log: list[Change] = []
+        """The change of generation `g` is at `g - self._before - 1`."""
+        self._before = 0
 
     def touch(self, row: int, aspects: Iterable[Aspect]) -> None:
         """Note a change of one row."""
-        self.generation += 1
+        self.generation = generation = self.generation + 1
+        bits = 0
         for aspect in aspects:
-            self._rows[aspect].data[row] = self.generation
-            self._latest[aspect] = self.generation
+            self._rows[aspect].data[row] = generation
+            self._latest[aspect] = generation
+            bits |= 1 << aspect
+        self._note(row, bits)
+
+    def _note(self, row: int, bits: int) -> None:
+        log = self._log
+        if len(log) >= _LONGEST_LOG:
+            del log[: _LONGEST_LOG // 2]
+            self._before += _LONGEST_LOG // 2
+        log.append((row, bits))
 
     def touch_all_aspects(self, row: int) -> None:
         """Another node has taken this row: nothing known of it holds any more."""
@@ -51,10 +81,19 @@ class Stamps:
         """A node came or went; removing the last row stamps no surviving row, hence this."""
         self.generation += 1
         self._latest[Aspect.MEMBERSHIP] = self.generation
+        self._note(0, 0)
 
     def latest(self, aspect: Aspect) -> int:
         """The generation in which an aspect last changed anywhere."""
         return self._latest[aspect]
+
+    def log_since(self, generation: int) -> list[Change] | None:
+        """The changes after `generation` in their order; None if they are not remembered.
+
+        Rows mean the same as before only if `latest(MEMBERSHIP)` is not newer.
+        """
+        start = generation - self._before
+        return self._log[start:] if start >= 0 else None
 
     def changed_since(self, aspects: Sequence[Aspect], generation: int) -> Rows:
         """The rows that changed after `generation` in any aspect, or are another node's now."""

@@ -9,7 +9,7 @@ A pod may be confirmed without having been assumed (somebody else bound it). A p
 is not known (yet, or any more) waits beside the table and takes its row when the node appears.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from moorage.cluster.attached_volumes import AttachedVolumes
 from moorage.cluster.columns import RowSpace
@@ -176,6 +176,17 @@ class ClusterState:
     def placed_pods(self) -> Iterator[tuple[Pod, str]]:
         """Every pod on a node, with the node's name."""
         return iter(self._placed.values())
+
+    def sizes(self) -> Mapping[str, int]:
+        """How many `nodes`, `pods` and `assumed_pods` are known, for metrics.
+
+        As upstream, a node counts that is gone but for its pods.
+        """
+        return {
+            "nodes": len(self) + len(self._homeless),
+            "pods": len(self._placed),
+            "assumed_pods": len(self._assumed),
+        }
 
     def _place(self, pod: Pod, node_name: str) -> None:
         self._placed[pod.uid] = (pod, node_name)

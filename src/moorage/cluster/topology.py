@@ -17,6 +17,8 @@ class NodeOrder:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._order: NDArray[np.intp] | None = None
+        self.is_identity = False
+        """Are nodes looked at in the order of their rows? True as of the last `rows`."""
 
     def add(self, node: Node) -> None:
         """A node came, or its zone may have changed."""
@@ -44,6 +46,7 @@ class NodeOrder:
             self._order = np.fromiter(
                 (row_of[name] for name in self._interleaved()), np.intp, len(row_of)
             )
+            self.is_identity = bool((self._order == np.arange(len(row_of))).all())
         return self._order
 
     def _interleaved(self) -> list[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from moorage.cluster.attached_volumes import AttachedVolumes
 from moorage.cluster.coded import CodedColumn, LabelColumn
 from moorage.cluster.columns import Bools, Ints, Rows
+from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.host_ports import addresses_of, conflict
 from moorage.cluster.images import ImageState
 from moorage.cluster.listers import Listers
@@ -232,6 +233,17 @@ class NodeView:
     def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
         """How many pods of each node pass `test`? Equal questions share a kept answer."""
         return self._gather(self._state.counts.matching(question, test))
+
+    def pods_per_domain(self, question: Hashable, test: PodTest, key: str) -> DomainSums:
+        """The same for the whole cluster, summed up over the values of a label."""
+        state = self._state
+        return state.counts.per_domain(question, test, key, state.nodes.label(key), state.stamps)
+
+    def terms_per_domain(self, entry: TermEntry) -> DomainSums:
+        """How many pods of the whole cluster carry a term, over the values of its topology key."""
+        state = self._state
+        store = state.nodes.label(entry.pod_term.term.topology_key)
+        return entry.per_domain(store, state.stamps)
 
     def terms_matching(self, pod: Pod) -> tuple[TermEntry, ...]:
         """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""

@@ -71,6 +71,8 @@ def _struct(value: msgspec.Struct) -> dict[str, Any]:
 def _plain(value: object) -> object:
     if isinstance(value, Duration):
         return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # upstream writes no ".0"
     if isinstance(value, msgspec.Struct):
         return _struct(value)
     if isinstance(value, tuple):

@@ -1,41 +1,65 @@
-"""Which features are on: the defaults of 1.36, changed by what a user sets.
+"""Which features are on: the defaults of a version, changed by what a user sets.
 
 Owns reading `--feature-gates` and refusing combinations that upstream refuses, in its words. Must
-not know what a feature does. The data is in `gate_table`; only version 1.36 is known, so there is
-no emulation of older ones.
+not know what a feature does. The data is in `gate_table`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
+import msgspec
+
+from moorage.config.effective_version import (
+    BINARY_VERSION,
+    CURRENT_VERSION,
+    EffectiveVersion,
+    MajorMinor,
+)
 from moorage.config.field_errors import aggregate, quoted
-from moorage.config.gate_table import DEPENDENCIES, GATES, Stage
+from moorage.config.gate_table import DEPENDENCIES, HISTORY, Gate, Stage
 from moorage.errors import ConfigError
 
 _BULK = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _COMPONENT = "kube"
+_NOT_THERE = Gate(Stage.PRE_ALPHA, False)
+
+
+class KnownFeature(msgspec.Struct, frozen=True):
+    """A gate that can be set, and how it stands."""
+
+    name: str
+    stage: Stage
+    enabled: bool
+    default: bool
 
 
 class FeatureGates:
     """The state of every gate; a value, equal to any other with the same settings."""
 
-    __slots__ = ("_settings",)
+    __slots__ = ("_known", "_settings", "version")
 
-    def __init__(self, settings: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, bool] | None = None,
+        version: EffectiveVersion = CURRENT_VERSION,
+    ) -> None:
         """Take the settings of a user by name; a `ConfigError` says why they cannot be had."""
+        self.version = version
         self._settings = dict(settings or {})
-        errors = _setting_errors(self._settings) or self._dependency_errors()
+        self._known = gates_at(version.emulation)
+        errors = self._setting_errors() or self._dependency_errors()
         if errors:
             raise ConfigError(aggregate(errors))
 
     @classmethod
-    def parse(cls, text: str) -> "FeatureGates":
+    def parse(cls, text: str, version: EffectiveVersion = CURRENT_VERSION) -> "FeatureGates":
         """Read `A=true,B=false`, as given to `--feature-gates`; `kube:` before a name is allowed.
 
         Where the flag was repeated, the caller joins its values by commas.
         """
-        return cls(dict(_setting(item) for item in _without_component(text)))
+        return cls(dict(_setting(item) for item in _without_component(text)), version)
 
     def enabled(self, name: str) -> bool:
         """Whether a feature is on; an unknown name is a mistake of the caller (`KeyError`)."""
@@ -43,20 +67,59 @@ class FeatureGates:
             return self._settings[name]
         if name in _BULK:
             return False
-        gate = GATES[name]
+        gate = self._known[name]
         for bulk, stage in _BULK.items():
             if gate.stage is stage and bulk in self._settings:
                 return self._settings[bulk]
         return gate.default
 
+    def known(self) -> Iterator[KnownFeature]:
+        """Every gate of the version in the order of names, those for whole stages included."""
+        for name in sorted([*self._known, *_BULK]):
+            gate = self._known.get(name) or Gate(_BULK[name], False)
+            if gate.stage is not Stage.PRE_ALPHA:
+                yield KnownFeature(name, gate.stage, self.enabled(name), gate.default)
+
+    def warnings(self) -> list[tuple[str, bool, Stage]]:
+        """Settings that will be refused one day, as name, value and stage (GA or deprecated)."""
+        found: list[tuple[str, bool, Stage]] = []
+        for name, value in self._settings.items():
+            gate = self._known.get(name, _NOT_THERE)
+            if gate.stage in (Stage.GA, Stage.DEPRECATED):
+                found.append((name, value, gate.stage))
+        return found
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FeatureGates) and self._settings == other._settings
+        return (
+            isinstance(other, FeatureGates)
+            and self._settings == other._settings
+            and self.version == other.version
+        )
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._settings.items()))
+        return hash((frozenset(self._settings.items()), self.version))
 
     def __repr__(self) -> str:
-        return f"FeatureGates({self._settings!r})"
+        version = "" if self.version == CURRENT_VERSION else f", {self.version!r}"
+        return f"FeatureGates({self._settings!r}{version})"
+
+    def _setting_errors(self) -> list[str]:
+        settings = self._settings
+        unknown = [name for name in settings if name not in self._known and name not in _BULK]
+        if unknown:
+            return [f"unrecognized feature gate: {unknown[0]}"]
+        errors = []
+        for name, value in settings.items():
+            gate = self._known.get(name)
+            what = f"cannot set feature gate {name} to {_shown(value)}"
+            if gate and gate.locked and gate.default != value:
+                errors.append(f"{what}, feature is locked to {_shown(gate.default)}")
+            elif gate and gate.stage is Stage.PRE_ALPHA:
+                errors.append(
+                    f"{what}, feature is PreAlpha at emulated version {self.version.emulation}, "
+                    f"min compatibility version {self.version.min_compatibility}"
+                )
+        return errors
 
     def _dependency_errors(self) -> list[str]:
         errors = []
@@ -70,19 +133,16 @@ class FeatureGates:
         return errors
 
 
-def _setting_errors(settings: Mapping[str, bool]) -> list[str]:
-    unknown = [name for name in settings if name not in GATES and name not in _BULK]
-    if unknown:
-        return [f"unrecognized feature gate: {unknown[0]}"]
-    errors = []
-    for name, value in settings.items():
-        gate = GATES.get(name)
-        if gate and gate.locked and gate.default != value:
-            errors.append(
-                f"cannot set feature gate {name} to {_shown(value)}, "
-                f"feature is locked to {_shown(gate.default)}"
-            )
-    return errors
+@lru_cache(maxsize=8)
+def gates_at(version: MajorMinor) -> Mapping[str, Gate]:
+    """Every gate as it was in a version; one that is younger is there as a pre-alpha one."""
+    minor = version.minor if version.major == 1 else BINARY_VERSION.minor * (version.major - 1)
+    return {name: _at(history, minor) for name, history in HISTORY.items()}
+
+
+def _at(history: Mapping[int, Gate], minor: int) -> Gate:
+    since = [first for first in history if first <= minor]
+    return history[max(since)] if since else _NOT_THERE
 
 
 def _without_component(text: str) -> Iterable[str]:

@@ -60,7 +60,7 @@ def validation_errors(config: KubeSchedulerConfiguration, gates: FeatureGates) -
     if longest < initial:
         text = "must be greater than or equal to PodInitialBackoffSeconds"
         errors.append(invalid("podMaxBackoffSeconds", longest, text))
-    return errors + _extenders_errors(config.extenders)
+    return errors + extenders_errors(config.extenders)
 
 
 def _client_errors(client: ClientConnectionConfiguration) -> list[str]:
@@ -179,7 +179,8 @@ def _queue_sort_errors(profiles: Sequence[KubeSchedulerProfile]) -> list[str]:
     return errors
 
 
-def _extenders_errors(extenders: Sequence[Extender]) -> list[str]:
+def extenders_errors(extenders: Sequence[Extender]) -> list[str]:
+    """What is wrong with the extenders of a configuration, or of a legacy policy."""
     errors = []
     managed: set[str] = set()
     for index, extender in enumerate(extenders):

@@ -15,6 +15,7 @@ from moorage.cluster.view import NodeView
 from moorage.engine.clock import Clock
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.engine.extension import Extension
+from moorage.engine.fast_lane import FastLane
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
 from moorage.errors import PluginError
@@ -22,6 +23,7 @@ from moorage.framework.attempt import Attempt
 from moorage.framework.extenders import Extender
 from moorage.framework.filtering import filter_nodes, pre_filter
 from moorage.framework.guard import guard
+from moorage.framework.metering import SILENT, Meter
 from moorage.framework.post_filtering import post_filter
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
@@ -47,11 +49,12 @@ class Cycle:
     ) -> None:
         self.state = state
         self.clock = clock
-        self.nominated = nominated or NominatedPods()
+        self.nominated = NominatedPods() if nominated is None else nominated
         self.answers = Answers(state, enabled=reuse)
         self._random = random
         self.extension = Extension(state, extenders, random) if extenders else None
         self._search = NodeSearch()
+        self._fast_lane = FastLane(state) if reuse else None
 
     @property
     def extenders(self) -> Sequence[Extender]:
@@ -61,6 +64,8 @@ class Cycle:
     def adopt(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
         self.answers.clear()
+        if self._fast_lane is not None:
+            self._fast_lane.rankings.clear()
         self.extension = Extension(self.state, extenders, self._random) if extenders else None
 
     def gate(self, profile: Profile, pod: Pod) -> Status | None:
@@ -72,34 +77,45 @@ class Cycle:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
-    def filter(self, profile: Profile, pod: Pod, within: Bools | None = None) -> Attempt:
+    def filter(
+        self, profile: Profile, pod: Pod, within: Bools | None = None, meter: Meter = SILENT
+    ) -> Attempt:
         """Look at every node the pod may go to."""
         self.state.nodes.trim_labels()
         nodes = NodeView(self.state)
         attempt = Attempt(profile, pod, nodes, self.clock.now(), within)
+        attempt.meter = meter
         attempt.extenders = self.extenders
         attempt.nominated = self.nominated.ahead_of(pod, nodes)
-        attempt.before = pre_filter(profile, pod, nodes)
+        attempt.before = pre_filter(profile, pod, nodes, meter)
         if attempt.before.rejection is None:
             attempt.outcome = filter_nodes(
-                profile, pod, nodes, attempt.before, self.answers, attempt.nominated, within
+                profile, pod, nodes, attempt.before, self.answers, attempt.nominated, within, meter
             )
         return attempt
 
-    def decide(self, profile: Profile, pod: Pod) -> tuple[Decision, Attempt | None]:
+    def decide(
+        self, profile: Profile, pod: Pod, meter: Meter = SILENT
+    ) -> tuple[Decision, Attempt | None]:
         """Decide where the pod goes, and keep the record of how."""
         status = self.gate(profile, pod)
         if status is not None:
             return Gated(pod, status), None
-        return self.attempt(profile, pod)
+        return self.attempt(profile, pod, meter=meter)
+
+    def choose(self, profile: Profile, pod: Pod, meter: Meter = SILENT) -> Bind | None:
+        """The quick answer, where there is one: what `attempt` would decide, without the record."""
+        if self._fast_lane is None or self.extension is not None or self.nominated:
+            return None
+        return self._fast_lane.choose(profile, pod, self._search.start, meter)
 
     def attempt(
-        self, profile: Profile, pod: Pod, within: Bools | None = None
+        self, profile: Profile, pod: Pod, within: Bools | None = None, meter: Meter = SILENT
     ) -> tuple[Bind | Unschedulable, Attempt | None]:
         """Decide about a pod that is past the gate; `within` names the only rows that count."""
         if not len(self.state):
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
-        attempt = self.filter(profile, pod, within)
+        attempt = self.filter(profile, pod, within, meter)
         outcome = attempt.outcome
         if outcome is None or not outcome.any_feasible:
             if outcome is not None:
@@ -143,7 +159,9 @@ class Cycle:
         if extension is not None and attempt.podless:
             attempt.scores = extension.score_podless(attempt, rows)
         else:
-            attempt.scores = score_nodes(attempt.profile, pod, attempt.nodes, rows, self.answers)
+            attempt.scores = score_nodes(
+                attempt.profile, pod, attempt.nodes, rows, self.answers, attempt.meter
+            )
         if extension is not None:
             row = extension.best(attempt, attempt.scores, feasible, rows)
         else:

@@ -72,7 +72,8 @@ class Extension:
         # Kept answers are about the nodes as they are, so none may be used or kept here.
         fresh = Answers(self._state, enabled=False)
         view = PodlessView(self._state, rows)
-        return score_nodes(attempt.profile, attempt.pod, view, np.arange(len(rows)), fresh)
+        every = np.arange(len(rows))
+        return score_nodes(attempt.profile, attempt.pod, view, every, fresh, attempt.meter)
 
     def best(self, attempt: Attempt, scores: Scores, feasible: Rows, rows: Rows) -> int:
         """Add the extenders' points; of equals that extenders named, chance takes one."""

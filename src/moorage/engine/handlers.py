@@ -14,10 +14,12 @@ from moorage.engine.events import (
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULABLE_POD_ADD,
+    label,
     node_update_events,
     nominated_node_changed,
     pod_update_events,
 )
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.requeueing import priority_at_most
 from moorage.errors import CorruptStateError, StateError
@@ -25,7 +27,7 @@ from moorage.framework.cluster_events import ActionType, ClusterEvent, EventReso
 from moorage.framework.permit import WaitingPods
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
-from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
+from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -43,6 +45,15 @@ from moorage.model.storage import (
 log = logging.getLogger(__name__)
 
 Change = Callable[[Pod], None]
+
+# What the handling of events is measured by.
+_ASSIGNED_ADD = label(ASSIGNED_POD_ADD)
+_ASSIGNED_UPDATE = label(ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE))
+_ASSIGNED_DELETE = label(ASSIGNED_POD_DELETE)
+_PENDING_ADD = label(UNSCHEDULABLE_POD_ADD)
+_PENDING_UPDATE = label(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE))
+_PENDING_DELETE = label(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE))
+_NODE_ADD, _NODE_DELETE = label(NODE_ADD), label(NODE_DELETE)
 
 RESOURCE_OF: Mapping[type[ApiObject], EventResource] = {
     PersistentVolume: EventResource.PERSISTENT_VOLUME,
@@ -63,7 +74,8 @@ RESOURCE_OF: Mapping[type[ApiObject], EventResource] = {
 class EventHandlers:
     """The books of one scheduler, kept by what its informers report.
 
-    `workloads` is the plugins' handle if pods may come in groups.
+    `workloads` is the plugins' handle if pods may come in groups. `observer` is told how long each
+    event took, by the event's label.
     """
 
     def __init__(
@@ -73,7 +85,9 @@ class EventHandlers:
         profiles: Mapping[str, Profile],
         waiting: WaitingPods,
         workloads: Handle | None = None,
+        observer: SchedulerObserver | None = None,
     ) -> None:
+        self._observer = observer or SchedulerObserver()
         self._state = state
         self._queue = queue
         self._profiles = profiles
@@ -90,38 +104,40 @@ class EventHandlers:
         if pod.spec.node_name:
             self._add_assigned(pod)
         elif self._ours(pod):
+            started = self._observer.time()
             if self._groups is not None:
                 self._groups.put(pod)
             self._queue.add(pod)
             if self._gangs:
                 # It may be the one that others of its gang wait for.
                 self._queue.move_all_to_active_or_backoff(UNSCHEDULABLE_POD_ADD, None, pod)
+            self._handled(_PENDING_ADD, started)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed."""
         self._pods.put(new)
         if old.spec.node_name:
-            self._book("update", self._state.update_pod, new)
-            if self._groups is not None:
-                self._groups.put(new)
-            for event in pod_update_events(old, new):
-                self._queue.move_all_to_active_or_backoff(event, old, new)
+            self._update_assigned(old, new)
         elif new.spec.node_name:
             self._add_assigned(new)
             if self._ours(old):
                 # Bound, by us or somebody else; either way nobody is woken because it left.
+                started = self._observer.time()
                 self._queue.delete(old)
+                self._handled(_PENDING_DELETE, started)
         elif self._ours(old) or self._state.is_assumed(old):
             self._update_pending(old, new)
 
     def delete_pod(self, pod: Pod) -> None:
         """A pod is gone."""
+        started = self._observer.time()
         self._pods.remove(pod)
         if self._groups is not None:
             self._groups.remove(pod)
         if pod.spec.node_name:
             self._book("remove", self._state.remove_pod, pod)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+            self._handled(_ASSIGNED_DELETE, started)
         elif self._ours(pod) or self._state.is_assumed(pod):
             # One that is assumed may be of a profile that is not configured any more.
             self._queue.delete(pod)
@@ -129,27 +145,48 @@ class EventHandlers:
                 self._drop_assumed(pod)
             elif pod.status.nominated_node_name:
                 self._free_nomination(pod)
+            self._handled(_PENDING_DELETE, started)
+
+    def _handled(self, event: str, started: float) -> None:
+        self._observer.event_handled(event, self._observer.time() - started)
+
+    def _update_assigned(self, old: Pod, new: Pod) -> None:
+        started = self._observer.time()
+        self._book("update", self._state.update_pod, new)
+        if self._groups is not None:
+            self._groups.put(new)
+        for event in pod_update_events(old, new):
+            self._queue.move_all_to_active_or_backoff(event, old, new)
+            self._handled(label(event), started)
+        # As upstream, which measures the whole beside its parts, even where that is the same.
+        self._handled(_ASSIGNED_UPDATE, started)
 
     def _add_assigned(self, pod: Pod) -> None:
+        started = self._observer.time()
         self._book("add", self._state.add_pod, pod)
         if self._groups is not None:
             self._groups.put(pod)
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
+        self._handled(_ASSIGNED_ADD, started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         if old.metadata.resource_version and (
             old.metadata.resource_version == new.metadata.resource_version
         ):
             return
+        started = self._observer.time()
         if self._groups is not None:
             self._groups.put(new)
         if self._state.is_assumed(new):
             if new.terminating and not old.terminating:
                 self._drop_assumed(new)
-            return
-        self._queue.update(old, new)
-        if nominated_node_changed(old, new):
-            self._free_nomination(old)
+        else:
+            self._queue.update(old, new)
+            if nominated_node_changed(old, new):
+                self._free_nomination(old)
+        names = {label(event) for event in pod_update_events(old, new)}
+        for name in sorted(names | {_PENDING_UPDATE}):
+            self._handled(name, started)
 
     def _drop_assumed(self, pod: Pod) -> None:
         """A pod that is on its way to a node was deleted."""
@@ -176,22 +213,28 @@ class EventHandlers:
 
     def add_node(self, node: Node) -> None:
         """A node appeared."""
+        started = self._observer.time()
         self._state.add_node(node)
         self._queue.move_all_to_active_or_backoff(NODE_ADD, None, node)
+        self._handled(_NODE_ADD, started)
 
     def update_node(self, old: Node, new: Node) -> None:
         """A node changed."""
+        started = self._observer.time()
         self._state.add_node(new)
         for event in node_update_events(old, new):
             self._queue.move_all_to_active_or_backoff(event, old, new)
+            self._handled(label(event), started)
 
     def delete_node(self, node: Node) -> None:
         """A node is gone; pods are woken before the books change, as upstream does."""
+        started = self._observer.time()
         self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None)
         try:
             self._state.remove_node(node.name)
         except StateError as error:
             log.error("node %s: %s", node.name, error)
+        self._handled(_NODE_DELETE, started)
 
     # Everything else
 
@@ -217,11 +260,27 @@ class EventHandlers:
         new: ApiObject | None,
         custom_resource: str,
     ) -> None:
+        if isinstance(old or new, DeviceTaintRule):
+            self._tell_of_taints(old, new)
+            return
         kinds = {type(obj) for obj in (old, new) if obj is not None}
         resource = custom_resource or RESOURCE_OF.get(kinds.pop())
         if resource is not None:
+            started = self._observer.time()
             event = ClusterEvent(resource, action)
             self._queue.move_all_to_active_or_backoff(event, old, new)
+            self._handled(label(event), started)
+
+    def _tell_of_taints(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """A rule is told as a change of the slices whose devices gain or lose a taint by it."""
+        rules = [rule for rule in (old, new) if isinstance(rule, DeviceTaintRule)]
+        if len(rules) == 2 and rules[0].spec == rules[1].spec:
+            return
+        for offered in self._state.listers.of(ResourceSlice):
+            if any(rule.taints_slice(offered) for rule in rules):
+                event = ClusterEvent(EventResource.RESOURCE_SLICE, ActionType.UPDATE)
+                self._queue.move_all_to_active_or_backoff(event, offered, offered)
+                return  # more of them would wake nobody else
 
     def _book(self, what: str, change: Change, pod: Pod) -> None:
         """Change the state; a contradiction is logged, unless nothing can be trusted any more."""

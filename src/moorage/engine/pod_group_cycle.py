@@ -17,10 +17,14 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
+from moorage.engine import observer
 from moorage.engine.decisions import Bind, Unschedulable, refused_there
+from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.errors import PluginError
+from moorage.framework.group_preemption import GroupVictims
+from moorage.framework.metering import SILENT, Meter
 from moorage.framework.permit import WaitingPod
 from moorage.framework.placements import Assignments, Placement
 from moorage.framework.placing import generate_placements, score_placements
@@ -49,6 +53,9 @@ class _Found:
     node_name: str = ""
     held_by: str | None = None
     """Why Permit would hold it back; None if Permit lets it pass."""
+    meter: Meter = SILENT
+    seconds: float = 0.0
+    """How long it took to find that out."""
 
 
 @dataclass(slots=True)
@@ -60,6 +67,26 @@ class _Result:
     preempting: bool = False
     """The group fits once victims are gone."""
 
+    @property
+    def outcome(self) -> str:
+        """The same in a word, for metrics."""
+        if self.status is None:
+            return observer.SCHEDULED
+        if not self.status.code.rejected:
+            return observer.ERROR
+        return observer.WAITING_ON_PREEMPTION if self.preempting else observer.UNSCHEDULABLE
+
+
+@dataclass(slots=True)
+class _Tried:
+    """A group that was tried, and has yet to be told."""
+
+    profile: Profile
+    key: GroupKey
+    infos: Sequence[QueuedPodInfo]
+    result: _Result
+    watch: Meter
+
 
 class PodGroupCycle:
     """Tries whole groups on behalf of a scheduler."""
@@ -70,7 +97,8 @@ class PodGroupCycle:
         self._groups = handle.groups
         self._pod_groups = handle.listers.of(PodGroup)
         self._by_placement = handle.gates.enabled("TopologyAwareWorkloadScheduling")
-        self._trying: frozenset[str] = frozenset()
+        self._preempts = handle.gates.enabled("WorkloadAwarePreemption")
+        self._tried: _Tried | None = None
         handle.members.activate = self._activate
         handle.members.allow = self._allow
 
@@ -90,22 +118,52 @@ class PodGroupCycle:
         infos = [info for info in infos if not scheduler.skip(info, profile)]
         if not infos:
             return
-        self._trying = frozenset(info.pod.uid for info in infos)
+        self._handle.members.trying = frozenset(info.pod.uid for info in infos)
+        watch = scheduler.observer.meter()
+        result = self._decide(profile, key, infos)
+        scheduler.observer.group_algorithm_finished(watch.seconds())
+        if self._preempts and result.status is not None:
+            self._make_room(profile, key, infos, result)
+        self._tried = _Tried(profile, key, infos, result, watch)
+        if not self._asks_extenders(infos):
+            self.finish()
+
+    @property
+    def unfinished(self) -> bool:
+        """Was a group tried whose pods have not been sent on their way yet?
+
+        Extenders may take their time, and what happened meanwhile counts: as upstream does, Permit
+        looks at the group as it is by then. Pods that miss another one now wait for it.
+        """
+        return self._tried is not None
+
+    def finish(self) -> None:
+        """Act on what was found for the group that was tried."""
+        tried, self._tried = self._tried, None
+        assert tried is not None, "asked for only if there is something unfinished"
+        result, profile = tried.result, tried.profile
         try:
-            result = self._decide(profile, key, infos)
-            self._submit(profile, infos, result)
+            self._submit(profile, tried.infos, result)
         finally:
-            self._trying = frozenset()
-        told = outcome_of(self._pod_groups.get(key.name, key.namespace), result.status)
+            self._handle.members.trying = frozenset()
+        seconds = tried.watch.seconds()
+        self._scheduler.observer.group_attempt_finished(result.outcome, profile.name, seconds)
+        group = self._pod_groups.get(tried.key.name, tried.key.namespace)
+        told = outcome_of(group, result.status)
         if told is not None:
-            scheduler.outbox.append(told)
+            self._scheduler.outbox.append(told)
+
+    def _asks_extenders(self, infos: Sequence[QueuedPodInfo]) -> bool:
+        extenders = self._scheduler.cycle.extenders
+        return any(one.is_interested(info.pod) for one in extenders for info in infos)
 
     # What plugins do to other pods of a group.
 
     def _activate(self, pods: Iterable[Pod]) -> None:
         # Pods of the group being tried come back by themselves and always after a back-off, so
         # telling the queue of them would only pile up events, a square of the group's size.
-        self._scheduler.queue.activate(pod for pod in pods if pod.uid not in self._trying)
+        trying = self._handle.members.trying
+        self._scheduler.queue.activate(pod for pod in pods if pod.uid not in trying)
 
     def _allow(self, uid: str, plugin: str) -> None:
         waiting = self._scheduler.waiting.get(uid)
@@ -145,6 +203,41 @@ class PodGroupCycle:
             return self._try(profile, infos, None)
         except PluginError as error:
             return _Result(Status(Code.ERROR, (str(error),)))
+
+    def _make_room(
+        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo], result: _Result
+    ) -> None:
+        """Have less important pods evicted, anywhere, if the whole group fits without them."""
+        status, group = result.status, self._pod_groups.get(key.name, key.namespace)
+        if status is None or status.code is not Code.UNSCHEDULABLE:
+            return
+        if group is None:
+            text = (
+                f'failed to get pod group object: podgroup.scheduling.k8s.io "{key.name}" not found'
+            )
+            result.status = Status(Code.ERROR, (text,))
+            return
+        scheduler, bare = self._scheduler, without_post_filter(profile)
+        pods = [info.pod for info in infos]
+        try:
+            found = group_victims(
+                profile,
+                group,
+                pods,
+                scheduler.state,
+                scheduler.clock.now(),
+                lambda: self._decide(bare, key, infos).status,
+            )
+        except PluginError as error:
+            found = GroupVictims(Status(Code.ERROR, (str(error),)))
+        if found.status is None:
+            result.preempting = True
+            scheduler.evict_for_group(group, pods, profile, found.victims)
+        elif found.status.code.rejected:
+            reasons = (*status.reasons, found.status.message)
+            result.status = Status(status.code, reasons, status.plugin)
+        else:
+            result.status = found.status
 
     def _try_placements(
         self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]
@@ -226,14 +319,24 @@ class PodGroupCycle:
         return result
 
     def _try_pod(self, profile: Profile, info: QueuedPodInfo, within: Bools | None) -> _Found:
+        meter = self._scheduler.observer.meter()
+        found = self._find(profile, info, within, meter)
+        found.meter, found.seconds = meter, meter.seconds()
+        return found
+
+    def _find(
+        self, profile: Profile, info: QueuedPodInfo, within: Bools | None, meter: Meter
+    ) -> _Found:
         pod = info.pod
         scheduler = self._scheduler
         failure: Unschedulable | None = None
         try:
-            decision, _ = scheduler.cycle.attempt(profile, pod, within)
+            decision, _ = scheduler.cycle.attempt(profile, pod, within, meter)
         except PluginError as error:
             log.error("pod %s: %s", pod.key, error)
             return _Found(info, _broken(pod, str(error)))
+        finally:
+            scheduler.observer.algorithm_finished(meter.seconds())
         if isinstance(decision, Bind):
             node_name = decision.node_name
         else:
@@ -242,7 +345,7 @@ class PodGroupCycle:
                 return _Found(info, failure)
             # As upstream, where PostFilter acts at once, whatever becomes of the group.
             scheduler.evict(pod, profile, node_name, decision.victims)
-        answer = scheduler.hold(profile, pod, node_name)
+        answer = scheduler.hold(profile, pod, node_name, meter)
         if isinstance(answer, Status):
             return _Found(info, refused_there(pod, answer))
         held_by = answer.message if isinstance(answer, WaitingPod) else None
@@ -250,7 +353,7 @@ class PodGroupCycle:
 
     def _release(self, profile: Profile, found: _Found) -> None:
         scheduler, pod = self._scheduler, found.info.pod
-        scheduler.undo(profile, pod, found.node_name)
+        scheduler.undo(profile, pod, found.node_name, found.meter)
         if pod.status.nominated_node_name:
             scheduler.cycle.nominated.add(pod, pod.status.nominated_node_name)
 
@@ -260,10 +363,12 @@ class PodGroupCycle:
         scheduler, status = self._scheduler, result.status
         for index, info in enumerate(infos):
             found = result.found[index] if index < len(result.found) else None
+            meter = SILENT if found is None else found.meter
+            meter.resume(0.0 if found is None else found.seconds)
             if status is None and found is not None and found.failure is None:
-                scheduler.place(info, profile, found.node_name)
+                scheduler.place(info, profile, found.node_name, meter)
             else:
-                scheduler.fail(info, profile, _failure(info.pod, found, result))
+                scheduler.fail(info, profile, _failure(info.pod, found, result), meter)
 
 
 def _failure(pod: Pod, found: _Found | None, result: _Result) -> Unschedulable:

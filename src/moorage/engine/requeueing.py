@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
-from moorage.engine.clock import Clock
 from moorage.engine.events import is_wildcard, label
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
@@ -121,14 +120,12 @@ class WakeRules:
     def __init__(
         self,
         profiles: Mapping[str, Profile],
-        clock: Clock,
         *,
         observer: QueueObserver,
         log: logging.Logger,
         extenders: bool = False,
         generic_workload: bool = False,
     ) -> None:
-        self._clock = clock
         self._observer = observer
         self._log = log
         any_event = _ANY_EVENT + ((_POD_GROUPS,) if generic_workload else ())
@@ -192,7 +189,7 @@ class WakeRules:
         if one.hint is None or one.plugin is None:
             self._observer.hint_given(one.name, event, _HINT_NAMES[QueueingHint.QUEUE], 0.0)
             return QueueingHint.QUEUE
-        start = self._clock.now()
+        start = self._observer.time()
         try:
             with guard(one.plugin, "QueueingHint"):
                 hint = one.hint(pod, old, new)
@@ -203,7 +200,7 @@ class WakeRules:
                 "the hint of %s for %s failed, so pod %s is tried again", one.name, event, pod.key
             )
             hint, result = QueueingHint.QUEUE, "Error"
-        self._observer.hint_given(one.name, event, result, self._clock.now() - start)
+        self._observer.hint_given(one.name, event, result, self._observer.time() - start)
         return hint
 
 

@@ -24,6 +24,7 @@ from moorage.engine.decisions import (
 )
 from moorage.engine.events import ASSIGNED_POD_DELETE
 from moorage.engine.handlers import EventHandlers
+from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.pod_group_cycle import PodGroupCycle
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queue import SchedulingQueue
@@ -31,12 +32,14 @@ from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.requeueing import all_but
 from moorage.errors import PluginError, StateError
 from moorage.framework.extenders import Extender
+from moorage.framework.metering import SILENT, Meter
 from moorage.framework.permit import WaitingPod, WaitingPods, permit
 from moorage.framework.plugin import DeferringPlugin, Handle
 from moorage.framework.profile import Profile
-from moorage.framework.reserving import reserve, unreserve
+from moorage.framework.reserving import assumed, reserve, unreserve
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,8 @@ class Binding:
     waiting: WaitingPod | None = None
     nominated: bool = False
     """Does the pod's status name the node already, on our account?"""
+    meter: Meter = SILENT
+    """What measures the attempt, from the decision to the end of the binding."""
 
     @property
     def pod(self) -> Pod:
@@ -69,13 +74,35 @@ class Failure(msgspec.Struct, frozen=True):
     """To be written to the status; None leaves it as it is."""
 
 
+EVERYWHERE = "cluster"
+"""Where victims of a group leave from, in upstream's word: it stands where a node's name would."""
+
+
 class Eviction(msgspec.Struct, frozen=True):
-    """Pods that have to leave a node for another one."""
+    """Pods that have to leave a node for another one, or the cluster for a group."""
 
     preemptor: Pod
     scheduler_name: str
     node_name: str
     victims: tuple[Pod, ...]
+    group: PodGroup | None = None
+    members: tuple[Pod, ...] = ()
+    """The pods of the group; `preemptor` is one of them."""
+
+    @property
+    def cause(self) -> Pod | PodGroup:
+        """Whom the room is made for."""
+        return self.preemptor if self.group is None else self.group
+
+    @property
+    def priority(self) -> int:
+        """How important the cause is."""
+        return self.preemptor.priority if self.group is None else self.group.effective_priority
+
+    @property
+    def what(self) -> str:
+        """Upstream's word for the cause."""
+        return "pod" if self.group is None else "podgroup"
 
 
 class SkippedDeletion(msgspec.Struct, frozen=True):
@@ -92,7 +119,7 @@ class Scheduler:
     """One scheduler with all its profiles, whose plugins were made with `handle`.
 
     If the gate GenericWorkload is enabled, pods of groups take the way of
-    `engine.pod_group_cycle`.
+    `engine.pod_group_cycle`. `observer` is told what happens; without one nothing is measured.
     """
 
     def __init__(
@@ -103,7 +130,9 @@ class Scheduler:
         profiles: dict[str, Profile],
         clock: Clock,
         handle: Handle,
+        observer: SchedulerObserver | None = None,
     ) -> None:
+        self.observer = observer or SchedulerObserver()
         self.state = state
         self.cycle = cycle
         self.queue = queue
@@ -114,14 +143,21 @@ class Scheduler:
         self._note_deferring()
         self.waiting = WaitingPods()
         workloads = handle if handle.gates.enabled("GenericWorkload") else None
-        self.handlers = EventHandlers(state, queue, profiles, self.waiting, workloads)
+        self.handlers = EventHandlers(
+            state, queue, profiles, self.waiting, workloads, self.observer
+        )
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
         self.groups = None if workloads is None else workloads.groups
         self._group_cycle = None if workloads is None else PodGroupCycle(self, workloads)
+        self.observer.profiles_known(profiles)
+        self.observer.cache_known(state.sizes)
 
     def schedule_one(self) -> bool:
         """Take the next pod, if any is ready, and decide about it."""
+        if self._group_cycle is not None and self._group_cycle.unfinished:
+            self._group_cycle.finish()
+            return True
         info = self.queue.pop()
         if info is None:
             return False
@@ -137,6 +173,11 @@ class Scheduler:
         elif not self.skip(info, profile):
             self._attempt(info, profile)
         return True
+
+    @property
+    def awaits_news(self) -> bool:
+        """Should events that have come in be told before `schedule_one` goes on?"""
+        return self._group_cycle is not None and self._group_cycle.unfinished
 
     def skip(self, info: QueuedPodInfo, profile: Profile) -> bool:
         """Need a popped pod not be tried, because it is leaving or on its way to a node?"""
@@ -165,6 +206,7 @@ class Scheduler:
         self.profiles.clear()
         self.profiles.update(profiles)
         self._note_deferring()
+        self.observer.profiles_known(self.profiles)
         self.cycle.adopt(extenders)
         self.queue.adopt(
             self.profiles,
@@ -209,14 +251,21 @@ class Scheduler:
         """From here on nothing can make the pod unschedulable; its events need not be kept."""
         self.queue.done(binding.pod.uid)
 
-    def preemption_done(self, preemptor: Pod) -> None:
+    def preemption_done(self, preemptor: Pod | PodGroup) -> None:
         """The victims are gone or as good as gone; the preemptor may enter the queue."""
-        self.handle.preempting.discard(preemptor.uid)
+        self.handle.preempting.discard(preemptor.metadata.uid)
+
+    def bound(self, binding: Binding) -> None:
+        """The pod is on its node as far as the API is concerned."""
+        info, observer = binding.info, self.observer
+        observer.attempt_finished(SCHEDULED, binding.profile.name, binding.meter.seconds())
+        ready = info.initial_attempt_timestamp
+        observer.pod_scheduled(info.attempts, None if ready is None else self.clock.now() - ready)
 
     def binding_failed(self, binding: Binding, status: Status) -> None:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
         pod, info, profile = binding.pod, binding.info, binding.profile
-        self.undo(profile, pod, binding.node_name)
+        self.undo(profile, pod, binding.node_name, binding.meter)
         left = pod.on_node(binding.node_name)
         rejected = status.code.rejected
         if not rejected:
@@ -225,66 +274,84 @@ class Scheduler:
         plugins: frozenset[str] = frozenset()
         if rejected and binding.waiting is not None:
             message, plugins = one_node_sentence(status), frozenset({status.plugin})
-        self.fail(
-            info, profile, Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
-        )
+        failure = Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
+        self.fail(info, profile, failure, binding.meter)
         if rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
+        meter = self.observer.meter()
+        decision: Bind | Unschedulable
         try:
             # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
-            decision, _ = self.cycle.attempt(profile, info.pod)
+            quick = self.cycle.choose(profile, info.pod, meter)
+            decision = quick or self.cycle.attempt(profile, info.pod, meter=meter)[0]
         except PluginError as error:
             log.error("pod %s: %s", info.pod.key, error)
-            self._error(info, profile, str(error))
-            return
+            decision = Unschedulable(info.pod, str(error), nominated_node="", code=Code.ERROR)
+        self.observer.algorithm_finished(meter.seconds())
         match decision:
             case Bind():
-                self.place(info, profile, decision.node_name)
+                self.place(info, profile, decision.node_name, meter)
             case Unschedulable():
                 if decision.nominated_node:
                     self.evict(info.pod, profile, decision.nominated_node, decision.victims)
-                self.fail(info, profile, decision)
+                self.fail(info, profile, decision, meter)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted, unless all of them are on their way out already."""
         if any(not victim.terminating for victim in victims):
+            self.observer.victims_selected(len(victims))
             self.handle.preempting.add(pod.uid)
             self.outbox.append(Eviction(pod, profile.name, node_name, victims))
 
-    def place(self, info: QueuedPodInfo, profile: Profile, node_name: str) -> None:
+    def evict_for_group(
+        self, group: PodGroup, pods: Sequence[Pod], profile: Profile, victims: tuple[Pod, ...]
+    ) -> None:
+        """Have victims evicted for a group, unless all of them are on their way out already."""
+        if any(not victim.terminating for victim in victims):
+            self.observer.victims_selected(len(victims))
+            self.handle.preempting.add(group.metadata.uid)
+            self.outbox.append(
+                Eviction(pods[0], profile.name, EVERYWHERE, victims, group, tuple(pods))
+            )
+
+    def place(
+        self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter = SILENT
+    ) -> None:
         """Send a pod on its way to a node, unless Reserve or Permit refuse it there."""
-        answer = self.hold(profile, info.pod, node_name)
+        answer = self.hold(profile, info.pod, node_name, meter)
         if isinstance(answer, Status):
-            self.fail(info, profile, refused_there(info.pod, answer))
+            self.fail(info, profile, refused_there(info.pod, answer), meter)
             return
         if answer is not None:
             self.waiting.add(answer)
-        self.outbox.append(Binding(info, node_name, profile, answer))
+        self.outbox.append(Binding(info, node_name, profile, answer, meter=meter))
 
-    def hold(self, profile: Profile, pod: Pod, node_name: str) -> Status | WaitingPod | None:
+    def hold(
+        self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT
+    ) -> Status | WaitingPod | None:
         """Assume a pod on a node and ask Reserve and Permit; a refusal leaves nothing behind."""
         try:
-            self.state.assume(pod, node_name)
-        except StateError as error:
+            self.state.assume(assumed(profile, pod, node_name), node_name)
+        except (PluginError, StateError) as error:
             return Status(Code.ERROR, (str(error),))
         if self.groups is not None:
             self.groups.assume(pod, node_name)
         self.cycle.nominated.remove(pod)
         try:
-            answer: Status | WaitingPod | None = reserve(profile, pod, node_name)
+            answer: Status | WaitingPod | None = reserve(profile, pod, node_name, meter)
             if answer is None:
-                answer = permit(profile, pod, node_name, self.clock.now())
+                answer = permit(profile, pod, node_name, self.clock.now(), meter)
         except PluginError as error:
             answer = Status(Code.ERROR, (str(error),))
         if isinstance(answer, Status):
-            self.undo(profile, pod, node_name)
+            self.undo(profile, pod, node_name, meter)
         return answer
 
-    def undo(self, profile: Profile, pod: Pod, node_name: str) -> None:
+    def undo(self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:
         """Take back what `hold` did."""
-        unreserve(profile, pod, node_name)
+        unreserve(profile, pod, node_name, meter)
         try:
             self.state.forget(pod)
         except StateError as error:
@@ -292,14 +359,19 @@ class Scheduler:
         if self.groups is not None:
             self.groups.forget(pod)
 
-    def _error(self, info: QueuedPodInfo, profile: Profile, message: str) -> None:
-        failure = Unschedulable(info.pod, message, nominated_node="", code=Code.ERROR)
-        self.fail(info, profile, failure)
-
-    def fail(self, info: QueuedPodInfo, profile: Profile, failure: Unschedulable) -> None:
+    def fail(
+        self,
+        info: QueuedPodInfo,
+        profile: Profile,
+        failure: Unschedulable,
+        meter: Meter = SILENT,
+    ) -> None:
         """Requeue the pod as the informer knows it now, and report the failure."""
+        rejected = failure.code.rejected
+        result = UNSCHEDULABLE if rejected else ERROR
+        self.observer.attempt_finished(result, profile.name, meter.seconds())
         if self.requeue(info, failure):
-            reason = "Unschedulable" if failure.code.rejected else "SchedulerError"
+            reason = "Unschedulable" if rejected else "SchedulerError"
             self.outbox.append(
                 Failure(info.pod, profile.name, reason, failure.message, failure.nominated_node)
             )

@@ -25,7 +25,8 @@ class NodeSearch:
     """Where the next search starts; shared by all profiles."""
 
     def __init__(self) -> None:
-        self._start = 0
+        self.start = 0
+        """How far the next search starts from the first node."""
         self.looked_at: Rows = np.zeros(0, np.intp)
         """The rows that the last search got to, in its order."""
 
@@ -34,7 +35,7 @@ class NodeSearch:
         looked_at = order if considered.all() else order[considered[order]]
         if not len(looked_at):
             return looked_at
-        shift = self._start % len(looked_at)
+        shift = self.start % len(looked_at)
         if shift:
             looked_at = np.roll(looked_at, -shift)
         feasible = looked_at[~rejected[looked_at]]
@@ -43,13 +44,13 @@ class NodeSearch:
         else:
             processed = int(np.flatnonzero(~rejected[looked_at])[most])
             feasible = feasible[:most]
-        self._start = (self._start + processed) % len(order)
+        self.start = (self.start + processed) % len(order)
         self.looked_at = looked_at[:processed]
         return feasible
 
     def nothing_found(self, looked_at: int, nodes: int) -> None:
         """Move the start past nodes that were all refused."""
-        self._start = (self._start + looked_at) % nodes
+        self.start = (self.start + looked_at) % nodes
 
 
 def ascending(feasible: Rows, nodes: int) -> Rows:

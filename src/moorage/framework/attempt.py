@@ -12,6 +12,7 @@ from moorage.cluster.view import NodeView
 from moorage.framework.diagnosis import Diagnosis
 from moorage.framework.extenders import Extender
 from moorage.framework.filtering import FilterOutcome, Hypothesis, PreFiltered
+from moorage.framework.metering import SILENT, Meter
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.scoring import Scores
@@ -33,6 +34,7 @@ class Attempt:
     """Row -> pods of at least equal priority nominated to it, the pod itself left out."""
     extenders: Sequence[Extender] = ()
     """Who else is to be asked, in the order of asking."""
+    meter: Meter = SILENT
     podless: bool = False
     """Did an extender's answer make the nodes look empty? See `framework.extenders.passing`."""
     before: PreFiltered = field(default_factory=PreFiltered)

@@ -13,6 +13,7 @@ import msgspec
 from moorage.errors import MoorageError
 from moorage.framework.extenders import Extender, bind_by_extender
 from moorage.framework.guard import guard
+from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter, Span
 from moorage.framework.permit import WaitingPod
 from moorage.framework.plugin import ApiPort
 from moorage.framework.profile import Profile
@@ -35,22 +36,32 @@ async def wait_on_permit(waiting: WaitingPod) -> Status | None:
     return await settled
 
 
-def takes_time(profile: Profile, pod: Pod, node_name: str) -> bool:
+def takes_time(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> bool:
     """Will something be prepared before the pod is bound?"""
-    for plugin in profile.pre_bind:
-        with guard(plugin, "PreBindPreFlight"):
-            if plugin.has_pre_bind_work(pod, node_name):
+    with meter.point("PreBindPreFlight", profile.name) as span:
+        for plugin in profile.pre_bind:
+            with guard(plugin, "PreBindPreFlight"):
+                has_work = plugin.has_pre_bind_work(pod, node_name)
+            span.ran(plugin.name, SUCCESS if has_work else SKIPPED)
+            if has_work:
                 return True
+        span.status = SKIPPED
     return False
 
 
-async def prepare(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+async def prepare(
+    profile: Profile, pod: Pod, node_name: str, api: ApiPort, meter: Meter = SILENT
+) -> Status | None:
     """Run the PreBind plugins; None when all of them are done."""
-    for plugin in profile.pre_bind:
-        with guard(plugin, "PreBind"):
-            status = await plugin.pre_bind(pod, node_name, api)
-        if status is not None:
-            return _failed(status, "PreBind", plugin.name)
+    with meter.point("PreBind", profile.name) as span:
+        for plugin in profile.pre_bind:
+            with guard(plugin, "PreBind"):
+                status = await plugin.pre_bind(pod, node_name, api)
+            span.ran(plugin.name, SUCCESS if status is None else status.code.value)
+            if status is not None:
+                failure = _failed(status, "PreBind", plugin.name)
+                span.status = failure.code.value
+                return failure
     return None
 
 
@@ -60,23 +71,35 @@ async def bind_pod(
     node_name: str,
     api: ApiPort,
     extenders: Sequence[Extender] = (),
+    meter: Meter = SILENT,
 ) -> Status | None:
     """Bind a pod for which everything is prepared; None when it is bound."""
     # An extender that binds the pod takes the place of the Bind plugins.
     bound = await bind_by_extender(extenders, pod, node_name) if extenders else SKIP
-    status = await _bind(profile, pod, node_name, api) if bound is SKIP else bound
-    if status is not None:
-        return status
-    for plugin in profile.post_bind:
-        try:
-            await plugin.post_bind(pod, node_name)
-        except Exception:
-            # The pod is bound, whatever a plugin makes of the news.
-            log.exception("plugin %s failed after pod %s was bound", plugin.name, pod.key)
-    return None
+    if bound is not SKIP:
+        return bound
+    with meter.point("Bind", profile.name) as span:
+        status = await _bind(profile, pod, node_name, api, span)
+        if status is not None:
+            span.status = status.code.value
+    return status
 
 
-async def _bind(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+async def after_binding(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:
+    """Run the PostBind plugins."""
+    with meter.point("PostBind", profile.name) as span:
+        for plugin in profile.post_bind:
+            try:
+                await plugin.post_bind(pod, node_name)
+            except Exception:
+                # The pod is bound, whatever a plugin makes of the news.
+                log.exception("plugin %s failed after pod %s was bound", plugin.name, pod.key)
+            span.ran(plugin.name)
+
+
+async def _bind(
+    profile: Profile, pod: Pod, node_name: str, api: ApiPort, span: Span
+) -> Status | None:
     for binder in profile.bind:
         try:
             with guard(binder, "Bind"):
@@ -84,7 +107,9 @@ async def _bind(profile: Profile, pod: Pod, node_name: str, api: ApiPort) -> Sta
         except MoorageError as error:
             answer = Status(Code.ERROR, (str(error),))
         if answer is SKIP:
+            span.ran(binder.name, SKIPPED)
             continue
+        span.ran(binder.name, SUCCESS if answer is None else answer.code.value)
         if answer is None:
             return None
         return _failed(answer, "Bind", binder.name)

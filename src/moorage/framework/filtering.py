@@ -10,9 +10,11 @@ from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
+from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, UNSCHEDULABLE, Meter, Span
+from moorage.framework.plugin import PreFilterPlugin, PreFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
-from moorage.framework.status import SKIP, Code, Status, Verdicts, worst
+from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts, worst
 from moorage.model.pod import Pod
 
 
@@ -30,8 +32,21 @@ class PreFiltered(msgspec.Struct, frozen=True):
     """The plugins that were asked; a rejection may end the round early."""
 
 
-def pre_filter(profile: Profile, pod: Pod, nodes: NodeView) -> PreFiltered:
+def pre_filter(profile: Profile, pod: Pod, nodes: NodeView, meter: Meter = SILENT) -> PreFiltered:
     """Ask every PreFilter plugin; a rejection that preemption cannot cure ends the round."""
+    with meter.point("PreFilter", profile.name) as span:
+        result = _pre_filter(profile, pod, nodes, span)
+        if result.rejection is not None:
+            span.status = result.rejection.code.value
+        if meter.measures:
+            asked: Sequence[PreFilterPlugin[Any]] = profile.pre_filter
+            if len(result.ran) < len(asked):
+                asked = [plugin for plugin in asked if plugin.name in result.ran]
+            span.answered(asked, result.skipped, 1)
+    return result
+
+
+def _pre_filter(profile: Profile, pod: Pod, nodes: NodeView, span: Span) -> PreFiltered:
     states: dict[str, Any] = {}
     skipped: set[str] = set()
     narrowed_by: set[str] = set()
@@ -42,6 +57,8 @@ def pre_filter(profile: Profile, pod: Pod, nodes: NodeView) -> PreFiltered:
         ran.add(plugin.name)
         with guard(plugin, "PreFilter"):
             answer = plugin.pre_filter(pod, nodes)
+        if span.closely:
+            span.ran(plugin.name, _status_of(answer))
         if answer is SKIP:
             skipped.add(plugin.name)
             continue
@@ -72,6 +89,12 @@ def pre_filter(profile: Profile, pod: Pod, nodes: NodeView) -> PreFiltered:
         rejection=rejection,
         ran=frozenset(ran),
     )
+
+
+def _status_of(answer: PreFilterResult[Any] | Skip | Status) -> str:
+    if isinstance(answer, Status):
+        return answer.code.value
+    return SKIPPED if answer is SKIP else SUCCESS
 
 
 def _unsatisfied(plugins: set[str]) -> str:
@@ -145,8 +168,31 @@ def filter_nodes(
     answers: Answers,
     nominated: Mapping[int, Sequence[Pod]],
     within: Bools | None = None,
+    meter: Meter = SILENT,
 ) -> FilterOutcome:
     """Ask every Filter plugin about every node; `within` names the only rows that count."""
+    with meter.point("Filter", profile.name) as span:
+        outcome = _filter_nodes(profile, pod, nodes, before, answers, within, span)
+        if meter.measures:
+            _count_answers(profile, before, outcome, span)
+        for row, pods in nominated.items():
+            if outcome.considered[row]:
+                status = Hypothesis(profile, pod, nodes, before, row).adding(pods).rejection()
+                if status is not None:
+                    outcome.overruled[row] = status
+                    outcome.rejected[row] = True
+    return outcome
+
+
+def _filter_nodes(
+    profile: Profile,
+    pod: Pod,
+    nodes: NodeView,
+    before: PreFiltered,
+    answers: Answers,
+    within: Bools | None,
+    span: Span,
+) -> FilterOutcome:
     considered = np.ones(len(nodes), np.bool_)
     if before.node_names is not None:
         considered[:] = False
@@ -159,17 +205,32 @@ def filter_nodes(
         if plugin.name in before.skipped:
             continue
         state = before.states.get(plugin.name)
+        wanted = considered & ~outcome.rejected
         with guard(plugin, "Filter"):
-            verdicts = answers.verdicts(plugin, pod, nodes, state, considered & ~outcome.rejected)
+            verdicts = answers.verdicts(plugin, pod, nodes, state, wanted)
+        if span.closely:
+            some_left = (wanted & ~verdicts.rejected).any()
+            span.ran(plugin.name, SUCCESS if some_left else UNSCHEDULABLE)
         outcome.verdicts.append((plugin.name, verdicts))
         outcome.rejected |= verdicts.rejected
-    for row, pods in nominated.items():
-        if considered[row]:
-            status = Hypothesis(profile, pod, nodes, before, row).adding(pods).rejection()
-            if status is not None:
-                outcome.overruled[row] = status
-                outcome.rejected[row] = True
     return outcome
+
+
+def _count_answers(
+    profile: Profile, before: PreFiltered, outcome: FilterOutcome, span: Span
+) -> None:
+    """Count for each plugin the nodes that none before it had refused, as upstream asks them.
+
+    Whether an answer was kept from another pod makes no difference to who answered.
+    """
+    left = outcome.considered
+    if not outcome.rejected.any():
+        span.answered(profile.filter, before.skipped, int(np.count_nonzero(left)))
+        return
+    asked = (plugin for plugin in profile.filter if plugin.name not in before.skipped)
+    for plugin, (_, verdicts) in zip(asked, outcome.verdicts, strict=True):
+        span.answered((plugin,), (), int(np.count_nonzero(left)))
+        left = left & ~verdicts.rejected
 
 
 class Hypothesis:

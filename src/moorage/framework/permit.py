@@ -8,6 +8,7 @@ nothing here needs an event loop.
 from collections.abc import Callable, Iterator
 
 from moorage.framework.guard import guard
+from moorage.framework.metering import SILENT, SUCCESS, WAIT, Meter, Span
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
@@ -119,13 +120,28 @@ class WaitingPods:
         return min((waiting.deadline for waiting in self._pods.values()), default=None)
 
 
-def permit(profile: Profile, pod: Pod, node_name: str, now: float) -> Status | WaitingPod | None:
+def permit(
+    profile: Profile, pod: Pod, node_name: str, now: float, meter: Meter = SILENT
+) -> Status | WaitingPod | None:
     """Ask the Permit plugins: None lets the pod go on, a status refuses it."""
+    with meter.point("Permit", profile.name) as span:
+        answer = _permit(profile, pod, node_name, now, span)
+        if isinstance(answer, Status):
+            span.status = answer.code.value
+        elif answer is not None:
+            span.status = WAIT
+    return answer
+
+
+def _permit(
+    profile: Profile, pod: Pod, node_name: str, now: float, span: Span
+) -> Status | WaitingPod | None:
     deadlines: dict[str, tuple[float, float]] = {}
     message = ""
     for plugin in profile.permit:
         with guard(plugin, "Permit"):
             status, seconds = plugin.permit(pod, node_name)
+        span.ran(plugin.name, SUCCESS if status is None else status.code.value)
         if status is None:
             continue
         if status.code.rejected:

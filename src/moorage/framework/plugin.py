@@ -16,18 +16,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
+from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
-from moorage.framework.status import Reason, Skip, Status, Verdicts
+from moorage.framework.metering import FrameworkObserver
+from moorage.framework.status import Code, Reason, Skip, Status, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
-from moorage.model.pod import ContainerExtendedResourceRequest, Pod
+from moorage.model.pod import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:  # filtering runs plugins; only the annotations of post_filter need it here
@@ -46,6 +52,8 @@ class Members:
         """Make waiting pods ready at once."""
         self.allow: Callable[[str, str], None] = lambda uid, plugin: None
         """Let a pod pass that a plugin (the second argument) holds back in Permit."""
+        self.trying: frozenset[str] = frozenset()
+        """The uids of the pods that are being tried together; another object for every try."""
 
 
 class Handle(msgspec.Struct, frozen=True):
@@ -60,6 +68,8 @@ class Handle(msgspec.Struct, frozen=True):
     groups: PodGroups = msgspec.field(default_factory=PodGroups)
     """Which pods belong together; empty unless GenericWorkload is enabled."""
     members: Members = msgspec.field(default_factory=Members)
+    observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)
+    """Whom plugins tell what is worth counting."""
 
 
 class Plugin:
@@ -70,10 +80,16 @@ class Plugin:
     """The node data the answer depends on (left empty, preemption takes it to be anything) ..."""
     row_local: ClassVar[bool] = True
     """... and only in the row being answered for."""
-    looks_up: ClassVar[tuple[type[ApiObject], ...]] = ()
-    """The kinds of other API objects it needs; only what some plugin needs is watched."""
+    looks_up: tuple[type[ApiObject], ...] = ()
+    """The kinds of other API objects it needs; only what some plugin needs is watched.
+
+    A plugin sets it anew where a feature gate decides.
+    """
     by_node: ClassVar[bool] = False
     """Written node by node (`NodeFilterPlugin`, `NodeScorePlugin`), so asked about few rows."""
+    steady: ClassVar[bool] = False
+    """Do PreFilter and PreScore, too, look at nothing but what `pod_key` names? Then the plugin's
+    part in a decision about alike pods is kept (`framework.rankings`)."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Called once per profile; `args` is the decoded plugin configuration, or None."""
@@ -84,6 +100,11 @@ class Plugin:
         """Pods with equal keys get equal answers; None means that answers are never shared."""
         del pod
         return None
+
+    def idle_for(self, pod: Pod) -> bool:
+        """Has the plugin nothing to say about a pod, whatever the cluster looks like?"""
+        del pod
+        return False
 
     def events_to_register(self) -> Sequence[EventRegistration] | None:
         """The events that could un-reject a pod; None means that any event might."""
@@ -132,6 +153,20 @@ class FilterPlugin(Plugin, ABC, Generic[S]):
     @abstractmethod
     def filter(self, pod: Pod, nodes: NodeView, state: S | None) -> Verdicts:
         """One verdict per row of `nodes`; `state` comes from this plugin's `pre_filter`."""
+
+    # The same, where only the answer counts and not the reasons. To be overridden for speed alone.
+
+    def refused(self, pod: Pod, nodes: NodeView, state: S | None) -> Bools:
+        """Which rows of `nodes` does `filter` refuse? An error about any of them is raised."""
+        verdicts = self.filter(pod, nodes, state)
+        for reason in verdicts.reasons:
+            if reason.code is Code.ERROR:
+                raise PluginError(self.name, "Filter", reason.text)
+        return verdicts.rejected
+
+    def refuses(self, pod: Pod, nodes: NodeView, row: int, state: S | None) -> bool:
+        """Does `filter` refuse one row of the whole cluster?"""
+        return bool(self.refused(pod, nodes.take(np.array([row])), state)[0])
 
 
 class NodeFilterPlugin(FilterPlugin[None], ABC):
@@ -196,6 +231,15 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
     def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:
         """One number per row of `nodes`; any range if `normalize` brings it to 0..100."""
 
+    def is_silent(self, pod: Pod, nodes: NodeView) -> bool:
+        """Are all scores sure to be 0 before and after `normalize`? Spares the question."""
+        del pod, nodes
+        return False
+
+    def score_row(self, pod: Pod, nodes: NodeView, row: int, state: S | None) -> int:
+        """What `score` says of one row of the whole cluster; to be overridden for speed alone."""
+        return int(self.score(pod, nodes.take(np.array([row])), state)[0])
+
     def normalize(self, scores: Ints, state: S | None) -> Ints:
         """Scores of the feasible nodes brought to 0..100."""
         del state
@@ -219,6 +263,11 @@ class NodeScorePlugin(ScorePlugin[None], ABC):
 
 class ReservePlugin(Plugin, ABC):
     """Keeps books of its own about pods on nodes."""
+
+    def assumed(self, pod: Pod, node_name: str) -> Pod:
+        """The pod as it counts on the node from now on; asked before `reserve`."""
+        del node_name
+        return pod
 
     @abstractmethod
     def reserve(self, pod: Pod, node_name: str) -> Status | None:
@@ -290,6 +339,12 @@ class ApiPort(ABC):
         self, pod: Pod, claim_name: str, mappings: Sequence[ContainerExtendedResourceRequest]
     ) -> None:
         """Tell in the pod's status which claim serves its extended resources."""
+        raise NotImplementedError
+
+    async def write_node_allocatable_claims(
+        self, pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]
+    ) -> None:
+        """Tell in the pod's status what its claims take of the node; nothing clears it."""
         raise NotImplementedError
 
     def report(self, pod: Pod, reason: str, message: str) -> None:

@@ -4,12 +4,20 @@ import msgspec
 
 from moorage.framework.attempt import Attempt
 from moorage.framework.guard import guard
+from moorage.framework.metering import Span
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.status import Code, Status
 
 
 def post_filter(attempt: Attempt) -> PostFilterResult:
     """Ask the PostFilter plugins what could be done for a pod that fits nowhere."""
+    with attempt.meter.point("PostFilter", attempt.profile.name) as span:
+        result = _post_filter(attempt, span)
+        span.status = result.status.code.value
+    return result
+
+
+def _post_filter(attempt: Attempt, span: Span) -> PostFilterResult:
     last: PostFilterResult | None = None
     reasons: list[str] = []
     rejector = ""
@@ -17,6 +25,7 @@ def post_filter(attempt: Attempt) -> PostFilterResult:
         with guard(plugin, "PostFilter"):
             result = plugin.post_filter(attempt.pod, attempt)
         status = msgspec.structs.replace(result.status, plugin=plugin.name)
+        span.ran(plugin.name, status.code.value)
         if status.code not in (Code.UNSCHEDULABLE, Code.PENDING):
             return msgspec.structs.replace(result, status=status)
         if result.nominated_node is not None:

@@ -3,6 +3,7 @@
 import logging
 
 from moorage.framework.guard import guard
+from moorage.framework.metering import SILENT, SUCCESS, Meter
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
 from moorage.model.pod import Pod
@@ -10,23 +11,36 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 
-def reserve(profile: Profile, pod: Pod, node_name: str) -> Status | None:
-    """Ask every Reserve plugin; after a refusal the caller must `unreserve`."""
+def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
+    """The pod as Reserve plugins want it to count on its node."""
     for plugin in profile.reserve:
         with guard(plugin, "Reserve"):
-            status = plugin.reserve(pod, node_name)
-        if status is not None:
-            return Status(status.code, status.reasons, plugin.name)
+            pod = plugin.assumed(pod, node_name)
+    return pod
+
+
+def reserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> Status | None:
+    """Ask every Reserve plugin; after a refusal the caller must `unreserve`."""
+    with meter.point("Reserve", profile.name) as span:
+        for plugin in profile.reserve:
+            with guard(plugin, "Reserve"):
+                status = plugin.reserve(pod, node_name)
+            span.ran(plugin.name, SUCCESS if status is None else status.code.value)
+            if status is not None:
+                span.status = status.code.value
+                return Status(status.code, status.reasons, plugin.name)
     return None
 
 
-def unreserve(profile: Profile, pod: Pod, node_name: str) -> None:
+def unreserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:
     """Undo, in reverse order, whether or not a plugin's reserve was reached.
 
     A plugin that fails here must not keep the others from undoing theirs.
     """
-    for plugin in reversed(profile.reserve):
-        try:
-            plugin.unreserve(pod, node_name)
-        except Exception:
-            log.exception("plugin %s could not undo pod %s", plugin.name, pod.key)
+    with meter.point("Unreserve", profile.name) as span:
+        for plugin in reversed(profile.reserve):
+            try:
+                plugin.unreserve(pod, node_name)
+            except Exception:
+                log.exception("plugin %s could not undo pod %s", plugin.name, pod.key)
+            span.ran(plugin.name)

@@ -9,6 +9,7 @@ from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
+from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
@@ -33,34 +34,54 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 def score_nodes(
-    profile: Profile, pod: Pod, nodes: NodeView, feasible: Rows, answers: Answers
+    profile: Profile,
+    pod: Pod,
+    nodes: NodeView,
+    feasible: Rows,
+    answers: Answers,
+    meter: Meter = SILENT,
 ) -> Scores:
     """Score the feasible rows of `nodes` (the whole cluster)."""
     rows = None if len(feasible) == len(nodes) else feasible
     chosen = nodes if rows is None else nodes.take(rows)
-    states: dict[str, Any] = {}
-    skipped: set[str] = set()
-    for pre_scorer in profile.pre_score:
-        with guard(pre_scorer, "PreScore"):
-            answer = pre_scorer.pre_score(pod, chosen)
-        if answer is SKIP:
-            skipped.add(pre_scorer.name)
-        else:
-            states[pre_scorer.name] = answer
+    states, skipped = _pre_score(profile, pod, chosen, meter)
     totals: Ints = np.zeros(len(feasible), np.int64)
     parts = []
-    for scorer in profile.score:
-        if scorer.name in skipped:
-            continue
-        state = states.get(scorer.name)
-        with guard(scorer, "Score"):
-            raw = answers.scores(scorer, pod, nodes, state, rows)
-            normalized = scorer.normalize(raw, state)
-        _check_range(scorer.name, normalized)
-        weighted = normalized * profile.weights[scorer.name]
-        totals += weighted
-        parts.append(PluginScores(scorer.name, raw, weighted))
+    with meter.point("Score", profile.name) as span:
+        for scorer in profile.score:
+            if scorer.name in skipped:
+                continue
+            state = states.get(scorer.name)
+            with guard(scorer, "Score"):
+                raw = answers.scores(scorer, pod, nodes, state, rows)
+                normalized = scorer.normalize(raw, state)
+            _check_range(scorer.name, normalized)
+            weighted = normalized * profile.weights[scorer.name]
+            totals += weighted
+            if span.closely:
+                span.ran(scorer.name, SUCCESS)
+            parts.append(PluginScores(scorer.name, raw, weighted))
+        span.answered(profile.score, skipped, len(feasible))
     return Scores(totals, tuple(parts), frozenset(skipped))
+
+
+def _pre_score(
+    profile: Profile, pod: Pod, nodes: NodeView, meter: Meter
+) -> tuple[dict[str, Any], set[str]]:
+    states: dict[str, Any] = {}
+    skipped: set[str] = set()
+    with meter.point("PreScore", profile.name) as span:
+        for plugin in profile.pre_score:
+            with guard(plugin, "PreScore"):
+                answer = plugin.pre_score(pod, nodes)
+            if answer is SKIP:
+                skipped.add(plugin.name)
+            else:
+                states[plugin.name] = answer
+            if span.closely:
+                span.ran(plugin.name, SKIPPED if answer is SKIP else SUCCESS)
+        span.answered(profile.pre_score, skipped, 1)
+    return states, skipped
 
 
 def _check_range(plugin: str, scores: Ints) -> None:

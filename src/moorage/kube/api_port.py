@@ -15,7 +15,11 @@ from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer
 from moorage.model.devices import ResourceClaim
 from moorage.model.node import Node
-from moorage.model.pod import ContainerExtendedResourceRequest, Pod
+from moorage.model.pod import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 
 _CLAIM = resource_for("ResourceClaim")
@@ -115,6 +119,15 @@ class KubeApiPort(ApiPort):
         }
         await self._client.patch_pod_status(
             pod.namespace, pod.name, {"extendedResourceClaimStatus": written}
+        )
+
+    async def write_node_allocatable_claims(
+        self, pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]
+    ) -> None:
+        """Tell in the pod's status what its claims take of the node."""
+        written = [msgspec.to_builtins(status) for status in statuses] or None
+        await self._client.patch_pod_status(
+            pod.namespace, pod.name, {"nodeAllocatableResourceClaimStatuses": written}
         )
 
     def report(self, pod: Pod, reason: str, message: str) -> None:

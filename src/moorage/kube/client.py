@@ -9,9 +9,9 @@ import os
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
 from moorage.errors import ApiError, UnreachableError
@@ -21,7 +21,7 @@ from moorage.kube.rate_limit import TokenBucket
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
 from moorage.kube.timing import Timer, WallTimer
-from moorage.kube.transport import Transport
+from moorage.kube.transport import Answer, AnswerStream, Transport
 from moorage.version import KUBERNETES_VERSION, __version__
 
 T = TypeVar("T")
@@ -31,9 +31,6 @@ DEFAULT_TIMEOUT = 60.0
 BROKEN_CONNECTION_WAIT = 1.0
 STREAM_PATIENCE = 60.0
 """How long the beginning of a stream may take; some proxies keep it until there is an event."""
-
-Observer = Callable[[str, int, float], None]
-"""Told of every attempt: method, HTTP status (0 without an answer), seconds."""
 
 Read = Callable[[], Awaitable[bytes]]
 
@@ -93,6 +90,22 @@ _LISTS = msgspec.json.Decoder(_List)
 _STATUSES = msgspec.json.Decoder(Status)
 
 
+class Observer(Protocol):
+    """Is told of every attempt to send a request; `host` is the API server's, with its port."""
+
+    def answered(self, host: str, method: str, status: int) -> None:
+        """The headers of an answer came (status 0: none came)."""
+
+    def finished(self, host: str, method: str, seconds: float, sent: int, received: int) -> None:
+        """A request that is no stream is through, with so many bytes of body each way."""
+
+    def throttled(self, host: str, method: str, seconds: float) -> None:
+        """A request was kept back so long to keep the client's own rate."""
+
+    def retried(self, host: str, method: str, status: int) -> None:
+        """A request is sent again after such an answer."""
+
+
 class KubeClient:
     """A client of one API server; use it inside one event loop and close it there."""
 
@@ -108,13 +121,18 @@ class KubeClient:
         timer: Timer | None = None,
         observe: Observer | None = None,
         read_only: bool = False,
+        may_write: Callable[[], bool] | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         self.access = access
+        self.when_overloaded: Callable[[], None] | None = None
+        """Told whenever the server asks to be left alone for a while (429 or 503 with a time)."""
         self._read_only = read_only
+        self._may_write = may_write
         self._timer = timer or WallTimer()
         self._limiter = TokenBucket(qps, burst, self._timer)
         self._observe = observe
+        self._host = urlsplit(access.server).netloc
         self._transport = Transport(
             access,
             self._timer,
@@ -147,6 +165,7 @@ class KubeClient:
             except UnreachableError as error:
                 if attempt == MAX_RETRIES or not (request.repeatable and error.maybe_applied):
                     raise
+                self._retry(request, 0)
                 await self._timer.sleep(BROKEN_CONNECTION_WAIT)
             except ApiError as error:
                 if attempt == MAX_RETRIES:
@@ -154,6 +173,9 @@ class KubeClient:
                 if error.status == 401 and not retried_credentials and self._refused():
                     retried_credentials = True
                 elif error.retry_after is not None:
+                    self._retry(request, error.status)
+                    if self.when_overloaded is not None:
+                        self.when_overloaded()
                     await self._timer.sleep(error.retry_after)
                 else:
                     raise
@@ -162,28 +184,29 @@ class KubeClient:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Read]:
         """A long answer: what this yields gives its next piece, b"" at its end. Not retried."""
-        await self._limiter.acquire()
-        started = self._timer.now()
+        await self._admitted(request)
+        stream: AnswerStream | None = None
         try:
             async with asyncio.timeout(STREAM_PATIENCE):
-                response = await self._opened(request, started, long=True)
+                stream = await self._transport.stream(request)
         except TimeoutError:
             message = f"the API server {self.access.server} does not answer {request}"
             raise UnreachableError(message, maybe_applied=True) from None
+        finally:
+            self._answered(request, stream.status if stream is not None else 0)
         try:
-            if response.status >= 300:
-                error = await self._error(request, response)
+            if stream.status >= 300:
+                body = b""
+                while piece := await stream.read():
+                    body += piece
+                answer = Answer(stream.status, stream.reason, stream.retry_after, body)
+                error = self._error(request, answer)
                 if error.status == 401:
                     self._refused()
                 raise error
-
-            async def read() -> bytes:
-                with self._transport.translated():
-                    return await response.content.readany()
-
-            yield read
+            yield stream.read
         finally:
-            response.close()
+            stream.close()
 
     async def json(self, request: Request) -> Json:
         """The answer as a dictionary."""
@@ -302,31 +325,44 @@ class KubeClient:
     # ---- inside ----
 
     async def _once(self, request: Request) -> bytes:
-        await self._limiter.acquire()
+        await self._admitted(request)
+        if self._may_write is not None and request.method != "GET" and not self._may_write():
+            raise ApiError(0, "NotLeader", f"{request} was not sent: it is another's turn to write")
+        observe = self._observe
+        if observe is None:
+            answer = await self._transport.exchange(request)
+        else:
+            answer = await self._observed(request, observe)
+        if answer.status >= 300:
+            raise self._error(request, answer)
+        return answer.body
+
+    async def _observed(self, request: Request, observe: Observer) -> Answer:
         started = self._timer.now()
-        response = await self._opened(request, started)
+        answer: Answer | None = None
         try:
-            if response.status >= 300:
-                raise await self._error(request, response)
-            with self._transport.translated():
-                return await response.read()
+            answer = await self._transport.exchange(request)
         finally:
-            response.release()
+            observe.answered(self._host, request.method, answer.status if answer is not None else 0)
+        received = len(answer.body) if answer.status < 300 else 0
+        seconds = self._timer.now() - started
+        observe.finished(self._host, request.method, seconds, answer.sent, received)
+        return answer
 
-    async def _opened(
-        self, request: Request, started: float, *, long: bool = False
-    ) -> aiohttp.ClientResponse:
-        try:
-            response = await self._transport.open(request, long=long)
-        except UnreachableError:
-            self._seen(request, 0, started)
-            raise
-        self._seen(request, response.status, started)
-        return response
-
-    def _seen(self, request: Request, status: int, started: float) -> None:
+    async def _admitted(self, request: Request) -> None:
+        """Wait until the rate allows another request."""
+        started = self._timer.now()
+        await self._limiter.acquire()
         if self._observe is not None:
-            self._observe(request.method, status, self._timer.now() - started)
+            self._observe.throttled(self._host, request.method, self._timer.now() - started)
+
+    def _answered(self, request: Request, status: int) -> None:
+        if self._observe is not None:
+            self._observe.answered(self._host, request.method, status)
+
+    def _retry(self, request: Request, status: int) -> None:
+        if self._observe is not None:
+            self._observe.retried(self._host, request.method, status)
 
     def _refused(self) -> bool:
         """Have the credentials renewed; False if they cannot change."""
@@ -334,17 +370,14 @@ class KubeClient:
         credentials.refused()
         return credentials.refreshable
 
-    async def _error(self, request: Request, response: aiohttp.ClientResponse) -> ApiError:
-        with self._transport.translated():
-            body = await response.read()
+    def _error(self, request: Request, answer: Answer) -> ApiError:
         retry_after = None
-        if response.status == 429 or response.status >= 500:
-            header = response.headers.get("Retry-After", "")
-            retry_after = float(header) if header.isdigit() else None
+        if answer.status == 429 or answer.status >= 500:
+            retry_after = float(answer.retry_after) if answer.retry_after.isdigit() else None
         return status_error(
-            body,
-            code=response.status,
-            otherwise=f"{request}: the API server answered {response.status} {response.reason}",
+            answer.body,
+            code=answer.status,
+            otherwise=f"{request}: the API server answered {answer.status} {answer.reason}",
             retry_after=retry_after,
             refused=f"the API server {self.access.server} does not accept the credentials of"
             f" {self.access.source or 'this client'}",

@@ -109,6 +109,11 @@ class Credentials:
         """Could the next answer differ from the last?"""
         return self._file is not None or self._source is not None
 
+    @property
+    def issues_certificates(self) -> bool:
+        """May the client certificate be another one the next time, in no file that would tell?"""
+        return self._source is not None
+
     async def headers(self) -> Headers:
         """The headers that say who is asking."""
         authorization = await self._authorization()

@@ -12,6 +12,7 @@ import msgspec
 from moorage.errors import DecodeError
 from moorage.kube.extender_messages import keep_source
 from moorage.kube.resources import CustomObject, Resource
+from moorage.kube.sharing import SharedParts
 from moorage.model.decode import decode_json, describe, sentence
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
@@ -77,6 +78,7 @@ class ObjectReader:
     ) -> None:
         self._resource = resource
         self._needs_source = needs_source
+        self._parts = SharedParts()
         self.skipped = 0
 
     def read(self, data: msgspec.Raw) -> ApiObject | Malformed:
@@ -99,6 +101,7 @@ class ObjectReader:
         decoded: ApiObject = _custom(data) if custom else decode_json(struct, bytes(data))
         if not decoded.metadata.name:
             raise DecodeError("metadata.name: a name is required")
+        self._parts.share(decoded)
         _derive(decoded)
         if self._needs_source is not None and self._needs_source(decoded):
             keep_source(decoded, data)

@@ -1,12 +1,15 @@
 """Writes events (events.k8s.io/v1) without ever making the scheduler wait.
 
-Owns the queue, the workers that empty it, retries and the counters of what was lost. Which events
-are equal is `event_series`' business, what they say `event_notes`'.
+Owns the queue, the workers that empty it, retries and the counters of what was lost. As long as
+events keep coming the cluster is busy with what they tell of, and a single worker writes them; the
+others join when it is quiet, when too many wait, and at the end. Which events are equal is
+`event_series`' business, what they say `event_notes`'.
 """
 
 import asyncio
 import logging
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -26,7 +29,12 @@ from moorage.model.meta import ApiObject
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING = 1000
+MOST_WAITING = 20_000
+MANY_WAITING = 5_000
+"""So many make all workers write, however busy the cluster is."""
+QUIET_SECONDS = 0.1
+"""Without an event for so long, nothing is held up by writing the last ones."""
+BUSY_WORKERS = 1
 MOST_TRIES = 12
 RETRY_WAIT = 10.0
 RETRY_JITTER = 0.25
@@ -48,21 +56,31 @@ class EventRecorder:
         self.dropped = 0
         self.written = 0
         self.failed = 0
+        self.waiting = 0
+        """How many events are to be written, those that just are being written among them."""
         self._client = client
         self._timer = timer or WallTimer()
         self._random = random or Random()
         self._hostname = socket.gethostname() if hostname is None else hostname
         self._memory = SeriesMemory()
-        # An event's creation and its later counts go to one worker, so that they keep their order.
-        self._queues: list[asyncio.Queue[Event]] = [asyncio.Queue() for _ in range(workers)]
+        self._most_workers = workers
+        self._queue: deque[Event] = deque()
+        # By name: an event's creation and its later counts must keep their order, so what follows
+        # one that is being written is left to the worker that writes it.
+        self._following: dict[str, deque[Event]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+        self._resting = 0  # workers that wait before they try again
+        self._last_event = float("-inf")
         self._tasks: list[asyncio.Task[None]] = []
+        self._started = False
         self._closing = False
 
     def start(self) -> None:
         """Begin to write; needs a running event loop."""
-        work = [self._write_queued(queue) for queue in self._queues]
         tend = [self._every(FINISH_AFTER, self._finish), self._every(REFRESH_EVERY, self._refresh)]
-        self._tasks = [asyncio.create_task(task) for task in (*work, *tend)]
+        self._tasks = [asyncio.create_task(task) for task in tend]
+        self._started = True
+        self._employ()
 
     def event(
         self,
@@ -88,38 +106,79 @@ class EventRecorder:
             regarding=reference(regarding),
             related=reference(related) if related is not None else None,
         )
-        event = self._memory.record(key, event_note(note), self._timer.now())
+        now = self._last_event = self._timer.now()
+        event = self._memory.record(key, event_note(note), now)
         if event is not None:
-            self._queues[hash(event.name) % len(self._queues)].put_nowait(event)
+            self.waiting += 1
+            self._queue.append(event)
+            self._employ()
 
     async def close(self, timeout: float = 5.0) -> None:
         """Write what is waiting, and the counts of running series, as far as time allows."""
         self._closing = True
         try:
             async with asyncio.timeout(timeout):
-                if self._tasks:
-                    await asyncio.gather(*(queue.join() for queue in self._queues))
+                self._employ()
+                while self._workers:
+                    await asyncio.wait(self._workers)
                 for event in self._memory.unwritten():
                     await self._attempt(event)
         except TimeoutError:
             log.warning("%d events were not written in time", self.waiting)
-        for task in self._tasks:
+        self._started = False
+        tasks = [*self._tasks, *self._workers]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks = []
 
-    @property
-    def waiting(self) -> int:
-        """How many events are in the queues."""
-        return sum(queue.qsize() for queue in self._queues)
+    # ---- workers ----
 
-    async def _write_queued(self, queue: asyncio.Queue[Event]) -> None:
-        while True:
-            event = await queue.get()
-            try:
-                await self._write(event)
-            finally:
-                queue.task_done()
+    def _allowed(self) -> int:
+        """How many may write at once just now."""
+        if self._closing or len(self._queue) >= MANY_WAITING:
+            return self._most_workers
+        quiet = self._timer.now() - self._last_event >= QUIET_SECONDS
+        return self._most_workers if quiet else min(BUSY_WORKERS, self._most_workers)
+
+    def _may_have_more(self) -> bool:
+        at_work = len(self._workers) - self._resting
+        return at_work < self._allowed() and len(self._workers) < self._most_workers
+
+    def _employ(self) -> None:
+        """Have as many workers as there is leave and work for."""
+        while self._started and self._queue and self._may_have_more():
+            event = self._next()
+            if event is None:
+                return
+            worker = asyncio.create_task(self._work(event))
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    def _next(self) -> Event | None:
+        """The next event that nobody is about to write."""
+        while self._queue:
+            event = self._queue.popleft()
+            following = self._following.get(event.name)
+            if following is None:
+                self._following[event.name] = deque()
+                return event
+            following.append(event)
+        return None
+
+    async def _work(self, first: Event) -> None:
+        event: Event | None = first
+        while event is not None:
+            following = self._following[event.name]
+            await self._write(event)
+            self.waiting -= 1
+            while following:
+                await self._write(following.popleft())
+                self.waiting -= 1
+            del self._following[event.name]
+            self._employ()
+            crowded = len(self._workers) - self._resting > self._allowed()
+            event = None if crowded else self._next()
 
     async def _write(self, event: Event) -> None:
         for attempt in range(1, MOST_TRIES + 1):
@@ -128,7 +187,12 @@ class EventRecorder:
             if attempt == MOST_TRIES or self._closing:
                 break
             jitter = 1.0 + RETRY_JITTER * self._random.random()
-            await self._timer.sleep(RETRY_WAIT * jitter)
+            self._resting += 1
+            self._employ()
+            try:
+                await self._timer.sleep(RETRY_WAIT * jitter)
+            finally:
+                self._resting -= 1
         self.failed += 1
         log.error("an event on %s could not be written", event.key.regarding.name)
 

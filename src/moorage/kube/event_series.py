@@ -6,7 +6,7 @@ it answers what is to be written now.
 
 import msgspec
 
-from moorage.kube.requests import Json, Request, create, patch
+from moorage.kube.requests import Request, create, patch
 from moorage.kube.resources import RESOURCES, resource_for
 from moorage.kube.timing import micro_time
 from moorage.model.meta import ApiObject
@@ -19,7 +19,9 @@ MOST_REMEMBERED = 100_000
 NAME_LIMIT = 253
 
 
-class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ObjectReference(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
+):
     """Which object an event is about; the version is part of it, as upstream."""
 
     kind: str = ""
@@ -44,7 +46,7 @@ def reference(obj: ApiObject) -> ObjectReference:
     )
 
 
-class EventKey(msgspec.Struct, frozen=True):
+class EventKey(msgspec.Struct, frozen=True, gc=False):
     """What makes two events equal; the note does not count."""
 
     type: str
@@ -56,7 +58,39 @@ class EventKey(msgspec.Struct, frozen=True):
     related: ObjectReference | None
 
 
-class Event(msgspec.Struct):
+class _Name(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    namespace: str
+
+
+class _Series(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    count: int
+    last_observed_time: str
+
+
+class EventBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """An event as events.k8s.io/v1 wants it; encoded without a detour over dictionaries."""
+
+    metadata: _Name
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    action: str
+    reason: str
+    regarding: ObjectReference
+    note: str
+    type: str
+    related: ObjectReference | None = None
+    series: _Series | None = None
+    api_version: str = ""
+    kind: str = ""
+
+
+class _SeriesPatch(msgspec.Struct, frozen=True, gc=False):
+    series: _Series
+
+
+class Event(msgspec.Struct, gc=False):
     """An event and, once it has been repeated, its series."""
 
     key: EventKey
@@ -68,25 +102,24 @@ class Event(msgspec.Struct):
     last_time: float = 0.0
     written_count: int = 0
 
-    def body(self) -> Json:
-        """The event as events.k8s.io/v1 wants it."""
+    def body(self) -> EventBody:
+        """The whole event."""
         key = self.key
-        body: Json = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": self.name, "namespace": self.namespace},
-            "eventTime": micro_time(self.time),
-            "reportingController": key.controller,
-            "reportingInstance": key.instance,
-            "action": key.action,
-            "reason": key.reason,
-            "regarding": key.regarding,
-            "note": self.note,
-            "type": key.type,
-        }
-        if key.related is not None:
-            body["related"] = key.related
-        return body | self._series()
+        return EventBody(
+            _Name(self.name, self.namespace),
+            micro_time(self.time),
+            key.controller,
+            key.instance,
+            key.action,
+            key.reason,
+            key.regarding,
+            self.note,
+            key.type,
+            key.related,
+            self._series() if self.is_series else None,
+            "events.k8s.io/v1",
+            "Event",
+        )
 
     def creation(self) -> Request:
         """Write it as a new event."""
@@ -94,18 +127,16 @@ class Event(msgspec.Struct):
 
     def count_patch(self) -> Request:
         """Write how often it has been repeated."""
-        return patch(RESOURCES["Event"], self.namespace, self.name, self._series())
+        counted = _SeriesPatch(self._series())
+        return patch(RESOURCES["Event"], self.namespace, self.name, counted)
 
     @property
     def is_series(self) -> bool:
         """Has it happened more than once?"""
         return self.count > 1
 
-    def _series(self) -> Json:
-        if not self.is_series:
-            return {}
-        last = micro_time(self.last_time)
-        return {"series": {"count": self.count, "lastObservedTime": last}}
+    def _series(self) -> _Series:
+        return _Series(self.count, micro_time(self.last_time))
 
 
 def event_name(regarding: str, nanoseconds: int) -> str:

@@ -49,21 +49,26 @@ class Evictions:
             *others, last = [victim for victim in eviction.victims if not victim.terminating]
             await asyncio.gather(*(self._evict(victim, eviction) for victim in others))
             # Before the last deletion, not after it: its event must find the pod let in.
-            self._scheduler.preemption_done(eviction.preemptor)
-            await self._evict(last, eviction)
+            self._scheduler.preemption_done(eviction.cause)
+            if not await self._evict(last, eviction):
+                # Its event came while the pod was kept out, and no other one will come.
+                self._scheduler.queue.activate(eviction.members or (eviction.preemptor,))
         except MoorageError as error:
-            log.error("room for pod %s could not be made: %s", eviction.preemptor.key, error)
-            self._scheduler.preemption_done(eviction.preemptor)  # activating asks the gate
-            self._scheduler.queue.activate([eviction.preemptor])
+            log.error(
+                "room for %s %s could not be made: %s", eviction.what, eviction.cause.key, error
+            )
+            self._scheduler.preemption_done(eviction.cause)  # activating asks the gate
+            self._scheduler.queue.activate(eviction.members or (eviction.preemptor,))
         finally:
-            self._scheduler.preemption_done(eviction.preemptor)
+            self._scheduler.preemption_done(eviction.cause)
+            self._scheduler.observer.preemption_finished()
             self._wake()
 
     async def _clear_lower_nominations(self, eviction: Eviction) -> None:
         """Less important pods that waited for this node must look for another."""
         waiting = self._scheduler.cycle.nominated
         for pod in list(waiting.on_node(eviction.node_name)):
-            if pod.priority >= eviction.preemptor.priority:
+            if pod.priority >= eviction.priority:
                 continue
             waiting.remove(pod)
             if not pod.status.nominated_node_name:
@@ -74,26 +79,31 @@ class Evictions:
                 # Not worth giving the eviction up for.
                 log.error("the nomination of pod %s could not be cleared: %s", pod.key, error)
 
-    async def _evict(self, victim: Pod, eviction: Eviction) -> None:
+    async def _evict(self, victim: Pod, eviction: Eviction) -> bool:
+        """Have a victim go; False if it had gone already."""
         in_memory = self._turn_away(victim)
         if not in_memory:
-            status = disruption_target(victim, eviction.scheduler_name, self._timer.now())
+            status = disruption_target(
+                victim, eviction.scheduler_name, eviction.what, self._timer.now()
+            )
             try:
                 await self._client.patch_pod_status(victim.namespace, victim.name, status)
                 await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
             except ApiError as error:
                 if error.is_not_found:
-                    return
+                    return False
                 raise
         self._recorder.event(
             victim,
             "Normal",
             "Preempted",
             "Preempting",
-            f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
-            + (" (in kube-scheduler memory)." if in_memory else ""),
+            f"Preempted by {eviction.what} {eviction.cause.metadata.uid} "
+            f"on node {eviction.node_name}" + (" (in kube-scheduler memory)." if in_memory else ""),
             controller=eviction.scheduler_name,
+            related=eviction.group,
         )
+        return True
 
     def _turn_away(self, victim: Pod) -> bool:
         """Stop a victim that is not bound yet; False if it is too late for that."""

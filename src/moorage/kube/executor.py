@@ -7,7 +7,8 @@ never holds a binding up. Outcomes go back to the scheduler, in the same thread.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from moorage.engine.pod_groups import GroupOutcome
@@ -19,7 +20,14 @@ from moorage.engine.scheduler import (
     SkippedDeletion,
 )
 from moorage.errors import ApiError, MoorageError, UnreachableError
-from moorage.framework.binding import bind_pod, prepare, takes_time, wait_on_permit
+from moorage.framework.binding import (
+    after_binding,
+    bind_pod,
+    prepare,
+    takes_time,
+    wait_on_permit,
+)
+from moorage.framework.metering import SUCCESS
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
 from moorage.kube.api_port import KubeApiPort
@@ -104,6 +112,7 @@ class Executor:
             log.error("plugin %s: %s", plugin.name, failure)
 
     def _start(self, binding: Binding) -> None:
+        self._scheduler.observer.binding_cycles(1)
         if binding.waiting is None:
             self._bindings.put_nowait(binding)
         else:
@@ -136,12 +145,17 @@ class Executor:
 
     async def _after_permit(self, binding: Binding) -> None:
         assert binding.waiting is not None, "only pods that wait come here"
+        observer = self._scheduler.observer
         await self._nominate(binding)
+        started = observer.time()
         status = await wait_on_permit(binding.waiting)
+        result = SUCCESS if status is None else status.code.value
+        observer.permit_waited(result, observer.time() - started)
         if status is None:
             self._bindings.put_nowait(binding)
         else:
             self._failed(binding, status)
+            observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:
         self._active += 1
@@ -153,6 +167,7 @@ class Executor:
             self._failed(binding, Status(Code.ERROR, (f"{type(error).__name__}: {error}",)))
         finally:
             self._active -= 1
+            self._scheduler.observer.binding_cycles(-1)
 
     async def _run_binding_cycle(self, binding: Binding) -> None:
         pod, node_name, profile = binding.pod, binding.node_name, binding.profile
@@ -161,8 +176,7 @@ class Executor:
         try:
             status = await self._prepared(binding)
             if status is None:
-                extenders = self._scheduler.cycle.extenders
-                status = await bind_pod(profile, pod, node_name, self._api, extenders)
+                status = await self._bound(binding)
         except MoorageError as error:
             status = Status(Code.ERROR, (str(error),))
         if status is None:
@@ -174,16 +188,33 @@ class Executor:
                 f"Successfully assigned {pod.key} to {node_name}",
                 controller=profile.name,
             )
+            self._scheduler.bound(binding)
+            await after_binding(profile, pod, node_name, binding.meter)
             return
         self._failed(binding, status)
 
+    async def _bound(self, binding: Binding) -> Status | None:
+        """Have the pod bound; None when it is."""
+        with self._counted("pod_binding") as call:
+            status = await bind_pod(
+                binding.profile,
+                binding.pod,
+                binding.node_name,
+                self._api,
+                self._scheduler.cycle.extenders,
+                binding.meter,
+            )
+            call.failed = status is not None
+        return status
+
     async def _prepared(self, binding: Binding) -> Status | None:
         """Run PreBind; a more important pod that needs the place may end it."""
-        pod, profile = binding.pod, binding.profile
-        if not profile.pre_bind or not takes_time(profile, pod, binding.node_name):
-            return None
+        pod, profile, meter = binding.pod, binding.profile, binding.meter
+        if not takes_time(profile, pod, binding.node_name, meter):
+            with meter.point("PreBind", profile.name):
+                return None  # nobody has to be asked, which is measured all the same
         await self._nominate(binding)
-        work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api))
+        work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, meter))
         self._evictions.preparing[pod.uid] = work
         try:
             return await work
@@ -221,7 +252,8 @@ class Executor:
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
         for pause in (*_STATUS_PAUSES, None):
             try:
-                await self._client.patch_pod_status(pod.namespace, pod.name, status)
+                with self._counted("pod_status_patch"):
+                    await self._client.patch_pod_status(pod.namespace, pod.name, status)
                 return
             except MoorageError as error:
                 if pause is None or not _may_pass(error):
@@ -239,6 +271,23 @@ class Executor:
         except MoorageError as error:
             log.error("status of pod group %s could not be written: %s", group.key, error)
 
+    @contextmanager
+    def _counted(self, call_type: str) -> Iterator["_Call"]:
+        """Tell of a call to the API as long as it is not answered, and how it ended."""
+        observer = self._scheduler.observer
+        call = _Call()
+        started = observer.time()
+        observer.api_calls_pending(call_type, 1)
+        try:
+            yield call
+        except BaseException:
+            call.failed = True
+            raise
+        finally:
+            observer.api_calls_pending(call_type, -1)
+            result = "error" if call.failed else "success"
+            observer.api_call_finished(call_type, result, observer.time() - started)
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._others.add(task)
@@ -248,6 +297,15 @@ class Executor:
         self._others.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("carrying out a decision failed", exc_info=error)
+
+
+class _Call:
+    """A call to the API that is under way."""
+
+    __slots__ = ("failed",)
+
+    def __init__(self) -> None:
+        self.failed = False
 
 
 def _may_pass(error: MoorageError) -> bool:

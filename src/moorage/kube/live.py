@@ -16,7 +16,9 @@ from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.nominated import NominatedPods
+from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError
@@ -39,6 +41,7 @@ log = logging.getLogger(__name__)
 
 # How long to decide before the loop gets a turn, so that events and bindings do not starve.
 _SLICE_SECONDS = 0.01
+_NEWS_SECONDS = 0.02
 _DRAIN_SECONDS = 10.0
 _LAST_EVENTS_SECONDS = 5.0
 
@@ -50,13 +53,16 @@ def build_scheduler(
     clock: Clock,
     *,
     max_in_unschedulable_seconds: float = 300,
+    observer: SchedulerObserver | None = None,
+    queue_observer: QueueObserver | None = None,
 ) -> Scheduler:
-    """A scheduler that knows no cluster yet."""
+    """A scheduler that knows no cluster yet; without observers nothing is measured."""
+    observer = observer or SchedulerObserver()
     state = ClusterState()
     pods = state.listers.of(Pod)
     nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
     cycle = Cycle(state, clock, nominated=nominated, extenders=http_extenders(config))
-    handle = Handle(state.listers, gates, random=Random())
+    handle = Handle(state.listers, gates, random=Random(), observer=observer)
     profiles = build_profiles(config, registry, handle)
     queue = SchedulingQueue(
         profiles,
@@ -68,8 +74,9 @@ def build_scheduler(
         pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
         extenders=bool(config.extenders),
         generic_workload=gates.enabled("GenericWorkload"),
+        observer=queue_observer,
     )
-    return Scheduler(state, cycle, queue, profiles, clock, handle)
+    return Scheduler(state, cycle, queue, profiles, clock, handle, observer)
 
 
 def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> tuple[str, ...]:
@@ -111,6 +118,7 @@ class LiveScheduler:
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._abandoned = False
+        self._following = False
         for kind in self.informers.kinds:
             self.informers.add_handler(kind, self._handler(kind))
 
@@ -139,7 +147,12 @@ class LiveScheduler:
 
     def follow(self) -> None:
         """Begin to follow the cluster; harmless if repeated."""
+        self._following = True
         self.informers.start()
+
+    async def known(self) -> None:
+        """Return when everything is known that there is to know, or after `stop`."""
+        await self._synced_or_stopped(None)
 
     async def schedule(self, sync_timeout: float | None = None) -> None:
         """Schedule until `stop`, once everything is known."""
@@ -166,6 +179,8 @@ class LiveScheduler:
         fresh = self.informers.add(kinds)
         for kind in fresh:
             self.informers.add_handler(kind, self._handler(kind))
+        if not self._following:
+            return
         self.informers.start()
         try:
             await self.informers.wait_for_sync(timeout)
@@ -216,8 +231,13 @@ class LiveScheduler:
             busy = True
             while busy and time.monotonic() < until:
                 busy = scheduler.schedule_one()
+                if scheduler.awaits_news:
+                    break
             executor.carry_out()
-            if busy:
+            if scheduler.awaits_news:
+                # Several turns of the loop, in which the watches read what has arrived.
+                await asyncio.sleep(_NEWS_SECONDS)
+            elif busy:
                 await asyncio.sleep(0)
             else:
                 await self._idle()

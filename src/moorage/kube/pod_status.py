@@ -49,15 +49,15 @@ def nominated(node_name: str) -> Patch:
     return {"nominatedNodeName": node_name or None}
 
 
-def disruption_target(victim: Pod, scheduler_name: str, now: float) -> Patch:
-    """The status of a pod that is about to be evicted for a more important one."""
+def disruption_target(victim: Pod, scheduler_name: str, cause: str, now: float) -> Patch:
+    """The status of a pod that is about to be evicted for a more important one, or a group."""
     return _with_condition(
         victim,
         {
             "type": DISRUPTION_TARGET,
             "status": "True",
             "reason": "PreemptionByScheduler",
-            "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
+            "message": f"{scheduler_name}: preempting to accommodate a higher priority {cause}",
             "lastTransitionTime": rfc3339(now),
         },
     )

@@ -176,6 +176,16 @@ class Shadow:
         if self._tell is not None:
             self._tell(comparison)
 
+    def report(self) -> bytes:
+        """The tally and the latest differences, as JSON."""
+        return msgspec.json.encode(
+            {
+                "decisions": self.counts.total(),
+                "outcomes": {outcome.value: self.counts[outcome] for outcome in Outcome},
+                "differences": list(self.recent),
+            }
+        )
+
     def summary(self) -> str:
         """The tally in one line."""
         total = self.counts.total()

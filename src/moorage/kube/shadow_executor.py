@@ -87,7 +87,7 @@ class ShadowExecutor:
                     self._shadow.refused(action.pod, action.message)
                 case Eviction():
                     # Nobody is evicted, so nobody need be waited for.
-                    self._scheduler.preemption_done(action.preemptor)
+                    self._scheduler.preemption_done(action.cause)
         for plugin in self._scheduler.deferring:
             if plugin.has_work:
                 self._spawn(self._flush(plugin))

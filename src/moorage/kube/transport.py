@@ -1,33 +1,69 @@
-"""Connections to one API server: TLS, proxies, limits, and what it means when they fail.
+"""Requests on their way to one API server: TLS, credentials, and what it means when they fail.
 
 Turns a `Request` into an HTTP exchange and every failure of the network into an
 `UnreachableError`, one sentence. Does not look at answers, retry or limit rates: `client` does.
 """
 
-import asyncio
 import os
-import socket
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
-from moorage.errors import UnreachableError
+from moorage.errors import KubeconfigError, UnreachableError
 from moorage.kube.access import Access
-from moorage.kube.credentials import Credentials
-from moorage.kube.exec_plugin import ExecSource
-from moorage.kube.oidc import OidcSource
+from moorage.kube.connection_pool import ConnectionPool
+from moorage.kube.connections import BodyStream, BrokenError, ConnectError
+from moorage.kube.credentials import Credentials, CredentialSource, Headers
+from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target
 from moorage.kube.proxies import proxy_for, usable_proxy
 from moorage.kube.requests import Request
 from moorage.kube.timing import Timer
 from moorage.kube.tls import client_context, stamp
 
-CONNECT_TIMEOUT = 30.0
 FILES_PERIOD = 60.0
 """How often certificate files are looked at for having been replaced."""
-BUFFER_BYTES = 1 << 18
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """An answer, whatever it says; `sent` counts the bytes of the request's body."""
+
+    status: int
+    reason: str
+    retry_after: str
+    body: bytes
+    sent: int = 0
+
+
+class AnswerStream(Protocol):
+    """An answer whose body comes piece by piece; `body` reads all of it."""
+
+    status: int
+    reason: str
+    retry_after: str
+
+    async def read(self) -> bytes:
+        """The next piece; empty at the end."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class Carrier(Protocol):
+    """How bytes travel: straight to the server, or through a proxy."""
+
+    async def exchange(
+        self, request: Request, headers: Headers, body: bytes | None, timeout: float
+    ) -> Answer:
+        """Send a request and read its answer."""
+
+    async def stream(self, request: Request, headers: Headers, timeout: float) -> AnswerStream:
+        """Send a request whose answer is long; whoever calls this closes it."""
+
+    async def close(self) -> None:
+        """Close all connections."""
 
 
 class Transport:
@@ -47,78 +83,62 @@ class Transport:
         self._timer = timer
         self._timeout = timeout
         self._max_connections = max_connections
-        self._headers = {
-            "User-Agent": user_agent,
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-        }
+        self._headers: Headers = (
+            ("User-Agent", user_agent),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "identity"),
+        )
         self.credentials = Credentials(access, timer, _source(access, timer, env))
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._tls = access.server.startswith("https://")
         self._context: ssl.SSLContext | None = None
         self._context_stamp: tuple[object, ...] = ()
         self._files_seen_at = float("-inf")
+        self._settled_until = float("-inf")
         if access.proxy_url:
             self._proxy: str | None = usable_proxy(access.proxy_url)
         else:
             self._proxy = proxy_for(access.server, env)
+        self._carrier: Carrier | None = None
 
-    async def open(self, request: Request, *, long: bool = False) -> aiohttp.ClientResponse:
-        """Send a request; whoever calls this reads the body and closes the response."""
-        headers = [*self._headers.items(), *await self.credentials.headers()]
-        body = None
-        if request.body is not None:
-            body = msgspec.json.encode(request.body)
-            headers.append(("Content-Type", request.content_type))
+    async def exchange(self, request: Request) -> Answer:
+        """Send a request and read its answer."""
+        body = None if request.body is None else encoded(request.body)
+        headers = await self.credentials.headers()
         total = request.timeout if request.timeout is not None else self._timeout
-        context = await self._tls_context()
-        with self.translated():
-            return await self._session(long).request(
-                request.method,
-                self._access.server + request.path,
-                params=request.query or None,
-                data=body,
-                headers=headers,
-                ssl=context if context is not None else True,
-                server_hostname=(self._access.tls_server_name or None) if self._tls else None,
-                proxy=self._proxy,
-                timeout=aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT),
-                allow_redirects=False,
-            )
+        return await self._carried().exchange(request, headers, body, total)
 
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Turn failures of the network inside into `UnreachableError`."""
-        try:
-            yield
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._unreachable(error) from error
+    async def stream(self, request: Request) -> AnswerStream:
+        """Send a request whose answer is long; whoever calls this closes it."""
+        headers = await self.credentials.headers()
+        total = request.timeout if request.timeout is not None else self._timeout
+        return await self._carried().stream(request, headers, total)
 
     async def close(self) -> None:
         """Close all connections."""
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
+        carrier, self._carrier = self._carrier, None
+        if carrier is not None:
+            await carrier.close()
 
-    def _session(self, long: bool) -> aiohttp.ClientSession:
-        session = self._sessions.get(long)
-        if session is None:
-            connector = aiohttp.TCPConnector(
-                limit=0 if long else self._max_connections, socket_factory=_socket
-            )
-            session = aiohttp.ClientSession(
-                connector=connector,
-                read_bufsize=BUFFER_BYTES,
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-            self._sessions[long] = session
-        return session
+    def _carried(self) -> Carrier:
+        if self._carrier is None:
+            access = self._access
+            if self._proxy is None:
+                self._carrier = _Direct(
+                    access, self._headers, self._max_connections, self._tls_context
+                )
+            else:
+                # The library that knows proxies takes a while to load, and few need it.
+                from moorage.kube.proxied import Proxied
+
+                self._carrier = Proxied(
+                    access, self._proxy, self._headers, self._max_connections, self._tls_context
+                )
+        return self._carrier
 
     async def _tls_context(self) -> ssl.SSLContext | None:
         """The context; a new one, and so new connections, when certificates were replaced."""
-        if not self._tls:
-            return None
+        if not self._tls or self._timer.now() < self._settled_until:
+            return self._context
         certificate, key = await self.credentials.certificate()
         now = self._timer.now()
         files = any(part.path for part in (self._access.ca, certificate, key))
@@ -131,54 +151,123 @@ class Transport:
                 self._access.ca, certificate, key, insecure=self._access.insecure
             )
             self._context_stamp = current
+        if not self.credentials.issues_certificates:
+            self._settled_until = now + FILES_PERIOD if files else float("inf")
         return self._context
 
-    def _unreachable(self, error: Exception) -> UnreachableError:
-        reached = not isinstance(
-            error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
-        )
-        message = f"the API server {self._access.server} cannot be reached: {_reason(error)}"
-        return UnreachableError(message, maybe_applied=reached)
+
+def encoded(body: object) -> bytes:
+    """A request's body; what is bytes already was encoded by its maker."""
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
-def _source(access: Access, timer: Timer, env: Mapping[str, str]) -> ExecSource | OidcSource | None:
+def unreachable(server: str, reason: str, *, maybe_applied: bool) -> UnreachableError:
+    """What is said of a server that cannot be reached, whatever the way to it."""
+    message = f"the API server {server} cannot be reached: {reason}"
+    return UnreachableError(message, maybe_applied=maybe_applied)
+
+
+class _Direct:
+    """Straight to the server, over connections of our own."""
+
+    def __init__(
+        self,
+        access: Access,
+        headers: Headers,
+        max_connections: int,
+        context: Callable[[], Awaitable[ssl.SSLContext | None]],
+    ) -> None:
+        parts = urlsplit(access.server)
+        host = parts.hostname or ""
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._server = access.server
+        self._host = parts.netloc.rpartition("@")[2]
+        self._prefix = parts.path.rstrip("/")
+        self._headers = headers
+        self._context = context
+        self._pool = ConnectionPool((host, port), access.tls_server_name or host, max_connections)
+        self._fixed: tuple[Headers, bytes] | None = None
+
+    async def exchange(
+        self, request: Request, headers: Headers, body: bytes | None, timeout: float
+    ) -> Answer:
+        data = self._bytes(request, headers, body)
+        context = await self._context()
+        again = request.repeatable
+        while True:
+            try:
+                answer, received = await self._pool.exchange(data, context, timeout)
+            except ConnectError as error:
+                raise unreachable(self._server, str(error), maybe_applied=False) from None
+            except BrokenError as error:
+                # A server that closes an idle connection may do so just when it is used again.
+                if not (again and error.stale):
+                    raise unreachable(self._server, str(error), maybe_applied=True) from None
+                again = False
+            else:
+                return Answer(
+                    answer.status, answer.reason, _retry_after(answer), received, len(body or b"")
+                )
+
+    async def stream(self, request: Request, headers: Headers, timeout: float) -> AnswerStream:
+        body = None if request.body is None else encoded(request.body)
+        data = self._bytes(request, headers, body)
+        try:
+            stream = await self._pool.stream(data, await self._context(), timeout)
+        except ConnectError as error:
+            raise unreachable(self._server, str(error), maybe_applied=False) from None
+        except BrokenError as error:
+            raise unreachable(self._server, str(error), maybe_applied=True) from None
+        return _DirectStream(stream, self._server)
+
+    async def close(self) -> None:
+        self._pool.close()
+
+    def _bytes(self, request: Request, headers: Headers, body: bytes | None) -> bytes:
+        if self._fixed is None or self._fixed[0] != headers:
+            try:
+                self._fixed = (headers, fixed_head(self._host, (*self._headers, *headers)))
+            except ValueError as error:
+                raise KubeconfigError(f"a request to {self._server}: {error}") from None
+        asked = target(self._prefix, request.path, request.query)
+        return request_bytes(request.method, asked, self._fixed[1], body, request.content_type)
+
+
+class _DirectStream:
+    """A `BodyStream` whose failures are told as the transport tells them."""
+
+    def __init__(self, stream: BodyStream, server: str) -> None:
+        self.status = stream.answer.status
+        self.reason = stream.answer.reason
+        self.retry_after = _retry_after(stream.answer)
+        self._stream = stream
+        self._server = server
+
+    async def read(self) -> bytes:
+        try:
+            return await self._stream.read()
+        except BrokenError as error:
+            raise unreachable(self._server, str(error), maybe_applied=True) from None
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _retry_after(answer: AnswerReader) -> str:
+    """The header, looked for only where it means something."""
+    if answer.status == 429 or answer.status >= 500:
+        return answer.header(b"retry-after").decode("latin-1")
+    return ""
+
+
+def _source(access: Access, timer: Timer, env: Mapping[str, str]) -> CredentialSource | None:
+    # Loaded only where they are used: a scheduler in a cluster has a token file.
     if access.exec_plugin is not None:
+        from moorage.kube.exec_plugin import ExecSource
+
         return ExecSource(access, access.exec_plugin, env)
     if access.oidc is not None:
+        from moorage.kube.oidc import OidcSource
+
         return OidcSource(access.oidc, timer, env)
     return None
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices within about a minute that the other side is gone."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            cause = error.certificate_error
-            text = getattr(cause, "verify_message", "") or str(cause)
-            return f"its certificate is not trusted: {text}"
-        case aiohttp.ClientConnectorDNSError():
-            return f"the host {error.host} is not known"
-        case aiohttp.ClientConnectorSSLError():
-            return f"TLS failed: {error.os_error}"
-        case aiohttp.ClientConnectorError():
-            # asyncio replaces the system's word by "Connect call failed ('127.0.0.1', 6443)".
-            number = error.os_error.errno
-            return (os.strerror(number) if number else str(error.os_error)).lower()
-        case asyncio.TimeoutError():
-            return "no answer in time"
-        case aiohttp.ServerDisconnectedError():
-            return "it closed the connection without an answer"
-        case _:
-            return " ".join(str(error).split()) or type(error).__name__

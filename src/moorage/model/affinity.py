@@ -1,5 +1,7 @@
 """Pod affinity and anti-affinity terms, and what it means for a pod to match one."""
 
+from collections.abc import Hashable
+
 import msgspec
 
 from moorage.model.labels import Labels, LabelSelector, Selector, SelectorError, compile_selector
@@ -40,7 +42,7 @@ class Affinity(Object, frozen=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class AffinityTerm(msgspec.Struct, frozen=True):
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """A compiled term: pods matching `selector` in certain namespaces, per topology domain."""
 
     topology_key: str
@@ -85,10 +87,51 @@ class PodAffinityTerms(msgspec.Struct, frozen=True):
 NO_TERMS = PodAffinityTerms()
 
 
+_MOST_SHARED = 4096
+_shared: dict[Hashable, PodAffinityTerms] = {}
+
+
 def compile_affinity(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
-    """All terms of a pod that lives in `namespace`; a group that cannot be parsed is left out."""
-    if affinity is None:
+    """All terms of a pod that lives in `namespace`; a group that cannot be parsed is left out.
+
+    Pods that say the same share the result, as replicas are many and alike.
+    """
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
+    key = (namespace, _key(affinity.pod_affinity), _key(affinity.pod_anti_affinity))
+    terms = _shared.get(key)
+    if terms is None:
+        if len(_shared) >= _MOST_SHARED:
+            _shared.clear()
+        terms = _shared[key] = _compile_affinity(affinity, namespace)
+    return terms
+
+
+def _key(side: PodAffinity | None) -> Hashable:
+    if side is None:
+        return None
+    return (
+        tuple(map(_term_key, side.required_during_scheduling_ignored_during_execution)),
+        tuple(
+            (wish.weight, _term_key(wish.pod_affinity_term))
+            for wish in side.preferred_during_scheduling_ignored_during_execution
+        ),
+    )
+
+
+def _term_key(term: PodAffinityTerm) -> Hashable:
+    pods, namespaces = term.label_selector, term.namespace_selector
+    return (
+        term.topology_key,
+        term.namespaces,
+        None if pods is None else pods.key,
+        None if namespaces is None else namespaces.key,
+        term.match_label_keys,
+        term.mismatch_label_keys,
+    )
+
+
+def _compile_affinity(affinity: Affinity, namespace: str) -> PodAffinityTerms:
     attract = affinity.pod_affinity or PodAffinity()
     repel = affinity.pod_anti_affinity or PodAffinity()
     errors: list[str] = []

@@ -13,7 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from moorage.errors import DecodeError
-from moorage.model.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from moorage.model.devices import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -87,6 +93,7 @@ def _table() -> dict[str, Kind]:
         *kinds("storage.k8s.io", v1, VolumeAttachment, namespaced=False),
         *kinds("storage.k8s.io", v1, CSIStorageCapacity, namespaced=True),
         *kinds("resource.k8s.io", dra, DeviceClass, ResourceSlice, namespaced=False),
+        *kinds("resource.k8s.io", ("v1beta2",), DeviceTaintRule, namespaced=False),
         *kinds("resource.k8s.io", dra, ResourceClaim, ResourceClaimTemplate, namespaced=True),
     ]
     return {row.name: row for row in rows}

@@ -1,17 +1,17 @@
 """Devices and the claims on them (`resource.k8s.io`): what drivers offer and what pods ask for.
 
-Owns the shape of ResourceSlice, DeviceClass, ResourceClaim and ResourceClaimTemplate. Driver
-configuration is carried along as it is: no choice of a node depends on it, but an allocation hands
-it to the driver. Allocating devices and evaluating CEL belong to the plugin. Quantities here keep
-nine decimal places (`quantity.parse_nano`): unlike resource lists, the API server does not round
-them.
+Owns the shape of ResourceSlice, DeviceTaintRule, DeviceClass, ResourceClaim and its template.
+Driver configuration is carried along as it is: no choice of a node depends on it, but an allocation
+hands it to the driver. Allocating devices and evaluating CEL belong to the plugin. Quantities here
+keep nine decimal places (`quantity.parse_nano`): unlike resource lists, the API server does not
+round them.
 """
 
-from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from moorage.model.cached import cached
 from moorage.model.meta import ApiObject, Object, ObjectMeta
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity
@@ -120,6 +120,13 @@ class DeviceCounterConsumption(Object, frozen=True):
     counters: dict[str, Counter] = {}
 
 
+class NodeAllocatableResourceMapping(Object, frozen=True):
+    """How a device is counted as one of its node's own resources."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: Quantity | None = None
+
+
 class Device(Object, frozen=True):
     """A device; node fields are set only if the slice says `perDeviceNodeSelection`."""
 
@@ -135,6 +142,7 @@ class Device(Object, frozen=True):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
 
 
 class ResourcePool(Object, frozen=True):
@@ -162,6 +170,44 @@ class ResourceSlice(ApiObject, frozen=True, dict=True):
     """A part of a pool of devices."""
 
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class DeviceTaintSelector(Object, frozen=True):
+    """Which devices a rule is about: those that fit everything that is set."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Object, frozen=True):
+    """A taint, and the devices that have it; without a selector all of them."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(ApiObject, frozen=True, dict=True):
+    """A taint put on devices by an administrator rather than by their driver."""
+
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+    def taints_slice(self, offered: ResourceSlice) -> bool:
+        """May devices of the slice be meant?"""
+        selector = self.spec.device_selector
+        return selector is None or (
+            selector.driver in (None, offered.spec.driver)
+            and selector.pool in (None, offered.spec.pool.name)
+            and (
+                selector.device is None
+                or any(device.name == selector.device for device in offered.spec.devices)
+            )
+        )
+
+    def taints_device(self, device: Device) -> bool:
+        """Is a device of such a slice meant?"""
+        selector = self.spec.device_selector
+        return selector is None or selector.device in (None, device.name)
 
 
 class DeviceClassConfiguration(Object, frozen=True, omit_defaults=True):
@@ -336,7 +382,7 @@ class ResourceClaim(ApiObject, frozen=True, dict=True):
         """Does it have its devices?"""
         return self.status.allocation is not None
 
-    @cached_property
+    @cached
     def available_nodes(self) -> CompiledNodeSelector | None:
         """From which nodes the allocation can be used; None means all of them."""
         allocation = self.status.allocation

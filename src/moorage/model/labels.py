@@ -5,7 +5,7 @@ An absent selector selects nothing, an empty one everything: that is the API's r
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 import msgspec
 
@@ -39,8 +39,13 @@ class LabelSelector(Object, frozen=True):
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
+    @property
+    def key(self) -> Hashable:
+        """The selector as a value that can be a key."""
+        return tuple(self.match_labels.items()), self.match_expressions
 
-class Requirement(msgspec.Struct, frozen=True):
+
+class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     """One test on one label; `values` are sorted so that equal tests are equal values."""
 
     key: str
@@ -70,7 +75,7 @@ class Requirement(msgspec.Struct, frozen=True):
         return number > bound if self.operator == "Gt" else number < bound
 
 
-class Selector(msgspec.Struct, frozen=True):
+class Selector(msgspec.Struct, frozen=True, cache_hash=True):
     """Requirements that must all hold; `nothing` makes it match no labels at all."""
 
     requirements: tuple[Requirement, ...] = ()

@@ -5,8 +5,11 @@ from typing import Any
 import msgspec
 
 
-class Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Base of every API type here: frozen, camelCase on the wire, unknown fields skipped."""
+class Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """Base of every API type here: frozen, camelCase on the wire, unknown fields skipped.
+
+    Frozen values decoded from JSON form no cycles, so the garbage collector need not look at them.
+    """
 
 
 class OwnerReference(Object, frozen=True):
@@ -40,7 +43,7 @@ class ObjectMeta(Object, frozen=True):
         return next((ref for ref in self.owner_references if ref.controller), None)
 
 
-class ApiObject(Object, frozen=True, dict=True):
+class ApiObject(Object, frozen=True, dict=True, gc=True):
     """An object with metadata; `dict=True` lets derived values be cached on it."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,7 +1,6 @@
 """Nodes: labels, taints, capacity, images and declared features."""
 
-from functools import cached_property
-
+from moorage.model.cached import cached
 from moorage.model.meta import ApiObject, Object
 from moorage.model.quantity import Quantity
 from moorage.model.resources import Resources, in_scheduler_units, to_milli
@@ -51,7 +50,7 @@ class Node(ApiObject, frozen=True, dict=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
-    @cached_property
+    @cached
     def allocatable(self) -> Resources:
         """What the node offers, in the scheduler's units."""
         return in_scheduler_units(to_milli(self.status.allocatable))

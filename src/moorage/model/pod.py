@@ -5,11 +5,11 @@ API is a new object.
 """
 
 from datetime import UTC, datetime
-from functools import cached_property
 
 import msgspec
 
 from moorage.model.affinity import Affinity, PodAffinityTerms, compile_affinity
+from moorage.model.cached import cached
 from moorage.model.labels import LabelSelector
 from moorage.model.meta import ApiObject, Object
 from moorage.model.node_selector import CompiledNodeSelector, compile_node_selector
@@ -24,11 +24,19 @@ ALWAYS = "Always"
 ResourceMap = dict[str, Quantity]
 
 
+class ContainerResourceClaim(Object, frozen=True):
+    """A claim of the pod that a container uses."""
+
+    name: str = ""
+    request: str = ""
+
+
 class ResourceRequirements(Object, frozen=True):
     """Requests and limits of a container or of a whole pod."""
 
     requests: ResourceMap = {}
     limits: ResourceMap = {}
+    claims: tuple[ContainerResourceClaim, ...] = ()
 
 
 class ContainerPort(Object, frozen=True):
@@ -151,6 +159,17 @@ class ContainerExtendedResourceRequest(Object, frozen=True):
     request_name: str = ""
 
 
+class NodeAllocatableResourceClaimStatus(Object, frozen=True):
+    """What a claim takes of the node's own resources, and which containers use it.
+
+    The API server keeps it only with DRANodeAllocatableResources.
+    """
+
+    resource_claim_name: str = ""
+    containers: tuple[str, ...] = ()
+    resources: ResourceMap = {}
+
+
 class PodStatus(Object, frozen=True):
     """What is known of a pod."""
 
@@ -163,6 +182,7 @@ class PodStatus(Object, frozen=True):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceMap = {}
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
 
 
 class HostPort(msgspec.Struct, frozen=True, order=True):
@@ -211,12 +231,17 @@ class Pod(ApiObject, frozen=True, dict=True):
         """Has it run to its end? Such pods occupy nothing and are ignored entirely."""
         return self.status.phase in ("Succeeded", "Failed")
 
+    @property
+    def uses_storage(self) -> bool:
+        """Has it a volume that may tie it to a node?"""
+        return any(volume.is_storage for volume in self.spec.volumes)
+
     def on_node(self, node_name: str) -> "Pod":
         """The same pod with a node: what the API will show once it is bound."""
         spec = msgspec.structs.replace(self.spec, node_name=node_name)
         return msgspec.structs.replace(self, spec=spec)
 
-    @cached_property
+    @cached
     def started(self) -> float | None:
         """`status.startTime` as a Unix time; None if it has not started or cannot be read."""
         text = self.status.start_time
@@ -228,22 +253,22 @@ class Pod(ApiObject, frozen=True, dict=True):
             return None
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
-    @cached_property
+    @cached
     def label_set(self) -> tuple[tuple[str, str], ...]:
         """The labels as a value that can be a key."""
         return tuple(sorted(self.metadata.labels.items()))
 
-    @cached_property
+    @cached
     def requests(self) -> PodRequests:
         """What the pod takes from a node."""
         return requests_of(self)
 
-    @cached_property
+    @cached
     def affinity_terms(self) -> PodAffinityTerms:
         """The compiled inter-pod affinity and anti-affinity terms."""
         return compile_affinity(self.spec.affinity, self.namespace)
 
-    @cached_property
+    @cached
     def required_nodes(self) -> RequiredNodes:
         """The compiled demand on nodes."""
         affinity = self.spec.affinity
@@ -254,7 +279,7 @@ class Pod(ApiObject, frozen=True, dict=True):
             terms=compile_node_selector(required) if required is not None else None,
         )
 
-    @cached_property
+    @cached
     def host_ports(self) -> tuple[HostPort, ...]:
         """Host ports of containers and sidecars, with the API's defaults filled in."""
         sidecars = (c for c in self.spec.init_containers if c.is_sidecar)

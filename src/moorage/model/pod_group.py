@@ -7,6 +7,7 @@ Owns the group's policy as the API writes it; which pods belong to it is told by
 from moorage.model.meta import ApiObject, Object
 
 DISRUPT_POD = "Pod"
+DISRUPT_POD_GROUP = "PodGroup"
 
 
 class BasicSchedulingPolicy(Object, frozen=True):
@@ -107,6 +108,11 @@ class PodGroup(ApiObject, frozen=True, dict=True):
         """How many pods a gang needs; None for a group that is no gang."""
         gang = self.spec.scheduling_policy.gang
         return None if gang is None else gang.min_count
+
+    @property
+    def effective_priority(self) -> int:
+        """How important the group is; without a priority it has that of pods without one."""
+        return self.spec.priority or 0
 
     @property
     def topology_keys(self) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Containers run together and add up; init containers run one after another, so the largest counts,
 beside the sidecars declared before it. Requests for the whole pod replace those sums, overhead
-comes on top. A running pod whose resize is under way counts for the most it may be using.
+comes on top. Devices that count as a node's own resources count as containers' requests do. A
+running pod whose resize is under way counts for the most it may be using.
 """
 
 from collections.abc import Hashable, Mapping
@@ -34,7 +35,7 @@ class PodRequests(msgspec.Struct, frozen=True, eq=False):
     Pods that ask for the same in their spec share one object (`requests_of`), so the object itself
     serves as a key: comparing is by identity.
 
-    `incoming`: of a pod that waits for a node (status is not looked at).
+    `incoming`: of a pod that waits for a node (of its status only devices are looked at).
     `incoming_with_defaults`: the same without pod-level requests and with defaults for containers
     that ask for no cpu or memory; this is what NodeResourcesFit scores with.
     `occupied`: of a pod on a node, status included.
@@ -59,10 +60,10 @@ _shared: dict[Hashable, PodRequests] = {}
 
 
 def requests_of(pod: "Pod") -> PodRequests:
-    """A pod's demand; worked out once per distinct spec, as replicas are many and alike."""
-    if _has_status(pod):
-        return _compute(pod)
+    """A pod's demand; worked out once per distinct form, as replicas are many and alike."""
     signature = _signature(pod.spec)
+    if _has_status(pod):
+        signature = (signature, _status_signature(pod))
     requests = _shared.get(signature)
     if requests is None:
         if len(_shared) >= _MOST_SHARED:
@@ -76,6 +77,7 @@ def _has_status(pod: "Pod") -> bool:
         pod.status.container_statuses
         or pod.status.init_container_statuses
         or pod.status.resources is not None
+        or pod.status.node_allocatable_resource_claim_statuses
     )
 
 
@@ -86,6 +88,34 @@ def _signature(spec: "PodSpec") -> Hashable:
         tuple((c.is_sidecar, tuple(c.resources.requests.items())) for c in spec.init_containers),
         tuple(spec.overhead.items()),
         None if spec.resources is None else tuple(spec.resources.requests.items()),
+    )
+
+
+def _status_signature(pod: "Pod") -> Hashable:
+    """Everything else that the demand of a pod depends on once its status counts."""
+    spec, status = pod.spec, pod.status
+    return (
+        tuple(container.name for container in spec.containers),
+        tuple(container.name for container in spec.init_containers),
+        tuple(map(_reported, status.container_statuses)),
+        tuple(map(_reported, status.init_container_statuses)),
+        None if status.resources is None else tuple(status.resources.requests.items()),
+        tuple(status.allocated_resources.items()),
+        tuple(
+            tuple(claim.resources.items())
+            for claim in status.node_allocatable_resource_claim_statuses
+        ),
+        _resize_is_infeasible(pod),
+    )
+
+
+def _reported(status: "ContainerStatus") -> Hashable:
+    """What one container's status says of its resources."""
+    resources = status.resources
+    return (
+        status.name,
+        None if resources is None else tuple(resources.requests.items()),
+        tuple(status.allocated_resources.items()),
     )
 
 
@@ -115,6 +145,7 @@ def _compute(pod: "Pod") -> PodRequests:
 
 def _pod_requests(pod: "Pod", read: _Effective, *, use_status: bool) -> Resources:
     total = container_totals(pod, read)
+    _add_devices(total, pod)
     pod_level = pod.spec.resources
     if pod_level is not None:
         spec = to_milli(pod_level.requests)
@@ -129,6 +160,19 @@ def _pod_requests(pod: "Pod", read: _Effective, *, use_status: bool) -> Resource
                 total[name] = value if resized is None else resized.get(name, 0)
     _add(total, to_milli(pod.spec.overhead))
     return total
+
+
+def requests_without_pod_level(pod: "Pod") -> Resources:
+    """What containers, devices and overhead need together, whatever is asked for the pod."""
+    total = container_totals(pod, _spec_requests)
+    _add_devices(total, pod)
+    _add(total, to_milli(pod.spec.overhead))
+    return in_scheduler_units(total)
+
+
+def _add_devices(total: Resources, pod: "Pod") -> None:
+    for claim in pod.status.node_allocatable_resource_claim_statuses:
+        _add(total, to_milli(claim.resources))
 
 
 def container_totals(pod: "Pod", read: _Effective) -> Resources:

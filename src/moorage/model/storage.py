@@ -4,10 +4,9 @@ Owns what follows from one such object alone (its class, whether it is bound, wh
 it). Matching claims with volumes and counting attachments belong to the plugins.
 """
 
-from functools import cached_property
-
 import msgspec
 
+from moorage.model.cached import cached
 from moorage.model.labels import (
     NOTHING,
     Labels,
@@ -125,12 +124,12 @@ class PersistentVolume(ApiObject, frozen=True, dict=True):
         """`Filesystem` unless the volume is a raw device."""
         return FILESYSTEM if self.spec.volume_mode is None else self.spec.volume_mode
 
-    @cached_property
+    @cached
     def milli_capacity(self) -> int:
         """Its size in thousandths of a byte (exact, so that sizes compare as quantities do)."""
         return parse_milli(self.spec.capacity.get(STORAGE, 0))
 
-    @cached_property
+    @cached
     def required_nodes(self) -> CompiledNodeSelector | None:
         """Which nodes reach it; None means all of them."""
         affinity = self.spec.node_affinity
@@ -190,7 +189,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True, dict=True):
         """The node that a scheduler chose for provisioning."""
         return self.metadata.annotations.get(SELECTED_NODE)
 
-    @cached_property
+    @cached
     def milli_request(self) -> int | None:
         """The size asked for in thousandths of a byte, None where no size is given."""
         size = self.spec.resources.requests.get(STORAGE)
@@ -254,7 +253,7 @@ class CSINode(ApiObject, frozen=True, dict=True):
 
     spec: CSINodeSpec = CSINodeSpec()
 
-    @cached_property
+    @cached
     def limits(self) -> dict[str, int]:
         """Driver -> how many of its volumes fit; a driver without a limit is left out."""
         return {
@@ -263,7 +262,7 @@ class CSINode(ApiObject, frozen=True, dict=True):
             if driver.allocatable is not None and driver.allocatable.count is not None
         }
 
-    @cached_property
+    @cached
     def migrated_plugins(self) -> frozenset[str]:
         """In-tree plugins whose volumes a CSI driver serves on this node."""
         text = self.metadata.annotations.get(MIGRATED_PLUGINS, "")
@@ -292,13 +291,13 @@ class CSIStorageCapacity(ApiObject, frozen=True, dict=True):
     capacity: Quantity | None = None
     maximum_volume_size: Quantity | None = None
 
-    @cached_property
+    @cached
     def milli_limit(self) -> int | None:
         """The largest volume in thousandths of a byte; the exact figure outranks the total."""
         size = self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
         return None if size is None else parse_milli(size)
 
-    @cached_property
+    @cached
     def nodes(self) -> Selector:
         """Which nodes it is for; a selector that cannot be parsed selects none, as upstream."""
         try:

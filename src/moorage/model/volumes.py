@@ -145,6 +145,24 @@ class Volume(Object, frozen=True):
     portworx_volume: PortworxVolume | None = None
     vsphere_volume: VsphereVolume | None = None
 
+    @property
+    def is_storage(self) -> bool:
+        """May it tie the pod to a node? Files from images and the API do not."""
+        return (
+            self.persistent_volume_claim is not None
+            or self.ephemeral is not None
+            or self.csi is not None
+            or self.gce_persistent_disk is not None
+            or self.aws_elastic_block_store is not None
+            or self.iscsi is not None
+            or self.rbd is not None
+            or self.azure_disk is not None
+            or self.azure_file is not None
+            or self.cinder is not None
+            or self.portworx_volume is not None
+            or self.vsphere_volume is not None
+        )
+
     def claim_name(self, pod_name: str) -> str | None:
         """The claim behind the volume: named by the user, or derived for an ephemeral volume."""
         if self.persistent_volume_claim is not None:

@@ -23,12 +23,16 @@ from moorage.plugins.dynamic_resources.delegation import Delegation
 Floats = NDArray[np.float64]
 Requests = tuple[int, ...]
 
+_EXACT = 2**52
+"""Amounts below this are exact as floats, so that Python divides them as NumPy does."""
+
 
 class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requests]):
     """Score 75 if nothing changes, towards 100 if the pod evens the node out, towards 50 if not."""
 
     name = "NodeResourcesBalancedAllocation"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
+    steady = True
     looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -67,6 +71,23 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
             wanted.append(amount)
         without = _balance(used, total)
         with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
+        half = MAX_NODE_SCORE // 2
+        return half + (half + with_pod - without) // 2
+
+    def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Requests | None) -> int:
+        """The usual case, two plain resources that the node offers, without arrays."""
+        requests = self._requests(pod) if state is None else state
+        if len(requests) != 2 or not all(requests) or any(map(is_scalar, self._resources)):
+            return super().score_row(pod, nodes, row, state)
+        before, after = [], []
+        for name, amount in zip(self._resources, requests, strict=True):
+            used, total = int(nodes.requested(name)[row]), int(nodes.allocatable(name)[row])
+            if not 0 < total < _EXACT or not 0 <= used < _EXACT:
+                return super().score_row(pod, nodes, row, state)
+            before.append(min(used / total, 1.0))
+            after.append(min((used + amount) / total, 1.0))
+        without = int((1 - abs((before[0] - before[1]) / 2)) * MAX_NODE_SCORE)
+        with_pod = int((1 - abs((after[0] - after[1]) / 2)) * MAX_NODE_SCORE)
         half = MAX_NODE_SCORE // 2
         return half + (half + with_pod - without) // 2
 

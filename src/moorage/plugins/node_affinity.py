@@ -52,6 +52,7 @@ class NodeAffinity(
 
     name = "NodeAffinity"
     reads = (Aspect.LABELS,)
+    steady = True
     enforced = Reason("node(s) didn't match scheduler-enforced node affinity", Code.UNRESOLVABLE)
     unmatched = Reason("node(s) didn't match Pod's node affinity/selector", Code.UNRESOLVABLE)
 

@@ -27,6 +27,7 @@ class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
 
     name = "NodeDeclaredFeatures"
     reads = (Aspect.FEATURES,)
+    steady = True
     missing = Reason("node(s) didn't match Pod's required features", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:

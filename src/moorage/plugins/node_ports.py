@@ -23,6 +23,7 @@ class NodePorts(PreFilterPlugin[None], FilterPlugin[None]):
 
     name = "NodePorts"
     reads = (Aspect.PORTS,)
+    steady = True
     taken = Reason("node(s) didn't have free ports for the requested pod ports")
 
     def pod_key(self, pod: Pod) -> Hashable:

@@ -24,6 +24,7 @@ class NodeUnschedulable(FilterPlugin[None]):
 
     name = "NodeUnschedulable"
     reads = (Aspect.TAINTS,)
+    steady = True
     cordoned = Reason("node(s) were unschedulable", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:
@@ -39,6 +40,8 @@ class NodeUnschedulable(FilterPlugin[None]):
         return verdicts
 
     def _tolerates(self, pod: Pod) -> bool:
+        if not pod.spec.tolerations:
+            return False
         comparisons = self.handle.gates.enabled("TaintTolerationComparisonOperators")
         return tolerated(UNSCHEDULABLE_TAINT, pod.spec.tolerations, comparisons=comparisons)
 

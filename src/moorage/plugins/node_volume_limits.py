@@ -80,6 +80,10 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
         self._kept_limits: _Limits | None = None
         self._kept_attachments: _Attachments | None = None
 
+    def idle_for(self, pod: Pod) -> bool:
+        """Nothing to say about pods without storage."""
+        return not pod.uses_storage
+
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip:
         """Nothing to do without a volume that might be attached."""
         del nodes

@@ -49,6 +49,10 @@ class VolumeRestrictions(PreFilterPlugin[ClaimsInUse], FilterPlugin[ClaimsInUse]
     )
     no_state = Reason('cannot read "PreFilterVolumeRestrictions" from cycleState', Code.ERROR)
 
+    def idle_for(self, pod: Pod) -> bool:
+        """Nothing to say about pods without storage."""
+        return not pod.uses_storage
+
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[ClaimsInUse] | Skip | Status:
         """Find the claims that only one pod may use; nothing to do if nobody else does."""
         if not pod.spec.volumes:

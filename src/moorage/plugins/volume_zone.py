@@ -48,6 +48,10 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
     reads = (Aspect.LABELS,)
     conflict = Reason("node(s) had no available volume zone", Code.UNRESOLVABLE)
 
+    def idle_for(self, pod: Pod) -> bool:
+        """Nothing to say about pods without storage."""
+        return not pod.uses_storage
+
     def pre_filter(
         self, pod: Pod, nodes: NodeView
     ) -> PreFilterResult[tuple[Topology, ...]] | Skip | Status:

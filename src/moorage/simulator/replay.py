@@ -24,8 +24,8 @@ from moorage.model.decode import KINDS, decode_json
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.allocation import ClaimsChoice
 from moorage.plugins.dynamic_resources.allocator import Chosen
+from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice
 from moorage.plugins.dynamic_resources.state import PodState
 from moorage.simulator.golden import GoldenCase
 from moorage.simulator.world import World
@@ -172,7 +172,9 @@ def _scored(world: World, attempt: Attempt, decision: Bind) -> Json:
     devices = attempt.before.states.get(DynamicResources.name)
     if isinstance(devices, PodState) and devices.nodes:
         fields["draAllocations"] = {
-            name: _allocations(devices.nodes[name]) for name in names if name in devices.nodes
+            name: _allocations(chosen)
+            for name in names
+            if (chosen := devices.choice_on(name)) is not None
         }
     return fields
 

@@ -1,7 +1,7 @@
 """Devices: claims are allocated and reserved with the pod, shared, missed and released."""
 
 from e2e.client import Json
-from e2e.objects import HOSTNAME
+from e2e.objects import HOSTNAME, pod_group
 from e2e.trial import Trial
 
 _DRIVER = "device.example.com"
@@ -152,6 +152,7 @@ def claim_deleted(trial: Trial) -> Json:
     trial.refused("waits")
     before = trial.observe("waits")
     trial.api.delete("ResourceClaim", "second", trial.namespace)
+    _tell_of_claims(trial)
     attempts = [trial.stays_refused("waits")]
     trial.add(_slice("n2", "n2"))
     attempts.append(trial.stays_refused("waits"))
@@ -175,10 +176,10 @@ def claim_ending(trial: Trial) -> Json:
     trial.add(_claim("first"))
     trial.place("holder", **_uses("first"))
     trial.api.delete("ResourceClaim", "first", trial.namespace)
-    # Pods and claims come to the scheduler by different watches.
-    trial.place("other")
+    _tell_of_claims(trial)
     trial.add_pod("waits", **_uses("first"))
-    attempts = trial.stays_refused("waits")
+    trial.place("other")
+    attempts = trial.attempts("waits")
     before = {**trial.observe("waits"), "first": _seen(trial, "first")}
     trial.delete_pod("holder")
     trial.gone("holder")
@@ -195,6 +196,83 @@ def claim_ending(trial: Trial) -> Json:
     }
 
 
+def claim_from_template(trial: Trial) -> Json:
+    """A pod waits until its claim has been made after a template; only one of its own will do."""
+    _devices(trial)
+    trial.start()
+    template = {"name": "device", "resourceClaimTemplateName": "template"}
+    made = trial.add_pod("waits", resourceClaims=[template])
+    trial.place("other")
+    before = trial.observe("waits")
+    _generate(trial, made, _claim("of-nobody"))
+    trial.place("another")
+    stranger = trial.observe("waits")
+    _generate(trial, made, _claim("generated"), owned=True)
+    trial.bound("waits")
+    return {
+        "before": before,
+        "stranger": stranger,
+        "claim": _seen(trial, "generated"),
+        **trial.observe("waits"),
+    }
+
+
+def gang_with_claims(trial: Trial) -> Json:
+    """Each pod of a gang has a claim of its own; there are devices for all of them, or for none."""
+    trial.add_node("n1")
+    trial.add_node("n2")
+    trial.add(_class("device.driver == 'device.example.com'"))
+    trial.add(_slice("n1", "n1"))
+    trial.add(pod_group("gang", 2))
+    names = ("first", "second")
+    for name in names:
+        trial.add(_claim(name))
+    trial.start(gates="GenericWorkload=true,GangScheduling=true")
+    for name in names:
+        trial.add_pod(name, schedulingGroup={"podGroupName": "gang"}, **_uses(name))
+    for name in names:
+        trial.refused(name)
+    before = {name: _seen(trial, name) for name in names}
+    # Which of them finds the device, and which none, is left open.
+    told = sorted(line for name in names for line in trial.event_lines(name))
+    trial.add(_slice("n2", "n2"))
+    for name in names:
+        trial.bound(name)
+    trial.wait("both to be reserved", lambda: all(_seen(trial, n)["reserved for"] for n in names))
+    seen = [_seen(trial, name) for name in names]
+    return {
+        "before": before,
+        "told": told,
+        "reserved for": [one["reserved for"] for one in seen],
+        "devices": sorted(str(one["devices"]) for one in seen),
+        "nodes": sorted(trial.pods_per_node().items()),
+    }
+
+
+def _tell_of_claims(trial: Trial) -> None:
+    """Wait until the scheduler has heard of whatever happened to claims so far.
+
+    Pods and claims come to it by different watches. It can refuse this pod only after it has heard
+    of its claim, which is the latest.
+    """
+    request = {"name": "one", "exactly": {"deviceClassName": "nothing"}}
+    trial.add(_class("false", "nothing"))
+    trial.add(_claim("latest") | {"spec": {"devices": {"requests": [request]}}})
+    trial.add_pod("hears", **_uses("latest"))
+    trial.refused("hears")
+
+
+def _generate(trial: Trial, pod: Json, claim: Json, *, owned: bool = False) -> None:
+    """What the claim controller does: a claim is made, and the pod's status names it."""
+    meta = pod["metadata"]
+    if owned:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+        claim["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    name = trial.add(claim)["metadata"]["name"]
+    status = {"resourceClaimStatuses": [{"name": "device", "resourceClaimName": name}]}
+    trial.api.patch("Pod", meta["name"], {"status": status}, trial.namespace, "status")
+
+
 def _devices(trial: Trial) -> None:
     for name in ("n1", "n2"):
         trial.add_node(name)
@@ -202,11 +280,11 @@ def _devices(trial: Trial) -> None:
     trial.add(_slice("n1", "n1"))
 
 
-def _class(expression: str) -> Json:
+def _class(expression: str, name: str = "device") -> Json:
     return {
         "apiVersion": _GROUP,
         "kind": "DeviceClass",
-        "metadata": {"name": "device"},
+        "metadata": {"name": name},
         "spec": {"selectors": [{"cel": {"expression": expression}}]},
     }
 
@@ -283,4 +361,6 @@ SCENARIOS = (
     claim_moves,
     claim_deleted,
     claim_ending,
+    claim_from_template,
+    gang_with_claims,
 )

@@ -64,16 +64,20 @@ def fails(trial: Trial) -> Json:
     with extender() as asked:
         _start(trial, asked, filterVerb="filter", ignorable=True)
         trial.place("ignores")
+        # Seen before the stop: events are written some time after the binding.
+        ignores = trial.observe("ignores")
         trial.stop()
         _start(trial, asked, filterVerb="filter")
         trial.add_pod("waits")
         trial.refused("waits")
         failed = _without_port(trial.observe("waits"), asked)
         asked.answers["filter"] = lambda body: {"Error": "no opinion"}
-        trial.refused("waits", attempts=2)
+        trial.wait("the error to be told", lambda: "no opinion" in _told(trial, "waits"))
+        told = _without_port(trial.observe("waits"), asked)
         asked.answers["filter"] = _refuses({}, {})
         trial.bound("waits")
-        return {"failed": failed, "after": _without_port(trial.observe("ignores", "waits"), asked)}
+        after = _without_port(trial.observe("waits"), asked)
+        return {**ignores, "failed": failed, "told": told, "after": after}
 
 
 def preempts(trial: Trial) -> Json:
@@ -310,6 +314,43 @@ def recovers(trial: Trial) -> Json:
         return _without_port(trial.observe("waits"), asked)
 
 
+def preempting_fails(trial: Trial) -> Json:
+    """No answer about victims, or a late one, spares them; unless the extender may be ignored."""
+    trial.add(priority_class("high", 1000))
+    trial.add_node("n1", cpu="2")
+    trial.add_bound("occupant", "n1", cpu="2")
+    seen: Json = {}
+    with extender() as asked:
+        for name, limit in (("fails", "30s"), ("late", "1s")):
+            if name == "late":
+                asked.answers["preempt"] = _very_late
+            _start(trial, asked, preemptVerb="preempt", httpTimeout=limit)
+            trial.add_pod(name, cpu="1", priorityClassName="high")
+            trial.refused(name)
+            seen |= _without_port(trial.observe(name, "occupant"), asked)
+            trial.delete_pod(name)
+            trial.gone(name)
+            trial.stop()
+        _start(trial, asked, preemptVerb="preempt", httpTimeout="1s", ignorable=True)
+        trial.add_pod("ignores", cpu="1", priorityClassName="high")
+        trial.nominated("ignores")
+        trial.terminating("occupant")
+        trial.refused("ignores")
+        return {"spared": seen, **_without_port(trial.observe("ignores", "occupant"), asked)}
+
+
+def ignored_points(trial: Trial) -> Json:
+    """Points that fail to come do not count, whether the extender may be ignored or not."""
+    trial.add_node("large", cpu="64")
+    trial.add_node("small", cpu="2")
+    with extender() as asked, extender() as broken:
+        asked.answers["prioritize"] = lambda _: [{"Host": "small", "Score": 10}]
+        fields: Json = {"prioritizeVerb": "prioritize", "weight": 100}
+        _start_all(trial, broken.config(**fields, ignorable=True), asked.config(**fields))
+        trial.place("placed", cpu="1")
+        return {**trial.observe("placed"), "asked": asked.asked, "broken": broken.asked}
+
+
 def ignored_nonsense(trial: Trial) -> Json:
     """Answers that cannot be read do not count where they may be ignored; readable ones do."""
     trial.add_node("n1")
@@ -476,6 +517,8 @@ SCENARIOS = (
     wakes_on_any_event,
     times_out,
     recovers,
+    preempting_fails,
+    ignored_points,
     ignored_nonsense,
     nonsense_of_other_verbs,
 )

@@ -1,11 +1,20 @@
 """Gangs: placed as a whole or not at all, within one domain if they must be."""
 
-from e2e import objects
-from e2e.client import Json
+import time
+from contextlib import closing
+from functools import partial
+
+from e2e.client import Api, Json, wait_for
+from e2e.extender import extender
+from e2e.objects import ZONE, pod_group
 from e2e.trial import Trial
 
 _GATES = "GenericWorkload=true,GangScheduling=true"
 _PLACEMENTS = f"{_GATES},TopologyAwareWorkloadScheduling=true"
+_ONE_PROFILE = [{"schedulerName": "default-scheduler"}]
+_PERMIT_SECONDS = 300
+_HEARSAY_SECONDS = 2.0
+"""Long enough for a deletion to become known."""
 
 
 def gang_fits(trial: Trial) -> Json:
@@ -15,7 +24,7 @@ def gang_fits(trial: Trial) -> Json:
     trial.start(gates=_GATES)
     trial.add_pod("first", **_member())
     trial.place("alone", cpu="100m")
-    trial.add(_group(3))
+    trial.add(pod_group("gang", 3))
     trial.add_pod("second", **_member())
     trial.place("other", cpu="100m")
     before = trial.observe("first", "second")
@@ -34,7 +43,7 @@ def gang_fits(trial: Trial) -> Json:
 def gang_does_not_fit(trial: Trial) -> Json:
     """A gang too large for the cluster takes no place, until there is room for all of it."""
     trial.add_node("n1", cpu="2")
-    trial.add(_group(3))
+    trial.add(pod_group("gang", 3))
     trial.start(gates=_GATES)
     names = ("p0", "p1", "p2")
     for name in names:
@@ -61,14 +70,14 @@ def gang_in_one_zone(trial: Trial) -> Json:
     """A gang that must stay together goes to the only zone with room for it; a second fits none."""
     for name, zone, cpu in (("a1", "a", "1"), ("a2", "a", "1"), ("b1", "b", "2"), ("b2", "b", "2")):
         trial.add_node(name, cpu=cpu, zone=zone)
-    trial.add(_group(3, topology=objects.ZONE))
+    trial.add(pod_group("gang", 3, topology=ZONE))
     trial.start(gates=_PLACEMENTS)
     for name in ("p0", "p1", "p2"):
         trial.add_pod(name, **_member())
     for name in ("p0", "p1", "p2"):
         trial.bound(name)
     nodes = {node for node in trial.pods_per_node() if node}
-    trial.add(_group(3, "second", topology=objects.ZONE))
+    trial.add(pod_group("second", 3, topology=ZONE))
     for name in ("q0", "q1", "q2"):
         trial.add_pod(name, **_member("second"))
     return {
@@ -78,19 +87,51 @@ def gang_in_one_zone(trial: Trial) -> Json:
     }
 
 
+def gang_times_out(trial: Trial) -> Json:
+    """A gang that loses a pod while it is placed waits for another, and then gives its places up.
+
+    It is placed as a whole or not at all, so that its pods wait only if one that counted goes
+    between the search for places and the look at who has one: while an extender is asked.
+    """
+    trial.add_node("n1", cpu="2")
+    trial.add_node("n2", cpu="500m")
+    trial.add(pod_group("gang", 3))
+    trial.add_bound("first", "n2", schedulingGroup={"podGroupName": "gang"})
+    with extender() as asked, closing(Api(trial.server.admin)) as api:
+
+        def lose_first(body: Json) -> Json:
+            if body["Pod"]["metadata"]["name"] == "third" and api.find(*first) is not None:
+                api.delete(*first, grace=0)
+                time.sleep(_HEARSAY_SECONDS)
+            return {"NodeNames": body["NodeNames"]}
+
+        first = ("Pod", "first", trial.namespace)
+        asked.answers["filter"] = lose_first
+        config = asked.config(filterVerb="filter", httpTimeout="30s")
+        trial.start({"profiles": _ONE_PROFILE, "extenders": [config]}, gates=_GATES)
+        for name in ("second", "third"):
+            trial.add_pod(name, **_member())
+        trial.wait("the pod to be lost", lambda: trial.api.find(*first) is None)
+        trial.add_pod("rival", cpu="1500m")
+        trial.refused("rival")
+        attempts = trial.stays_refused("rival")
+        during = trial.observe("second", "third", "rival")
+        # Looked at once in a while, so as not to disturb what runs beside it.
+        where = partial(_node, trial, "rival")
+        wait_for("the rival to get the place", where, _PERMIT_SECONDS + 60, pause=2.0)
+        for name in ("second", "third"):
+            trial.refused(name)
+        return {
+            "attempts": attempts,
+            "during": during,
+            "after": trial.observe("second", "third", "rival"),
+            "group": _told(trial, "True"),
+        }
+
+
 SCENARIOS = (gang_fits, gang_does_not_fit, gang_in_one_zone)
-
-
-def _group(count: int, name: str = "gang", topology: str | None = None) -> Json:
-    spec: Json = {"schedulingPolicy": {"gang": {"minCount": count}}}
-    if topology is not None:
-        spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
-    return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+SLOW_SCENARIOS = (gang_times_out,)
+"""Those that take minutes, in which nothing happens."""
 
 
 def _member(group: str = "gang") -> Json:
@@ -108,6 +149,11 @@ def _told(trial: Trial, status: str, name: str = "gang") -> Json:
         return None
 
     return trial.wait(f"group {name} to be {status}", condition)
+
+
+def _node(trial: Trial, name: str) -> str | None:
+    found: str | None = trial.pod(name)["spec"].get("nodeName")
+    return found
 
 
 def _message(trial: Trial, name: str) -> str:

@@ -87,6 +87,37 @@ def disruption_budgets(trial: Trial) -> Json:
     return {"first": first, "second": second, "after": trial.observe("first", "second")}
 
 
+def budget_with_room(trial: Trial) -> Json:
+    """A budget counts as broken from the victim on that is one too many for it."""
+    _priorities(trial)
+    guarded = {"app": "guarded"}
+    trial.add(disruption_budget("guard", guarded, min_available=1))
+    for name in ("n1", "n2"):
+        trial.add_node(name, cpu="2")
+    seen: Json = {}
+    for allowed in (1, 2):
+        # The scheduler starts anew, so as to have heard of the budget before the pod comes.
+        _allow(trial, "guard", allowed)
+        pods = [f"{kind}-{number}-{allowed}" for kind in ("guarded", "free") for number in (1, 2)]
+        for name in pods[:2]:
+            trial.add_bound(name, "n1", cpu="1", labels=guarded, priorityClassName="low")
+        for name in pods[2:]:
+            trial.add_bound(name, "n2", cpu="1", priorityClassName="middle")
+        trial.start()
+        preemptor = f"preemptor-{allowed}"
+        trial.add_pod(preemptor, cpu="2", priorityClassName="high")
+        node = trial.nominated(preemptor)
+        for name in pods[:2] if node == "n1" else pods[2:]:
+            trial.terminating(name)
+        trial.refused(preemptor)
+        seen[f"{allowed} allowed"] = trial.observe(preemptor, *pods)
+        trial.stop()
+        for name in (preemptor, *pods):
+            trial.delete_pod(name)
+            trial.gone(name)
+    return seen
+
+
 def not_helpful(trial: Trial) -> Json:
     """No victims where none would help, where none is less important, or where it is forbidden."""
     _priorities(trial)
@@ -214,6 +245,13 @@ def _priorities(trial: Trial) -> None:
         trial.add(priority_class(name, value))
 
 
+def _allow(trial: Trial, budget: str, disruptions: int) -> None:
+    """What the controller of budgets finds out."""
+    healthy = {"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+    status = {"disruptionsAllowed": disruptions, "observedGeneration": 1, **healthy}
+    trial.api.patch("PodDisruptionBudget", budget, {"status": status}, trial.namespace, "status")
+
+
 def _nomination(trial: Trial, name: str) -> str | None:
     nomination: str | None = trial.pod(name)["status"].get("nominatedNodeName")
     return nomination
@@ -224,6 +262,7 @@ SCENARIOS = (
     immediate_victims,
     cheapest_node,
     disruption_budgets,
+    budget_with_room,
     not_helpful,
     place_taken,
     nominee_outranked,

@@ -6,7 +6,6 @@ Owns the order of asking and what a refusal leaves behind on the pod. Must not m
 import logging
 from collections.abc import Iterable, Mapping
 
-from moorage.engine.clock import Clock
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.errors import MoorageError
@@ -22,17 +21,23 @@ class Gatekeeper:
     def __init__(
         self,
         profiles: Mapping[str, Profile],
-        clock: Clock,
         observer: QueueObserver,
         log: logging.Logger,
     ) -> None:
         self._plugins = {name: profile.pre_enqueue for name, profile in profiles.items()}
-        self._clock = clock
         self._observer = observer
         self._log = log
 
     def admit(self, info: QueuedPodInfo) -> bool:
         """May the pod enter? If not, it bears the name of the first plugin that refused."""
+        started = self._observer.time()
+        admitted = self._all_agree(info)
+        self._observer.pre_enqueue_finished(
+            info.pod.spec.scheduler_name, self._observer.time() - started
+        )
+        return admitted
+
+    def _all_agree(self, info: QueuedPodInfo) -> bool:
         for plugin in self._in_order(info):
             status = self._ask(plugin, info)
             if status is not None and status.code is not Code.SUCCESS:
@@ -49,7 +54,7 @@ class Gatekeeper:
         return sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
 
     def _ask(self, plugin: PreEnqueuePlugin, info: QueuedPodInfo) -> Status | None:
-        start = self._clock.now()
+        start = self._observer.time()
         try:
             with guard(plugin, "PreEnqueue"):
                 status = plugin.pre_enqueue(info.pod)
@@ -58,7 +63,7 @@ class Gatekeeper:
             code = Code.ERROR
             status = Status(code, (str(error),))
         self._observer.pre_enqueue_answered(
-            plugin.name, info.pod.spec.scheduler_name, code, self._clock.now() - start
+            plugin.name, info.pod.spec.scheduler_name, code, self._observer.time() - start
         )
         return status
 

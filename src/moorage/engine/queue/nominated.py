@@ -21,6 +21,10 @@ class NominatedPods:
         self._by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
 
+    def __bool__(self) -> bool:
+        """Is anybody nominated at all?"""
+        return bool(self._node_of)
+
     def add(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate a pod, by default to the node its status names; replaces any earlier promise.
 

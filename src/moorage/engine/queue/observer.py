@@ -18,6 +18,10 @@ POD_POPPED = "PodPopped"
 class QueueObserver:
     """Is told what happens in the queue; must not call back into it."""
 
+    def time(self) -> float:
+        """A stopwatch's reading in seconds; whoever does not measure reads no clock."""
+        return 0.0
+
     def incoming_pods(self, queue: str, event: str) -> None:
         """A pod entered ACTIVE, BACKOFF or UNSCHEDULABLE because of an event (by its label)."""
 
@@ -35,3 +39,6 @@ class QueueObserver:
 
     def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
         """A PreEnqueue plugin answered with a status code after so long."""
+
+    def pre_enqueue_finished(self, profile: str, seconds: float) -> None:
+        """All PreEnqueue plugins that had to be asked about a pod are through."""

@@ -94,7 +94,7 @@ class SchedulingQueue:
         self._places = Places(
             PodHeap(self._sort_key),
             self._backoff,
-            Gatekeeper(profiles, clock, observer, log),
+            Gatekeeper(profiles, observer, log),
             nominated,
             clock,
             observer,
@@ -189,7 +189,7 @@ class SchedulingQueue:
         ready, waiting = self._places.take_all()
         self._queue_sort = next(iter(profiles.values())).queue_sort
         self._rules = self._wake_rules(profiles, extenders)
-        self._places.set_gatekeeper(Gatekeeper(profiles, self._clock, self._observer, self._log))
+        self._places.set_gatekeeper(Gatekeeper(profiles, self._observer, self._log))
         self._backoff.set_limits(
             initial_seconds=initial_backoff_seconds, max_seconds=max_backoff_seconds
         )
@@ -323,7 +323,6 @@ class SchedulingQueue:
     def _wake_rules(self, profiles: Mapping[str, Profile], extenders: bool) -> WakeRules:
         return WakeRules(
             profiles,
-            self._clock,
             observer=self._observer,
             log=self._log,
             extenders=extenders,

@@ -16,6 +16,11 @@ from moorage.framework.cluster_events import (
     on,
 )
 from moorage.framework.extenders import agreed_victims
+from moorage.framework.group_preemption import (
+    GroupVictims,
+    PodGroupPostFilterPlugin,
+    Rehearsal,
+)
 from moorage.framework.plugin import (
     Candidate,
     PostFilterPlugin,
@@ -29,29 +34,39 @@ from moorage.model.pod_group import PodGroup
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.default_preemption import columns
 from moorage.plugins.default_preemption.budgets import compile_budgets
+from moorage.plugins.default_preemption.group_victims import select_group_victims
 from moorage.plugins.default_preemption.pick import pick
 from moorage.plugins.default_preemption.victims import select_victims
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPlugin):
     """Find the node where evicting less important pods hurts least."""
 
     name = "DefaultPreemption"
     looks_up = (PodDisruptionBudget,)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """A pod waits while its victims are being evicted."""
-        if pod.uid not in self.handle.preempting:
+        """A pod waits while its victims, or those of its group, are being evicted."""
+        preempting = self.handle.preempting
+        if not preempting:
             return None
-        if not self.handle.gates.enabled("SchedulerAsyncPreemption"):
+        gates, key = self.handle.gates, group_of(pod)
+        uid, what = pod.uid, "pod"
+        if key is not None and gates.enabled("WorkloadAwarePreemption"):
+            group = self.handle.listers.of(PodGroup).get(key.name, key.namespace)
+            if group is None:
+                return None
+            uid, what = group.metadata.uid, "pod group"
+        if uid not in preempting or not gates.enabled("SchedulerAsyncPreemption"):
             return None
-        text = "waiting for the preemption for this pod to be finished"
+        text = f"waiting for the preemption for this {what} to be finished"
         return Status(Code.UNRESOLVABLE, (text,))
 
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Propose a node and its victims."""
+        self.handle.observer.preemption_attempted()
         objection = self._group_objection(pod) or _ineligible(pod, attempt)
         if objection is not None:
             return _failure(objection, nominated_node=None)
@@ -72,6 +87,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
             if agreed is not candidates:
                 candidates, chosen = agreed, pick(agreed, attempt.now)
         return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
+
+    def pod_group_post_filter(
+        self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
+    ) -> GroupVictims:
+        """Propose victims for a whole group."""
+        listers = self.handle.listers
+        budgets = compile_budgets(listers.of(PodDisruptionBudget))
+        return select_group_victims(group, pods, rehearsal, listers.of(PodGroup), budgets)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""

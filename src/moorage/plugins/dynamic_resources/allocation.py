@@ -2,18 +2,27 @@
 
 Pods made from one template bring claims that ask for the same. The outcome on a node depends on
 that demand, on the node's pools and on the devices in use there, so it is kept per demand and node
-and dropped when one of these changes. Errors are never kept: they name the claim.
+and dropped when one of these changes; nodes that look alike share one search (`lookalikes`). Errors
+are never kept: they name the claim.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 
 from moorage.cluster.listers import Lister
 from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.allocator import Chosen, CounterBooks, OutOfTime, Search
+from moorage.plugins.dynamic_resources.allocator import CounterBooks, OutOfTime, Search
+from moorage.plugins.dynamic_resources.cel import Attribute, CelFeatures, Reads
+from moorage.plugins.dynamic_resources.lookalikes import (
+    ClaimsChoice,
+    Located,
+    Lookalikes,
+    sight_of,
+)
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.requests import (
     ClaimPlan,
@@ -24,9 +33,7 @@ from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 _MOST_DEMANDS = 256
 
-ClaimsChoice = tuple[tuple[Chosen, ...], ...]
-"""The devices chosen, per claim."""
-Outcome = ClaimsChoice | NodeAllocationError | None
+Outcome = ClaimsChoice | Located | NodeAllocationError | None
 """Devices per claim; or why the node is out of the question; None: not enough devices."""
 DemandKey = tuple[bytes, ...]
 
@@ -36,10 +43,25 @@ _encode = msgspec.msgpack.Encoder().encode
 class Demand:
     """What some claims ask for together, and what nodes answered."""
 
-    def __init__(self, plans: Sequence[ClaimPlan]) -> None:
+    def __init__(self, plans: Sequence[ClaimPlan], features: CelFeatures) -> None:
         self.plans = plans
+        self.reads = _reads(plans, features)
+        """The attributes that decide which devices will do; None if all may."""
         self.as_of = 0
         self.outcomes: dict[str, tuple[Node, Outcome]] = {}
+        self.lookalikes = Lookalikes()
+        self.repeated = False
+        """Was it asked for before? Only then is it worth while to keep what each node said."""
+
+
+def _reads(plans: Sequence[ClaimPlan], features: CelFeatures) -> Reads:
+    found: frozenset[Attribute] = frozenset()
+    for plan in plans:
+        reads = plan.reads(features)
+        if reads is None:
+            return None
+        found |= reads
+    return found
 
 
 class Allocator:
@@ -75,11 +97,12 @@ class Allocator:
         found = self._demands.get(key)
         if found is None:
             plans = [ClaimPlan(claim, self._features, self._classes.get) for claim in claims]
-            found = self._demands[key] = Demand(plans)
+            found = self._demands[key] = Demand(plans, self._inventory.features)
             if len(self._demands) > _MOST_DEMANDS:
                 self._demands.popitem(last=False)
         else:
             self._demands.move_to_end(key)
+            found.repeated = True
             self._drop_changed(found)
         found.as_of = self._usage.generation
         return found
@@ -97,6 +120,21 @@ class Allocator:
             for name in names:
                 demand.outcomes.pop(name, None)
 
+    def known(self, demand: Demand, node: Node) -> Outcome | Literal[False]:
+        """What the node can give if that is known without a search; False if it is not."""
+        name = node.metadata.name
+        kept = demand.outcomes.get(name)
+        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
+            return kept[1]
+        pools = self._inventory.pools_of(node)
+        sight = sight_of(pools, self._usage, demand.reads)
+        if sight is None:
+            return False
+        found = demand.lookalikes.recall(sight, pools)
+        if found is not False and demand.repeated:
+            demand.outcomes[name] = (node, found)
+        return found
+
     def allocate(
         self,
         demand: Demand,
@@ -105,9 +143,11 @@ class Allocator:
         start_clock: Callable[[], OutOfTime],
     ) -> Outcome:
         """What the node can give; raises `AllocationError` and `TimedOutError`."""
-        kept = demand.outcomes.get(node.name)
-        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
-            return kept[1]
+        known = self.known(demand, node)
+        if known is not False:
+            return known
+        pools = self._inventory.pools_of(node)
+        sight = sight_of(pools, self._usage, demand.reads)
         plans = demand.plans
         if any(plan.claim is not claim for plan, claim in zip(plans, claims, strict=True)):
             # Complaints name the claim, so the search is made with plans of these very claims.
@@ -116,7 +156,7 @@ class Allocator:
             ]
         search = Search(
             node,
-            self._inventory.pools_of(node),
+            pools,
             plans,
             self._features,
             self._usage,
@@ -127,6 +167,8 @@ class Allocator:
         try:
             found = search.run()
             outcome = None if found is None else tuple(map(tuple, found))
+            if sight is not None:
+                demand.lookalikes.keep(sight, pools, outcome)
         except NodeAllocationError as error:
             outcome = error.with_traceback(None)
         demand.outcomes[node.name] = (node, outcome)

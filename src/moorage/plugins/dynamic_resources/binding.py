@@ -10,17 +10,19 @@ from datetime import UTC, datetime
 import msgspec
 
 from moorage.errors import ApiError
+from moorage.framework.metering import FrameworkObserver
 from moorage.framework.plugin import ApiPort
 from moorage.model.devices import DELETE_PROTECTION, ResourceClaim, ResourceClaimStatus
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 from moorage.plugins.dynamic_resources.claim_work import (
     ClaimWork,
+    ClearStatus,
     Deallocate,
     Delete,
     Release,
 )
-from moorage.plugins.dynamic_resources.claims import consumer
 from moorage.plugins.dynamic_resources.conditions import (
+    BINDING_FAILED,
     BINDING_TIMEOUT,
     BindingFailedError,
     has_conditions,
@@ -28,12 +30,15 @@ from moorage.plugins.dynamic_resources.conditions import (
     timed_out,
 )
 from moorage.plugins.dynamic_resources.extended import IN_MEMORY_NAME
+from moorage.plugins.dynamic_resources.group_claims import reserved_for
 from moorage.plugins.dynamic_resources.state import PodState
 
 POLL_SECONDS = 5.0
 _CONFLICT_TRIES = 5
 _CONFLICT_WAIT = 0.01
 _ASSUME_TRIES = 120
+# How a wait ended, in the words of the metrics, by the beginning of the error's text.
+_OUTCOMES = {BINDING_TIMEOUT: "timeout", BINDING_FAILED: "failure"}
 
 
 class BindingError(Exception):
@@ -43,18 +48,29 @@ class BindingError(Exception):
 class ClaimBinder:
     """Writes the claims of one pod."""
 
-    def __init__(self, state: PodState, node_name: str, books: DeviceBooks, api: ApiPort) -> None:
+    def __init__(
+        self,
+        state: PodState,
+        node_name: str,
+        books: DeviceBooks,
+        api: ApiPort,
+        observer: FrameworkObserver | None = None,
+    ) -> None:
+        self._observer = observer or FrameworkObserver()
         self._state = state
         self._pod = state.pod
         self._node_name = node_name
         self._books = books
         self._api = api
 
-    async def run(self, binding_limit: float) -> None:
-        """Do it all; raises `BindingError`."""
+    async def bind(self) -> None:
+        """Write allocations and reservations; raises `BindingError`."""
         for index, claim in enumerate(self._state.claims):
-            if not claim.reserved_by(self._pod.uid):
+            if not reserved_for(self._pod, claim, self._books):
                 self._state.claims[index] = await self._bind(index, claim)
+
+    async def wait(self, binding_limit: float) -> None:
+        """Wait for devices that have to be prepared, if there are any; raises `BindingError`."""
         if self._books.features.binding_conditions and any(map(has_conditions, self._state.claims)):
             await self._wait(binding_limit)
 
@@ -103,8 +119,11 @@ class ClaimBinder:
         metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
         blank = msgspec.structs.replace(claim, metadata=metadata, status=ResourceClaimStatus())
         try:
-            return await self._api.create_claim(blank)
+            created = await self._api.create_claim(blank)
+            self._observer.claim_created("success")
+            return created
         except ApiError as error:
+            self._observer.claim_created("failure")
             raise BindingError(
                 f"create claim for extended resources {claim.namespace}/: {error}"
             ) from error
@@ -152,7 +171,7 @@ class ClaimBinder:
         status = msgspec.structs.replace(
             claim.status,
             allocation=allocation,
-            reserved_for=(*claim.status.reserved_for, consumer(self._pod)),
+            reserved_for=(*claim.status.reserved_for, self._state.user(index)),
         )
         what = "allocation and reservation" if writes_allocation else "reservation"
         return await _named(
@@ -182,11 +201,33 @@ class ClaimBinder:
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {self._node_name}",
         )
+        started = self._observer.time()
+        outcome = "error"
+        try:
+            await self._poll(limit)
+            outcome = "success"
+        except BindingError as error:
+            outcome = _OUTCOMES.get(str(error).partition(":")[0], outcome)
+            raise
+        finally:
+            self._count(outcome, self._observer.time() - started)
+
+    async def _poll(self, limit: float) -> None:
         deadline = self._api.now() + limit
         while not self._ready(limit):
             if self._api.now() + POLL_SECONDS > deadline:
                 raise BindingError(f"{BINDING_TIMEOUT}: context deadline exceeded")
             await self._api.sleep(POLL_SECONDS)
+
+    def _count(self, outcome: str, seconds: float) -> None:
+        """Tell how the wait ended: the time for every device, the number for those waited for."""
+        profile = self._pod.spec.scheduler_name
+        for claim in self._state.claims:
+            allocation = claim.status.allocation
+            for result in () if allocation is None else allocation.devices.results:
+                self._observer.binding_conditions_waited(profile, result.driver, outcome, seconds)
+                if result.binding_conditions:
+                    self._observer.binding_conditions_allocated(profile, result.driver, outcome)
 
     def _ready(self, limit: float) -> bool:
         for index, known in enumerate(self._state.claims):
@@ -217,6 +258,8 @@ async def carry_out(work: ClaimWork, api: ApiPort) -> None:
             await api.update_claim_status(blank)
         case Delete(claim):
             await _delete(claim, api)
+        case ClearStatus(pod):
+            await api.write_node_allocatable_claims(pod, ())
 
 
 async def _delete(claim: ResourceClaim, api: ApiPort) -> None:

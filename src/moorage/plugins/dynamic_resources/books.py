@@ -5,6 +5,7 @@ watch shows it, and devices promised to a pod count before anything is written. 
 profiles (`Listers.shared`), as they draw on the same devices.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,13 +16,15 @@ from moorage.model.devices import (
     AllocationResult,
     DeviceClass,
     ResourceClaim,
-    ResourceSlice,
 )
+from moorage.model.pod_group import PodGroup
 from moorage.model.resources import is_extended
 from moorage.plugins.dynamic_resources.allocation import Allocator
 from moorage.plugins.dynamic_resources.cel import CelFeatures
+from moorage.plugins.dynamic_resources.claim_work import ClaimWork
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.requests import Features
+from moorage.plugins.dynamic_resources.taint_rules import tainted_slices
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 
@@ -36,6 +39,11 @@ class DeviceBooks:
 
     def __init__(self, listers: Listers, gates: FeatureGates = DEFAULT_FEATURE_GATES) -> None:
         self._claims = listers.of(ResourceClaim)
+        self.groups = listers.of(PodGroup)
+        self.group_claims = gates.enabled("DRAWorkloadResourceClaims")
+        """May claims belong to pod groups?"""
+        self.node_allocatable = gates.enabled("DRANodeAllocatableResources")
+        """May devices count as cpu or memory of their node?"""
         self.classes = listers.of(DeviceClass)
         enabled = gates.enabled
         self.features = Features(
@@ -53,7 +61,9 @@ class DeviceBooks:
         )
         self.usage = DeviceUsage(consumable_capacity=self.features.consumable_capacity)
         self.inventory = Inventory(
-            listers.of(ResourceSlice), cel, partitionable=self.features.partitionable_devices
+            tainted_slices(listers, gates),
+            cel,
+            partitionable=self.features.partitionable_devices,
         )
         self.allocator = Allocator(self.features, self.inventory, self.usage, self.classes)
         self._extended_resources = enabled("DRAExtendedResource")
@@ -64,6 +74,8 @@ class DeviceBooks:
         self._counted: dict[str, ResourceClaim] = {}
         """The claims whose devices `usage` knows, by key."""
         self._generation = -1
+        self.work: deque[ClaimWork] = deque()
+        """What is to be written, by whichever plugin comes first."""
 
     # Claims
 

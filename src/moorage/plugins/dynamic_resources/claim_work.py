@@ -3,6 +3,7 @@
 import msgspec
 
 from moorage.model.devices import ResourceClaim
+from moorage.model.pod import Pod
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -24,4 +25,15 @@ class Delete(msgspec.Struct, frozen=True):
     claim: ResourceClaim
 
 
-ClaimWork = Release | Deallocate | Delete
+class ClearStatus(msgspec.Struct, frozen=True):
+    """A pod's status tells what its claims take of a node, and it did not get there."""
+
+    pod: Pod
+
+    @property
+    def claim(self) -> Pod:
+        """What the work is about, for messages."""
+        return self.pod
+
+
+ClaimWork = Release | Deallocate | Delete | ClearStatus

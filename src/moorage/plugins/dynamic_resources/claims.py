@@ -5,10 +5,8 @@ Owns upstream's complaints about claims that are missing, on their way out, or s
 
 from collections.abc import Iterator
 
-from moorage.model.devices import (
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-)
+from moorage.cluster.pod_groups import group_of
+from moorage.model.devices import ResourceClaim
 from moorage.model.pod import Pod, PodResourceClaim
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 
@@ -22,10 +20,13 @@ class ClaimError(Exception):
 
 def claims_of(pod: Pod, books: DeviceBooks) -> list[ResourceClaim]:
     """The claims a pod uses, in the order of its spec; raises `ClaimError`."""
-    return list(_claims(pod, books)) if pod.spec.resource_claims else []
+    if not pod.spec.resource_claims:
+        return []
+    return [claim for _, claim in named_claims(pod, books)]
 
 
-def _claims(pod: Pod, books: DeviceBooks) -> Iterator[ResourceClaim]:
+def named_claims(pod: Pod, books: DeviceBooks) -> Iterator[tuple[str, ResourceClaim]]:
+    """The claims by the names that the pod's spec gives them; raises `ClaimError`."""
     for reference in pod.spec.resource_claims:
         name, check_owner = _claim_name(pod, reference)
         if name is None:
@@ -36,13 +37,25 @@ def _claims(pod: Pod, books: DeviceBooks) -> Iterator[ResourceClaim]:
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
         if check_owner:
-            controller = claim.metadata.controller()
-            if controller is None or controller.uid != pod.uid:
-                raise ClaimError(
-                    f"ResourceClaim {claim.key} was not created for Pod {pod.key} "
-                    "(Pod is not owner)"
-                )
-        yield claim
+            _check_owner(pod, claim, accept_group=books.group_claims)
+        yield reference.name, claim
+
+
+def _check_owner(pod: Pod, claim: ResourceClaim, *, accept_group: bool) -> None:
+    """The claim must have been made for the pod, or for its group if that is accepted."""
+    controller = claim.metadata.controller()
+    if controller is not None and controller.uid == pod.uid:
+        return
+    key, why = group_of(pod), "Pod is not owner"
+    if accept_group and key is not None:
+        if (
+            controller is not None
+            and (controller.kind, controller.name) == ("PodGroup", key.name)
+            and controller.api_version.startswith("scheduling.k8s.io/")
+        ):
+            return
+        why = f"neither Pod nor PodGroup {key.name} is the owner"
+    raise ClaimError(f"ResourceClaim {claim.key} was not created for Pod {pod.key} ({why})")
 
 
 def _claim_name(pod: Pod, reference: PodResourceClaim) -> tuple[str | None, bool]:
@@ -100,8 +113,3 @@ def preference_score(claim: ResourceClaim, requests: set[str]) -> int:
         for place, sub in enumerate(request.first_available)
         if f"{request.name}/{sub.name}" in requests
     )
-
-
-def consumer(pod: Pod) -> ResourceClaimConsumerReference:
-    """The pod as a claim's user."""
-    return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)

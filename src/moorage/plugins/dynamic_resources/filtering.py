@@ -1,6 +1,7 @@
 """Filter: which nodes can satisfy a pod's claims, allocated ones and those still to allocate."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -9,15 +10,24 @@ from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.allocation import ClaimsChoice, Demand
+from moorage.plugins.dynamic_resources.allocation import Demand
 from moorage.plugins.dynamic_resources.allocator import OutOfTime, TimedOutError
 from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.claims import named_claims
 from moorage.plugins.dynamic_resources.conditions import (
     BindingFailedError,
     is_ready,
     timed_out,
 )
 from moorage.plugins.dynamic_resources.extended import NodeClaim
+from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice, Located
+from moorage.plugins.dynamic_resources.node_allocatable import (
+    Drawn,
+    NodeAllocatableError,
+    claim_statuses,
+    rejections,
+    sharing,
+)
 from moorage.plugins.dynamic_resources.requests import AllocationError, NodeAllocationError
 from moorage.plugins.dynamic_resources.state import PodState
 
@@ -55,8 +65,7 @@ class NodeFilter:
         verdicts = Verdicts(len(nodes), _COMMON)
         unavailable = self._unavailable(nodes)
         for place in self._unknown(nodes, verdicts, unavailable):
-            reason = self._reason(nodes.node(place), place, unavailable)
-            if reason is not None:
+            for reason in self._reasons(nodes, place, unavailable):
                 if reason not in verdicts.reasons and len(verdicts.reasons) >= _MOST_REASONS:
                     reason = verdicts.reasons[-1]
                 verdicts.reject(place, reason)
@@ -64,29 +73,33 @@ class NodeFilter:
 
     def _unknown(
         self, nodes: NodeView, verdicts: Verdicts, unavailable: dict[int, Bools]
-    ) -> Iterable[int]:
-        """The nodes that must be looked at; the others' answers are known from a pod alike."""
-        if not self._allocating or self._state.extended is not None or unavailable:
-            return range(len(nodes))
+    ) -> Iterator[int]:
+        """The nodes that must be looked at; the others' answers are known from pods alike.
+
+        One after the other: what is found on a node may be the answer for those that follow.
+        """
+        alike = self._state.extended is None and not self._books.node_allocatable
+        if not self._allocating or not alike or unavailable:
+            yield from range(len(nodes))
+            return
         try:
-            known = self._demand(None)[0].outcomes
+            demand = self._demand(None)[0]
         except AllocationError:
-            return range(len(nodes))
-        unknown, short = [], np.zeros(len(nodes), np.bool_)
+            yield from range(len(nodes))
+            return
+        short = np.zeros(len(nodes), np.bool_)
         found = self._state.nodes
+        known = self._books.allocator.known
         for place in range(len(nodes)):
             node = nodes.node(place)
-            kept = known.get(node.name)
-            if kept is None or kept[0] is not node:
-                unknown.append(place)
-            elif kept[1] is None:
+            outcome = known(demand, node)
+            if outcome is None:
                 short[place] = True
-            elif isinstance(kept[1], tuple):
-                found[node.name] = kept[1]
+            elif isinstance(outcome, tuple):
+                found[node.metadata.name] = outcome
             else:
-                unknown.append(place)
+                yield place
         verdicts.reject(short, NOT_ENOUGH)
-        return unknown
 
     def _unavailable(self, nodes: NodeView) -> dict[int, Bools]:
         """Where each allocated claim cannot be used; claims usable everywhere are left out."""
@@ -111,6 +124,54 @@ class NodeFilter:
         except BindingFailedError:
             return True
 
+    def _reasons(
+        self, nodes: NodeView, place: int, unavailable: dict[int, Bools]
+    ) -> Sequence[Reason]:
+        node, state, draws = nodes.node(place), self._state, self._books.node_allocatable
+        reason = sharing(state.pod, state.claims, nodes.pods_on(place)) if draws else None
+        reason = reason or self._reason(node, place, unavailable)
+        if reason is not None:
+            return (reason,)
+        if not draws or not (self._allocating or state.pending):
+            return ()
+        try:
+            statuses = claim_statuses(state.pod, self._given(node), self._claim_uids)
+            reasons = rejections(state.pod, statuses, nodes, place) if statuses else ()
+        except NodeAllocatableError as error:
+            statuses, reasons = (), (Reason(str(error), Code.ERROR),)
+        if reasons:
+            state.nodes.pop(node.name, None)
+        else:
+            state.node_statuses[node.name] = statuses
+        return reasons
+
+    @cached_property
+    def _claim_uids(self) -> dict[str, str]:
+        named = named_claims(self._state.pod, self._books)
+        return {name: claim.metadata.uid for name, claim in named}
+
+    def _given(self, node: Node) -> Iterator[tuple[ResourceClaim, Sequence[Drawn]]]:
+        """The claims that the pod is going to have allocated, and what they get on a node."""
+        state = self._state
+        chosen = state.choice_on(node.name) or ()
+        for claim, picks in zip(
+            state.claims_for(state.node_claims.get(node.name)), chosen, strict=False
+        ):
+            yield (
+                claim,
+                [
+                    Drawn(pick.device.device, {n: a.text for n, a in pick.consumed.items()})
+                    for pick in picks
+                ],
+            )
+        for place, allocation in state.pending.items():
+            drawn = []
+            for result in allocation.devices.results:
+                device = self._books.inventory.device(result.driver, result.pool, result.device)
+                if device is not None:
+                    drawn.append(Drawn(device.device, result.consumed_capacity))
+            yield state.claims[place], drawn
+
     def _reason(self, node: Node, place: int, unavailable: dict[int, Bools]) -> Reason | None:
         state = self._state
         node_claim: NodeClaim | None = None
@@ -123,7 +184,7 @@ class NodeFilter:
             node_claim = state.extended.on_node(node, other_claims=own)
             if node_claim is None:
                 return None
-        chosen: ClaimsChoice | None = None
+        chosen: ClaimsChoice | Located | None = None
         if self._allocating:
             answer = self._allocate(node, node_claim)
             if isinstance(answer, Reason):
@@ -139,7 +200,9 @@ class NodeFilter:
                 state.node_claims[node.name] = node_claim
         return None
 
-    def _allocate(self, node: Node, node_claim: NodeClaim | None) -> ClaimsChoice | Reason:
+    def _allocate(
+        self, node: Node, node_claim: NodeClaim | None
+    ) -> ClaimsChoice | Located | Reason:
         try:
             demand, claims = self._demand(node_claim)
             outcome = self._books.allocator.allocate(demand, claims, node, self._start_clock)

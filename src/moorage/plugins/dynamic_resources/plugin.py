@@ -5,7 +5,7 @@ written is left in `work`, and `flush` does it for whoever talks to the API.
 """
 
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Ints
+from moorage.cluster.pod_groups import group_of
 from moorage.cluster.view import NodeView
 from moorage.errors import ApiError
 from moorage.framework.attempt import Attempt
@@ -35,16 +36,20 @@ from moorage.framework.plugin import (
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.devices import (
     DELETE_PROTECTION,
+    AllocationResult,
     DeviceClass,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceSlice,
 )
+from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from moorage.plugins.dynamic_resources.allocator import OutOfTime
 from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 from moorage.plugins.dynamic_resources.claim_work import (
-    ClaimWork,
+    ClearStatus,
     Deallocate,
     Delete,
     Release,
@@ -53,7 +58,6 @@ from moorage.plugins.dynamic_resources.claims import (
     ClaimError,
     check_requests,
     claims_of,
-    consumer,
     preference_score,
 )
 from moorage.plugins.dynamic_resources.extended import (
@@ -62,13 +66,22 @@ from moorage.plugins.dynamic_resources.extended import (
     extended_claim,
 )
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
+from moorage.plugins.dynamic_resources.group_claims import (
+    GroupClaimError,
+    left_reserved,
+    reserved_for,
+    users_of_claims,
+)
 from moorage.plugins.dynamic_resources.hints import registrations
+from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.plugins.dynamic_resources.results import allocation_result
 from moorage.plugins.dynamic_resources.state import PodState
 
 _NO_STATE = "not found"
 # Bound pods are kept in mind for a while, in case binding fails after PreBind.
 _MOST_RESERVED = 10_000
+
+_NO_DEVICES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
 class DynamicResources(
@@ -84,7 +97,7 @@ class DynamicResources(
     """Finds devices for the claims of pods, keeps them, and writes them down."""
 
     name = "DynamicResources"
-    looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
+    looks_up: tuple[type[ApiObject], ...] = (DeviceClass, ResourceClaim, ResourceSlice)
     row_local = False
     by_node = True  # searching is dear: only nodes still in the running are asked about
 
@@ -92,17 +105,24 @@ class DynamicResources(
         super().__init__(args, handle)
         self.now = time.time
         self.timer = time.monotonic
-        self.work: deque[ClaimWork] = deque()
         gates = handle.gates
         self._enabled = gates.enabled("DynamicResourceAllocation")
+        if gates.enabled("DRADeviceTaintRules"):
+            self.looks_up = (*self.looks_up, DeviceTaintRule)
         self.books = handle.listers.shared(DeviceBooks, lambda: DeviceBooks(handle.listers, gates))
+        self.work = self.books.work
         self._filter_limit = _seconds(args.filter_timeout)
         if not gates.enabled("DRASchedulerFilterTimeout"):
             self._filter_limit = 0.0
         self._binding_limit = _seconds(args.binding_timeout) or 600.0
         self._scores = gates.enabled("DRAPrioritizedList")
+        self._shared: tuple[frozenset[str], set[str]] = (frozenset(), set())
+        """The group that was tried last, and the claims whose allocations its pods can share."""
         self._current: PodState | None = None
         self._reserved: OrderedDict[str, PodState] = OrderedDict()
+        self._released: OrderedDict[str, dict[str, PodState]] = OrderedDict()
+        """By the pod's uid and the node. Pods of groups are reserved, all of them are released,
+        and those that go on are reserved again without another filter."""
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Nodes, claims, classes and slices; a claim made for the pod itself."""
@@ -120,6 +140,10 @@ class DynamicResources(
             return Status(Code.UNRESOLVABLE, (str(error),))
         return None
 
+    def idle_for(self, pod: Pod) -> bool:
+        """Nothing to say about pods that ask for no devices, by claims or as resources."""
+        return not pod.spec.resource_claims and pod.requests.incoming.keys() <= _NO_DEVICES
+
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodState] | Skip | Status:
         """Look the claims up; what cannot work on any node is refused here."""
         del nodes
@@ -129,7 +153,8 @@ class DynamicResources(
         books = self.books
         try:
             claims = claims_of(pod, books)
-        except ClaimError as error:
+            state.users = users_of_claims(pod, books)
+        except (ClaimError, GroupClaimError) as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         own = len(claims)
         made_up = extended_claim(pod, books) if len(books.classes) else None
@@ -138,8 +163,12 @@ class DynamicResources(
         if not claims:
             return SKIP
         books.refresh()
-        for claim in claims:
+        for place, claim in enumerate(claims):
             if claim.status.allocation is None:
+                pending = self._shared_allocation(claim)
+                if pending is not None:
+                    state.pending[place] = pending
+                    continue
                 problem = self._problem(claim, check=claim is not made_up)
                 if problem is not None:
                     return problem
@@ -149,6 +178,13 @@ class DynamicResources(
             state.extended_uid = made_up.metadata.uid
         assert len(state.own_claims) == own
         return PreFilterResult(state)
+
+    def _shared_allocation(self, claim: ResourceClaim) -> AllocationResult | None:
+        """What another pod of the group that is being tried was promised for the same claim."""
+        trying, uids = self._shared
+        if trying is not self.handle.members.trying or claim.metadata.uid not in uids:
+            return None
+        return self.books.pending_allocation(claim.metadata.uid)
 
     def _problem(self, claim: ResourceClaim, *, check: bool) -> Status | None:
         if self.books.pending_allocation(claim.metadata.uid) is not None:
@@ -204,7 +240,22 @@ class DynamicResources(
         if made_up is not None and made_up.name != IN_MEMORY_NAME:
             self.work.append(Delete(made_up))
             return _unschedulable("deletion of ResourceClaim completed")
-        return _unschedulable("still not schedulable")
+        return self._release_for_group(pod) or _unschedulable("still not schedulable")
+
+    def _release_for_group(self, pod: Pod) -> PostFilterResult | None:
+        """Take a claim back from a group that came to nothing, so that it can be given up."""
+        key, handle = group_of(pod), self.handle
+        known = None if key is None else handle.groups.get(key)
+        scheduled = iter(()) if known is None else known.scheduled
+        try:
+            found = left_reserved(pod, self.books, handle.members.trying, scheduled)
+        except GroupClaimError as error:
+            return PostFilterResult(Status(Code.ERROR, (str(error),)))
+        if found is None:
+            return None
+        self.work.append(Release(*found))
+        text = "ResourceClaim unreserved for PodGroup"
+        return PostFilterResult(Status(Code.UNRESOLVABLE, (text,)))
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
         """More for nodes where earlier alternatives of requests are met."""
@@ -227,50 +278,87 @@ class DynamicResources(
 
     # A node was chosen
 
+    def assumed(self, pod: Pod, node_name: str) -> Pod:
+        """Devices that count as the node's own resources count there with the pod."""
+        state = self._state_on(pod, node_name)
+        if not self.books.node_allocatable or state is None:
+            return pod
+        return with_statuses(pod, state.node_statuses.get(node_name, ()))
+
+    def _state_on(self, pod: Pod, node_name: str) -> PodState | None:
+        state = self._state_of(pod)
+        if state is None or state.tried:
+            return self._released.get(pod.uid, {}).get(node_name, state)
+        return state
+
     def reserve(self, pod: Pod, node_name: str) -> Status | None:
         """Promise the devices to the pod; they count as taken from now on."""
-        state = self._state_of(pod)
+        state = self._state_on(pod, node_name)
         if not self._enabled or state is None or not state.claims:
             return None
+        state.tried = True
         self._reserved[pod.uid] = state
         while len(self._reserved) > _MOST_RESERVED:
             self._reserved.popitem(last=False)
+        problem = self._promise_choice(state, node_name) if state.to_allocate else None
+        if problem is None:
+            for place, allocation in state.pending.items():
+                self._promise(state, place, state.claims[place], allocation)
+        return problem
+
+    def _promise_choice(self, state: PodState, node_name: str) -> Status | None:
         places = state.to_allocate
-        if not places:
-            return None
-        chosen = state.nodes.get(node_name)
+        chosen = state.choice_on(node_name)
         if chosen is None:
             if state.extended is not None and places == [len(state.claims) - 1]:
                 return None  # the node's device plugins provide everything
             return Status(Code.ERROR, ("claim allocation not found for node",))
+        # The pod's state may be kept for long, and only this node's part is needed again.
+        state.nodes = {node_name: chosen}
         state.reserved = state.node_claims.get(node_name)
         claims = state.claims_for(state.reserved)
         for index, claim, devices in zip(places, claims, chosen, strict=True):
-            result = allocation_result(claim, devices, node_name)
-            state.allocations[index] = result
-            finalizers = claim.metadata.finalizers
-            if DELETE_PROTECTION not in finalizers:
-                finalizers = (*finalizers, DELETE_PROTECTION)
-            self.books.promise(
-                msgspec.structs.replace(
-                    claim,
-                    metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
-                    status=msgspec.structs.replace(claim.status, allocation=result),
-                )
-            )
+            self._promise(state, index, claim, allocation_result(claim, devices, node_name))
         return None
+
+    def _promise(
+        self, state: PodState, place: int, claim: ResourceClaim, allocation: AllocationResult
+    ) -> None:
+        state.allocations[place] = allocation
+        finalizers = claim.metadata.finalizers
+        if DELETE_PROTECTION not in finalizers:
+            finalizers = (*finalizers, DELETE_PROTECTION)
+        self.books.promise(
+            msgspec.structs.replace(
+                claim,
+                metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
+                status=msgspec.structs.replace(claim.status, allocation=allocation),
+            )
+        )
+        trying = self.handle.members.trying
+        if state.pod.uid in trying:
+            if self._shared[0] is not trying:
+                self._shared = (trying, set())
+            self._shared[1].add(claim.metadata.uid)
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
         """Take the promise back, and the reservation if it was written already."""
-        del node_name
         state = self._reserved.pop(pod.uid, None)
         if state is None:
             return
+        if group_of(pod) is not None:
+            self._released.setdefault(pod.uid, {})[node_name] = state
+            while len(self._released) > _MOST_RESERVED:
+                self._released.popitem(last=False)
         for claim in state.own_claims:
             if self.books.withdraw(claim.metadata.uid):
                 self.books.restore(claim)
+                self._shared[1].discard(claim.metadata.uid)
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
                 self.work.append(Release(claim, pod.uid))
+        if state.status_written:
+            state.status_written = False
+            self.work.append(ClearStatus(pod))
         if state.extended is not None:
             made_up = state.claims[-1]
             if self.books.withdraw(state.extended_uid):
@@ -285,15 +373,30 @@ class DynamicResources(
 
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write allocations and reservations; wait for devices that have to be prepared."""
+        self._released.pop(pod.uid, None)
         state = self._reserved.get(pod.uid)
         if state is None:
             return None
-        binder = ClaimBinder(state, node_name, self.books, api)
+        binder = ClaimBinder(state, node_name, self.books, api, self.handle.observer)
         try:
-            await binder.run(self._binding_limit)
+            await binder.bind()
+            await self._write_status(state, node_name, api)
+            await binder.wait(self._binding_limit)
         except BindingError as error:
             return Status(Code.ERROR, (str(error),))
         return None
+
+    async def _write_status(self, state: PodState, node_name: str, api: ApiPort) -> None:
+        statuses = state.node_statuses.get(node_name, ())
+        if not statuses:
+            return
+        try:
+            await api.write_node_allocatable_claims(state.pod, statuses)
+        except ApiError as error:
+            raise BindingError(
+                f"updating pod {state.pod.key} NodeAllocatableResourceClaimStatuses: {error}"
+            ) from error
+        state.status_written = True
 
     def settle(self, pod: Pod) -> None:
         """What PreBind and the watch would bring about, where there is no API to write to."""
@@ -303,9 +406,9 @@ class DynamicResources(
         claims = self.handle.listers.of(ResourceClaim)
         for index, claim in enumerate(state.claims):
             allocation = state.allocations.get(index, claim.status.allocation)
-            if claim.reserved_by(pod.uid) or allocation is None:
+            if reserved_for(pod, claim, self.books) or allocation is None:
                 continue
-            users = (*claim.status.reserved_for, consumer(pod))
+            users = (*claim.status.reserved_for, state.user(index))
             if claim.name == IN_MEMORY_NAME:
                 metadata = msgspec.structs.replace(
                     claim.metadata, name=f"{claim.metadata.generate_name}{pod.uid}"
@@ -340,12 +443,12 @@ class DynamicResources(
 
 
 def _score(state: PodState, node_name: str) -> int:
-    chosen = state.nodes.get(node_name)
+    chosen = state.choice_on(node_name)
     if chosen is None:
         return 0
     total, place = 0, 0
-    for claim in state.claims:
-        known = claim.status.allocation
+    for index, claim in enumerate(state.claims):
+        known = claim.status.allocation or state.pending.get(index)
         if known is not None:
             requests = {result.request for result in known.devices.results}
         else:

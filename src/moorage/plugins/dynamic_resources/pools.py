@@ -5,14 +5,22 @@ Owns the rules for outdated, incomplete and invalid pools, and the order in whic
 
 from collections.abc import Iterable, Sequence
 
-from moorage.cluster.listers import Lister
-from moorage.model.devices import ResourceSlice
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.cel import CelFeatures
-from moorage.plugins.dynamic_resources.records import DeviceRecord, PoolId, Shapes, SliceRecord
+from moorage.plugins.dynamic_resources.cel import CelFeatures, Reads
+from moorage.plugins.dynamic_resources.records import (
+    DeviceRecord,
+    Layout,
+    PoolId,
+    Shapes,
+    SliceRecord,
+)
+from moorage.plugins.dynamic_resources.taint_rules import TaintedSlices
 
 CounterKey = tuple[str, str]
 """Counter set and counter."""
+
+_MOST_LAYOUTS = 8
+_NO_DEVICES = Layout()
 
 
 class Pool:
@@ -41,7 +49,7 @@ class Pool:
 class NodePools:
     """All pools of a node, and the devices that can be allocated there in the order of trying."""
 
-    __slots__ = ("any_invalid", "devices", "pools")
+    __slots__ = ("_layouts", "any_invalid", "devices", "pools")
 
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = pools
@@ -52,15 +60,41 @@ class NodePools:
             if not pool.incomplete and not pool.invalid
             for device in pool.devices
         )
+        self._layouts: dict[Reads, Layout | None] = {}
+
+    def layout(self, reads: Reads) -> Layout | None:
+        """What the devices are like, in the order of trying, to a search that reads attributes.
+
+        Nodes of the same layout give the same devices, by their places, if the same ones are in
+        use. None where a search reads more than that: of the node, or of a pool as a whole.
+        """
+        if reads not in self._layouts:
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[reads] = self._layout(reads)
+        return self._layouts[reads]
+
+    def _layout(self, reads: Reads) -> Layout | None:
+        for pool in self.pools:
+            if pool.incomplete or pool.invalid or pool.counters:
+                return None
+        for device, _ in self.devices:
+            if device.nodes is not None or device.counters or device.shareable:
+                return None
+        if not self.devices:
+            return _NO_DEVICES
+        shapes = self.devices[0][0].slice.shapes
+        return shapes.layout(tuple(device.likeness(reads) for device, _ in self.devices))
 
 
 class Inventory:
-    """Everything drivers offer, indexed by node; follows the lister by its generation."""
+    """Everything drivers offer, indexed by node; follows the slices by their generation."""
 
     def __init__(
-        self, slices: Lister[ResourceSlice], features: CelFeatures, *, partitionable: bool
+        self, slices: TaintedSlices, features: CelFeatures, *, partitionable: bool
     ) -> None:
-        self._lister = slices
+        self._slices = slices
+        self.features = features
         self._shapes = Shapes(features)
         self._partitionable = partitionable
         self.generation = -1
@@ -72,11 +106,11 @@ class Inventory:
 
     def refresh(self) -> None:
         """Follow the API objects; records of unchanged slices stay."""
-        if self.generation == self._lister.generation:
+        if self.generation == self._slices.generation:
             return
         before, self._records = self._records, {}
         self._on_node, self._shared, self._by_pool, self._kept = {}, [], {}, {}
-        for source in self._lister:
+        for source in self._slices:
             record = before.get(source.name)
             if record is None or record.slice is not source:
                 record = SliceRecord(source, self._shapes)
@@ -86,7 +120,7 @@ class Inventory:
                 self._on_node.setdefault(record.nodes.node_name, []).append(record)
             else:
                 self._shared.append(record)
-        self.generation = self._lister.generation
+        self.generation = self._slices.generation
 
     def nodes_reaching(self, pool: PoolId) -> set[str] | None:
         """The nodes whose outcome may depend on a pool; None if that cannot be told."""
@@ -98,6 +132,14 @@ class Inventory:
                 return None
             names.add(record.nodes.node_name)
         return names
+
+    def device(self, driver: str, pool: str, name: str) -> DeviceRecord | None:
+        """One device, wherever it is."""
+        for record in self._by_pool.get((driver, pool), ()):
+            for device in record.devices:
+                if device.id[2] == name:
+                    return device
+        return None
 
     def slices(self) -> Iterable[SliceRecord]:
         """All slices, in the order they came."""

@@ -22,8 +22,10 @@ from moorage.plugins.dynamic_resources.capacity import CapacityRecord
 from moorage.plugins.dynamic_resources.cel import (
     CelFeatures,
     EvaluationError,
+    Reads,
     compile_selector,
     device_value,
+    qualified,
 )
 
 DeviceId = tuple[str, str, str]
@@ -32,6 +34,7 @@ PoolId = tuple[str, str]
 """Driver and pool."""
 
 _MOST_ANSWERS = 1024
+_NO_VALUE = DeviceAttribute()
 _BLOCKING = frozenset(("NoSchedule", "NoExecute"))
 
 
@@ -97,12 +100,54 @@ class Shape:
             return error.with_traceback(None)
 
 
+def _harmless(value: DeviceAttribute) -> bool:
+    """Is it a plain value, which cannot fail those who do not look at it?"""
+    plain = (value.int_value, value.bool_value, value.string_value)
+    others = msgspec.structs.replace(value, int_value=None, bool_value=None, string_value=None)
+    return any(one is not None for one in plain) and others == _NO_VALUE
+
+
+class Likeness:
+    """Stands for what matters of a device, never its name: devices alike have the same one."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Layout:
+    """Stands for what the devices of a node are like, in order: equal ones are the same object."""
+
+    __slots__ = ("__weakref__", "likenesses", "unused")
+
+    def __init__(self, likenesses: tuple[Likeness, ...] = ()) -> None:
+        self.likenesses = likenesses
+        self.unused: tuple[Layout, tuple[int, ...]] = (self, ())
+        """The layout together with the places in use, as long as there are none."""
+
+
 class Shapes:
-    """The shapes in use."""
+    """The shapes, likenesses and layouts in use."""
 
     def __init__(self, features: CelFeatures) -> None:
         self.features = features
         self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
+        self._layouts: WeakValueDictionary[tuple[Likeness, ...], Layout] = WeakValueDictionary()
+
+    def likeness(self, device: Device, driver: str, reads: Reads) -> Likeness:
+        """The likeness of a device to those who look only at some of its attributes."""
+        attributes = device.attributes
+        if reads is not None:
+            attributes = {
+                name: value
+                for name, value in attributes.items()
+                if qualified(name, driver) in reads or not _harmless(value)
+            }
+        seen = msgspec.structs.replace(device, name="", attributes=attributes)
+        return self._likenesses.setdefault(msgspec.msgpack.encode((driver, seen)), Likeness())
+
+    def layout(self, likenesses: tuple[Likeness, ...]) -> Layout:
+        """The layout of devices like these."""
+        return self._layouts.setdefault(likenesses, Layout(likenesses))
 
     def of(self, device: Device, driver: str) -> Shape:
         """The shape of a device."""
@@ -149,6 +194,10 @@ class DeviceRecord:
             self.nodes = NodeChoice(device.node_name, device.all_nodes, device.node_selector)
         self.selected_by = shapes.of(device, self.id[0]).selected_by
 
+    def likeness(self, reads: Reads) -> Likeness:
+        """What devices alike have in common, of these attributes and of everything else."""
+        return self.slice.shapes.likeness(self.device, self.id[0], reads)
+
     def attribute(self, name: str) -> DeviceAttribute | None:
         """An attribute by its full name; the driver's own may be written without the domain."""
         found = self.device.attributes.get(name)
@@ -163,11 +212,12 @@ class DeviceRecord:
 class SliceRecord:
     """One slice."""
 
-    __slots__ = ("counts", "devices", "nodes", "per_device", "pool", "slice")
+    __slots__ = ("counts", "devices", "nodes", "per_device", "pool", "shapes", "slice")
 
     def __init__(self, source: ResourceSlice, shapes: Shapes) -> None:
         spec = source.spec
         self.slice = source
+        self.shapes = shapes
         self.pool: PoolId = (spec.driver, spec.pool.name)
         self.per_device = bool(spec.per_device_node_selection)
         self.nodes = NodeChoice(spec.node_name, spec.all_nodes, spec.node_selector)

@@ -19,7 +19,14 @@ from moorage.model.devices import (
     ResourceClaim,
 )
 from moorage.plugins.dynamic_resources.capacity import Amount, requested_amounts
-from moorage.plugins.dynamic_resources.cel import CompileError, EvaluationError
+from moorage.plugins.dynamic_resources.cel import (
+    Attribute,
+    CelFeatures,
+    CompileError,
+    EvaluationError,
+    Reads,
+    compile_selector,
+)
 from moorage.plugins.dynamic_resources.records import DeviceRecord
 
 FindClass = Callable[[str], DeviceClass | None]
@@ -119,6 +126,19 @@ class RequestPlan:
                 ) from None
         return True
 
+    def reads(self, features: CelFeatures) -> Reads:
+        """The attributes that the selectors read; None if all may be."""
+        found: set[Attribute] = set()
+        for expression in (*self._class_selectors, *self._selectors):
+            try:
+                reads = compile_selector(expression, features).reads
+            except CompileError:
+                return None
+            if reads is None:
+                return None
+            found |= reads
+        return frozenset(found)
+
     def tolerates(self, device: DeviceRecord) -> bool:
         """Are all taints of the device that keep claims away tolerated?"""
         return all(
@@ -139,6 +159,21 @@ class ClaimPlan:
             _alternatives(claim, request, features, find_class)
             for request in claim.spec.devices.requests
         ]
+
+    def reads(self, features: CelFeatures) -> Reads:
+        """The attributes that selectors and constraints read; None if all may be."""
+        found: set[Attribute] = set()
+        for alternatives in self.requests:
+            for request in alternatives:
+                reads = request.reads(features)
+                if reads is None:
+                    return None
+                found |= reads
+        for constraint in self.constraints:
+            name = constraint.match_attribute or constraint.distinct_attribute or ""
+            domain, _, identifier = name.partition("/")
+            found.add((domain, identifier))
+        return frozenset(found)
 
 
 def _alternatives(

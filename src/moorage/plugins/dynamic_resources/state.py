@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from moorage.model.devices import AllocationResult, ResourceClaim
+from moorage.model.devices import (
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources.allocation import ClaimsChoice
 from moorage.plugins.dynamic_resources.extended import ExtendedResources, NodeClaim
+from moorage.plugins.dynamic_resources.group_claims import consumer
+from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice, Located
+from moorage.plugins.dynamic_resources.node_allocatable import Statuses
 
 
 @dataclass(slots=True)
@@ -16,18 +22,33 @@ class PodState:
     claims: list[ResourceClaim] = field(default_factory=list)
     """The pod's own, in the order of its spec, then the one for extended resources."""
     extended: ExtendedResources | None = None
+    users: list[ResourceClaimConsumerReference] = field(default_factory=list)
+    """For whom the claims are reserved, by place; for the pod where nothing is said."""
+    pending: dict[int, AllocationResult] = field(default_factory=dict)
+    """What another pod of the group, tried just now, is going to write, by place in `claims`."""
     unavailable: set[int] = field(default_factory=set)
     """Claims that are allocated, but not for some node that was looked at."""
-    nodes: dict[str, ClaimsChoice] = field(default_factory=dict)
+    nodes: dict[str, ClaimsChoice | Located] = field(default_factory=dict)
     """What feasible nodes would give to the claims that need allocation."""
     node_claims: dict[str, NodeClaim] = field(default_factory=dict)
     """The claim for extended resources as each node has to meet it."""
+    node_statuses: dict[str, Statuses] = field(default_factory=dict)
+    """What the claims would take of each node's own resources."""
+    status_written: bool = False
+    """Set by PreBind: the pod's status tells what its claims take of the node."""
     allocations: dict[int, AllocationResult] = field(default_factory=dict)
     """Set by Reserve: what PreBind is to write, by place in `claims`."""
     reserved: NodeClaim | None = None
     """Set by Reserve: the claim for extended resources as the chosen node has to meet it."""
+    tried: bool = False
+    """Was it reserved once? Then, after a filter for the same pod, another state may be meant."""
     extended_uid: str = ""
     """The uid under which the extended claim was promised, before it had a real one."""
+
+    def choice_on(self, node_name: str) -> ClaimsChoice | None:
+        """What a node would give to the claims that need allocation; None if it is not feasible."""
+        found = self.nodes.get(node_name)
+        return found.devices() if isinstance(found, Located) else found
 
     @property
     def own_claims(self) -> list[ResourceClaim]:
@@ -37,7 +58,15 @@ class PodState:
     @property
     def to_allocate(self) -> list[int]:
         """The places of the claims without an allocation."""
-        return [i for i, claim in enumerate(self.claims) if claim.status.allocation is None]
+        return [
+            i
+            for i, claim in enumerate(self.claims)
+            if claim.status.allocation is None and i not in self.pending
+        ]
+
+    def user(self, place: int) -> ResourceClaimConsumerReference:
+        """For whom a claim is to be reserved."""
+        return self.users[place] if place < len(self.users) else consumer(self.pod)
 
     def claims_for(self, node_claim: NodeClaim | None) -> list[ResourceClaim]:
         """The claims without an allocation, as a node has to meet them."""

@@ -5,6 +5,7 @@ whoever keeps something derived knows what to redo.
 """
 
 from collections import Counter
+from typing import TypeVar
 
 from moorage.model.devices import ResourceClaim
 from moorage.model.quantity import parse_nano
@@ -12,6 +13,8 @@ from moorage.plugins.dynamic_resources.capacity import Consumed
 from moorage.plugins.dynamic_resources.records import DeviceId, PoolId
 
 _MOST_CHANGES = 100_000
+
+_Key = TypeVar("_Key")
 
 
 class DeviceUsage:
@@ -22,6 +25,8 @@ class DeviceUsage:
         self.dedicated: Counter[DeviceId] = Counter()
         self.shares: Counter[DeviceId] = Counter()
         self.capacity: dict[DeviceId, Consumed] = {}
+        self.pools: Counter[PoolId] = Counter()
+        """How many uses there are of each pool's devices."""
         self._capacity_users: Counter[DeviceId] = Counter()
         self._changes: list[PoolId] = []
         self._dropped = 0
@@ -64,7 +69,9 @@ class DeviceUsage:
                     {name: parse_nano(text) for name, text in result.consumed_capacity.items()},
                     sign,
                 )
-            self._changes.append((result.driver, result.pool))
+            pool = (result.driver, result.pool)
+            _tally(self.pools, pool, sign)
+            self._changes.append(pool)
         if len(self._changes) > _MOST_CHANGES:
             half = _MOST_CHANGES // 2
             self._dropped += half
@@ -79,7 +86,7 @@ class DeviceUsage:
             del self.capacity[device]
 
 
-def _tally(counts: Counter[DeviceId], device: DeviceId, sign: int) -> None:
-    counts[device] += sign
-    if counts[device] <= 0:
-        del counts[device]
+def _tally(counts: Counter[_Key], key: _Key, sign: int) -> None:
+    counts[key] += sign
+    if counts[key] <= 0:
+        del counts[key]

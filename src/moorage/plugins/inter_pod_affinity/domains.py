@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Ints
+from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_counts import PodSet
+from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.view import NodeView
 from moorage.model.affinity import AffinityTerm
 from moorage.model.pod import Pod
@@ -39,21 +41,24 @@ def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
     return bool(terms) and all(t.matches(pod.labels, pod.namespace, NO_LABELS) for t in terms)
 
 
-def pods_matching_all(terms: tuple[AffinityTerm, ...], nodes: NodeView) -> Ints:
-    """Per node, the pods that match every one of the terms."""
+def pods_matching_all(terms: tuple[AffinityTerm, ...], key: str, nodes: NodeView) -> Ints:
+    """Per domain of a topology key, the pods that match every one of the terms."""
 
     def test(pods: PodSet) -> bool:
         return all(t.matches(pods.labels, pods.namespace, NO_LABELS) for t in terms)
 
-    return nodes.pods_matching(("affinity", terms), test)
+    return _in_domains(nodes.pods_per_domain(("affinity", terms), test, key))
 
 
-def spread_over_domains(counts: Ints, key: str, nodes: NodeView) -> Ints:
-    """Counts per node summed up per domain of a topology key."""
-    label = nodes.label(key)
-    summed = np.bincount(label.codes, weights=counts, minlength=len(label.vocabulary))
-    summed[0] = 0
-    return summed.astype(np.int64)
+def pods_carrying(entry: TermEntry, nodes: NodeView) -> Ints:
+    """Per domain of the term's topology key, the pods that carry a term."""
+    return _in_domains(nodes.terms_per_domain(entry))
+
+
+def _in_domains(kept: DomainSums) -> Ints:
+    sums = kept.sums
+    sums[0] = 0
+    return sums
 
 
 def add(totals: dict[str, Ints], key: str, counts: Ints) -> None:

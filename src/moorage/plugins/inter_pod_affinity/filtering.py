@@ -18,9 +18,9 @@ from moorage.plugins.inter_pod_affinity.domains import (
     at_nodes,
     changed,
     matches_all,
+    pods_carrying,
     pods_matching_all,
     resolve,
-    spread_over_domains,
 )
 
 AFFINITY = Reason("node(s) didn't match pod affinity rules", Code.UNRESOLVABLE)
@@ -59,22 +59,15 @@ def count(pod: Pod, nodes: NodeView) -> RequiredState:
     existing: dict[str, Ints] = {}
     for entry in nodes.terms_matching(pod):
         if entry.pod_term.kind is TermKind.ANTI_AFFINITY:
-            key = entry.pod_term.term.topology_key
-            add(existing, key, spread_over_domains(entry.column.values, key, nodes))
+            add(existing, entry.pod_term.term.topology_key, pods_carrying(entry, nodes))
     attracting: dict[str, Ints] = {}
-    if affinity:
-        matching = pods_matching_all(affinity, nodes)
-        for term in affinity:
-            key = term.topology_key
-            add(attracting, key, spread_over_domains(matching, key, nodes))
+    for term in affinity:
+        key = term.topology_key
+        add(attracting, key, pods_matching_all(affinity, key, nodes))
     repelling: dict[str, Ints] = {}
     for term in anti_affinity:
-        matching = pods_matching_all((term,), nodes)
-        add(
-            repelling,
-            term.topology_key,
-            spread_over_domains(matching, term.topology_key, nodes),
-        )
+        key = term.topology_key
+        add(repelling, key, pods_matching_all((term,), key, nodes))
     return RequiredState(
         affinity=affinity,
         anti_affinity=anti_affinity,
@@ -132,6 +125,41 @@ def judge(state: RequiredState, pod: Pod, nodes: NodeView) -> Verdicts:
         unwelcome = _counted(state.existing_anti_affinity, set(state.existing_anti_affinity), nodes)
         verdicts.reject(undecided & unwelcome, EXISTING)
     return verdicts
+
+
+def refused(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
+    """The nodes that `judge` refuses: one table of wrong domains per topology key."""
+    wrong: dict[str, Bools] = {}
+    if state.affinity:
+        lonely = any_counted(state.affinity_counts) or not matches_all(state.affinity, pod)
+        for term in state.affinity:
+            key = term.topology_key
+            table = _whole_table(state.affinity_counts, key, nodes) == 0
+            if not lonely:
+                table[:] = False
+            table[0] = True  # a node without the label is in no domain
+            wrong[key] = wrong[key] | table if key in wrong else table
+    for counts in (state.anti_affinity_counts, state.existing_anti_affinity):
+        for key in counts:
+            table = _whole_table(counts, key, nodes) > 0
+            wrong[key] = wrong[key] | table if key in wrong else table
+    found: Bools | None = None
+    for key, table in wrong.items():
+        here = table[nodes.label(key).codes]
+        found = here if found is None else found | here
+    return np.zeros(len(nodes), np.bool_) if found is None else found
+
+
+def _whole_table(counts: DomainCounts, key: str, nodes: NodeView) -> Ints:
+    """The counts of all domains that there are now."""
+    known = counts.get(key)
+    size = len(nodes.label(key).vocabulary)
+    if known is not None and len(known) == size:
+        return known
+    table: Ints = np.zeros(size, np.int64)
+    if known is not None:
+        table[: len(known)] = known
+    return table
 
 
 def _near_friends(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:

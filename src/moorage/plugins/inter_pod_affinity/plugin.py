@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
@@ -63,6 +63,12 @@ class InterPodAffinity(
         if state is None:
             state = filtering.count(pod, nodes.whole)
         return filtering.judge(state, pod, nodes)
+
+    def refused(self, pod: Pod, nodes: NodeView, state: RequiredState | None) -> Bools:
+        """The same without the reasons."""
+        if state is None:
+            return super().refused(pod, nodes, state)
+        return filtering.refused(state, pod, nodes)
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> DomainCounts | Skip:
         """Sum up the weights of all terms, per topology domain."""

@@ -11,9 +11,9 @@ from moorage.plugins.inter_pod_affinity.domains import (
     DomainCounts,
     add,
     at_nodes,
+    pods_carrying,
     pods_matching_all,
     resolve,
-    spread_over_domains,
 )
 
 
@@ -25,13 +25,13 @@ def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> DomainCounts | None:
     own += [(wish, -1) for wish in terms.preferred_anti_affinity]
     for wish, sign in own:
         term = resolve(wish.term, nodes.listers)
-        matching = pods_matching_all((term,), nodes)
-        _add_weighted(totals, matching, term.topology_key, nodes, sign * wish.weight)
+        key = term.topology_key
+        _add_weighted(totals, pods_matching_all((term,), key, nodes), key, sign * wish.weight)
     for entry in nodes.terms_matching(pod):
         weight = _weight(entry.pod_term, hard_weight)
         if weight is not None:
             key = entry.pod_term.term.topology_key
-            _add_weighted(totals, entry.column.values, key, nodes, weight)
+            _add_weighted(totals, pods_carrying(entry, nodes), key, weight)
     return totals or None
 
 
@@ -65,9 +65,6 @@ def _weight(pod_term: PodTerm, hard_weight: int) -> int | None:
             return None
 
 
-def _add_weighted(
-    totals: dict[str, Ints], counts: Ints, key: str, nodes: NodeView, weight: int
-) -> None:
-    summed = spread_over_domains(counts, key, nodes)
-    if summed.any():
-        add(totals, key, summed * weight)
+def _add_weighted(totals: dict[str, Ints], sums: Ints, key: str, weight: int) -> None:
+    if sums.any():
+        add(totals, key, sums * weight)

@@ -40,6 +40,7 @@ from moorage.plugins.dynamic_resources.delegation import Delegation
 from moorage.plugins.node_resources_fit.strategies import (
     NodeShares,
     most_allocated,
+    row_scorer,
     strategy_scorer,
 )
 
@@ -48,17 +49,22 @@ BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_NAMED = 28
 
 
+Wanted = tuple[tuple[str, int], ...]
+"""Resources and amounts."""
+
+
 class NodeResourcesFit(
-    PreFilterPlugin[None],
-    FilterPlugin[None],
-    PreScorePlugin[None],
-    ScorePlugin[None],
+    PreFilterPlugin[Wanted],
+    FilterPlugin[Wanted],
+    PreScorePlugin[Wanted],
+    ScorePlugin[Wanted],
     PlacementScorePlugin,
 ):
     """Refuse nodes with too little left; score by the configured strategy."""
 
     name = "NodeResourcesFit"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
+    steady = True
     looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
     too_many_pods = Reason("Too many pods")
 
@@ -72,7 +78,9 @@ class NodeResourcesFit(
             for spec in args.scoring_strategy.resources
             if spec.name != PODS
         )
+        self._weights = dict(self._resources)
         self._scorer = strategy_scorer(args.scoring_strategy)
+        self._row_scorer = row_scorer(args.scoring_strategy)
         self._devices = Delegation(handle)
 
     def pod_key(self, pod: Pod) -> Hashable | None:
@@ -86,15 +94,14 @@ class NodeResourcesFit(
             return None  # the score counts devices, which change without the node
         return pod.requests, backed
 
-    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[Wanted]:
         """Every pod needs at least a place, so this plugin never skips."""
-        del pod, nodes
-        return PreFilterResult(None)
+        del nodes
+        return PreFilterResult(tuple(self._checked(pod)))
 
-    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
+    def filter(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Verdicts:
         """All shortages of a node are named, not only the first."""
-        del state
-        wanted = dict(self._checked(pod))
+        wanted = dict(self._checked(pod) if state is None else state)
         short = {name: Reason(f"Insufficient {name}") for name in wanted}
         hopeless = {name: Reason(f"Insufficient {name}", Code.UNRESOLVABLE) for name in wanted}
         named = wanted if len(wanted) <= _MOST_NAMED else ()
@@ -120,19 +127,56 @@ class NodeResourcesFit(
                         verdicts.reject(where, reason)
         return verdicts
 
-    def pre_score(self, pod: Pod, nodes: NodeView) -> None:
-        """Nothing to prepare; the plugin never skips."""
-        del pod, nodes
+    def refused(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Bools:
+        """Nodes without a place or with too little of anything."""
+        refused: Bools = nodes.pod_count >= nodes.allocatable(PODS)
+        for name, amount in self._checked(pod) if state is None else state:
+            total = nodes.allocatable(name)
+            lacking: Bools = amount > total - nodes.requested(name)
+            if self._devices.backs(name):
+                lacking &= total != 0
+            refused |= lacking
+        return refused
 
-    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
-        """How full the node would be, by the strategy."""
-        del state
-        requests = pod.requests.incoming_with_defaults
+    def refuses(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> bool:
+        """The same for one node, without arrays."""
+        if nodes.pod_count[row] >= nodes.allocatable(PODS)[row]:
+            return True
+        for name, amount in self._checked(pod) if state is None else state:
+            total = nodes.allocatable(name)[row]
+            if amount > total - nodes.requested(name)[row] and not (
+                total == 0 and self._devices.backs(name)
+            ):
+                return True
+        return False
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> Wanted:
+        """What counts of the pod's requests; the plugin never skips."""
+        del nodes
+        return tuple(self._scored(pod))
+
+    def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> int:
+        """How full one node would be, without arrays."""
+        if self._row_scorer is None:
+            return super().score_row(pod, nodes, row, state)
         shares = []
-        for name, weight in self._resources:
-            wanted = requests.get(name, 0)
-            if wanted == 0 and is_scalar(name):
-                continue
+        for name, wanted in self._scored(pod) if state is None else state:
+            if is_scalar(name):
+                return super().score_row(pod, nodes, row, state)  # devices may count
+            used = (
+                nodes.requested_with_defaults(name)
+                if name in (CPU, MEMORY)
+                else nodes.requested(name)
+            )
+            total = int(nodes.allocatable(name)[row])
+            shares.append((int(used[row]) + wanted, total, self._weights[name]))
+        return self._row_scorer(shares) if shares else 0
+
+    def score(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Ints:
+        """How full the node would be, by the strategy."""
+        shares = []
+        for name, wanted in self._scored(pod) if state is None else state:
+            weight = self._weights[name]
             used = (
                 nodes.requested_with_defaults(name)
                 if name in (CPU, MEMORY)
@@ -170,6 +214,14 @@ class NodeResourcesFit(
                 NodeShares(np.array([taken]), np.array([int(total.sum())], np.int64), weight)
             )
         return int(most_allocated(shares)[0]) if shares else 0
+
+    def _scored(self, pod: Pod) -> Iterator[tuple[str, int]]:
+        """The resources that are scored, and what the pod would add."""
+        requests = pod.requests.incoming_with_defaults
+        for name, _ in self._resources:
+            wanted = requests.get(name, 0)
+            if wanted or not is_scalar(name):
+                yield name, wanted
 
     def _checked(self, pod: Pod) -> Iterator[tuple[str, int]]:
         """The resources to check, in the order their reasons are listed."""

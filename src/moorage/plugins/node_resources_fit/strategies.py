@@ -28,6 +28,11 @@ class NodeShares(msgspec.Struct, frozen=True):
 
 Scorer = Callable[[Sequence[NodeShares]], Ints]
 
+RowShare = tuple[int, int, int]
+"""The same for one node: requested, allocatable, weight."""
+
+RowScorer = Callable[[Sequence[RowShare]], int]
+
 
 def strategy_scorer(strategy: Any) -> Scorer:
     """The scorer that a `scoringStrategy` describes."""
@@ -42,6 +47,17 @@ def strategy_scorer(strategy: Any) -> Scorer:
                 for point in strategy.requested_to_capacity_ratio.shape
             ]
             return requested_to_capacity_ratio(shape)
+
+
+def row_scorer(strategy: Any) -> RowScorer | None:
+    """The same for one node in plain integers; None where that would not be simpler."""
+    match strategy.type:
+        case "LeastAllocated":
+            return least_allocated_row
+        case "MostAllocated":
+            return most_allocated_row
+        case _:
+            return None
 
 
 def least_allocated(shares: Sequence[NodeShares]) -> Ints:
@@ -62,6 +78,26 @@ def most_allocated(shares: Sequence[NodeShares]) -> Ints:
         return taken * MAX_NODE_SCORE // np.maximum(share.allocatable, 1)
 
     return _weighted_mean(shares, used)
+
+
+def least_allocated_row(shares: Sequence[RowShare]) -> int:
+    """`least_allocated` for one node."""
+    total = weights = 0
+    for requested, allocatable, weight in shares:
+        if allocatable:
+            total += max(allocatable - requested, 0) * MAX_NODE_SCORE // allocatable * weight
+            weights += weight
+    return total // max(weights, 1)
+
+
+def most_allocated_row(shares: Sequence[RowShare]) -> int:
+    """`most_allocated` for one node."""
+    total = weights = 0
+    for requested, allocatable, weight in shares:
+        if allocatable:
+            total += min(requested, allocatable) * MAX_NODE_SCORE // allocatable * weight
+            weights += weight
+    return total // max(weights, 1)
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:

@@ -1,11 +1,12 @@
 """Spread constraints as the plugin uses them: the pod's own, or defaults for its owners."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.listers import Listers
 from moorage.cluster.node_table import TaintSet
 from moorage.cluster.pod_counts import PodSet
@@ -37,7 +38,7 @@ SYSTEM_DEFAULTS = (
 )
 
 
-class Constraint(msgspec.Struct, frozen=True):
+class Constraint(msgspec.Struct, frozen=True, cache_hash=True):
     """One constraint with its selector compiled and its defaults filled in."""
 
     max_skew: int
@@ -49,9 +50,23 @@ class Constraint(msgspec.Struct, frozen=True):
 
     def count(self, namespace: str, nodes: NodeView) -> Ints:
         """Per node, the pods that the constraint is about; terminating ones do not count."""
-        selector = self.selector
-        if selector.empty:
+        if self.selector.empty:
             return np.zeros(len(nodes), np.int64)
+        return nodes.pods_matching(("spread", namespace, self.selector), self._test(namespace))
+
+    def per_domain(self, namespace: str, nodes: NodeView) -> DomainSums:
+        """The same for the whole cluster, per domain; not for an empty selector."""
+        question = ("spread", namespace, self.selector)
+        return nodes.pods_per_domain(question, self._test(namespace), self.topology_key)
+
+    def includes_all(self, pod: Pod) -> bool:
+        """Do the inclusion policies leave every node in?"""
+        return not self.honors_taints and not (
+            self.honors_affinity and not pod.required_nodes.anywhere
+        )
+
+    def _test(self, namespace: str) -> Callable[[PodSet], bool]:
+        selector = self.selector
 
         def counts(pods: PodSet) -> bool:
             return (
@@ -60,7 +75,7 @@ class Constraint(msgspec.Struct, frozen=True):
                 and selector.matches(pods.labels)
             )
 
-        return nodes.pods_matching(("spread", namespace, selector), counts)
+        return counts
 
     def includes(self, pod: Pod, nodes: NodeView, *, comparisons: bool) -> Bools | None:
         """The nodes that take part by the inclusion policies; None means all of them."""
@@ -79,6 +94,24 @@ class Constraint(msgspec.Struct, frozen=True):
             untainted = nodes.taints.where(open_to_pod)
             included = untainted if included is None else included & untainted
         return included
+
+
+def constraints_key(constraints: Iterable[TopologySpreadConstraint], pod: Pod) -> Hashable:
+    """Constraints as a value that can be a key, with the labels of the pod that they look at."""
+    labels = pod.labels
+    return tuple(
+        (
+            one.max_skew,
+            one.topology_key,
+            one.when_unsatisfiable,
+            None if one.label_selector is None else one.label_selector.key,
+            one.min_domains,
+            one.node_affinity_policy,
+            one.node_taints_policy,
+            tuple((key, labels.get(key)) for key in one.match_label_keys),
+        )
+        for one in constraints
+    )
 
 
 def compile_constraints(

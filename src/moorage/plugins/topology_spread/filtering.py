@@ -53,6 +53,9 @@ def count_domains(
     constraints: tuple[Constraint, ...], pod: Pod, nodes: NodeView, *, comparisons: bool
 ) -> HardState:
     """Count the matching pods of every domain over the nodes that take part."""
+    kept = _kept_sums(constraints, pod, nodes)
+    if kept is not None:
+        return HardState(constraints, kept)
     labelled = all_topologies(constraints, nodes)
     domains = []
     for constraint in constraints:
@@ -67,6 +70,25 @@ def count_domains(
         summed = np.bincount(codes, weights=counts, minlength=size).astype(np.int64)
         domains.append(Domains(summed, exist))
     return HardState(constraints, tuple(domains))
+
+
+def _kept_sums(
+    constraints: tuple[Constraint, ...], pod: Pod, nodes: NodeView
+) -> tuple[Domains, ...] | None:
+    """The same from sums that are kept; None if some node takes part in one domain only."""
+    domains = []
+    for constraint in constraints:
+        if constraint.selector.empty or not constraint.includes_all(pod):
+            return None
+        kept = constraint.per_domain(pod.namespace, nodes)
+        exist = kept.exist
+        if exist[0]:
+            if len(constraints) > 1:
+                return None  # a node without one label does not count for the others either
+            exist = exist.copy()
+            exist[0] = False
+        domains.append(Domains(kept.sums, exist))
+    return tuple(domains)
 
 
 def with_pod(
@@ -100,6 +122,23 @@ def with_pod(
     return HardState(state.constraints, tuple(domains))
 
 
+def refused(state: HardState, pod: Pod, nodes: NodeView) -> Bools:
+    """The nodes that violate any constraint."""
+    found: Bools | None = None
+    for constraint, domains in zip(state.constraints, state.domains, strict=True):
+        table = domains.counts > _most(constraint, domains, pod)
+        table[0] = True  # no domain at all
+        here = table[nodes.label(constraint.topology_key).codes]
+        found = here if found is None else found | here
+    return np.zeros(len(nodes), np.bool_) if found is None else found
+
+
+def _most(constraint: Constraint, domains: Domains, pod: Pod) -> int:
+    """How many matching pods a domain may have for one more to be allowed there."""
+    self_match = 1 if constraint.selector.matches(pod.labels) else 0
+    return constraint.max_skew + domains.smallest(constraint.min_domains) - self_match
+
+
 def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
     """The first constraint that a node violates decides."""
     verdicts = Verdicts(len(nodes), (SKEWED, UNLABELLED))
@@ -108,9 +147,7 @@ def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
         label = nodes.label(constraint.topology_key)
         verdicts.reject(undecided & ~label.present, UNLABELLED)
         undecided &= label.present
-        self_match = 1 if constraint.selector.matches(pod.labels) else 0
-        most = constraint.max_skew + domains.smallest(constraint.min_domains) - self_match
-        skewed = (domains.counts > most)[label.codes]
+        skewed = (domains.counts > _most(constraint, domains, pod))[label.codes]
         verdicts.reject(undecided & skewed, SKEWED)
         undecided &= ~skewed
     return verdicts

@@ -1,11 +1,11 @@
 """The PodTopologySpread plugin: hard constraints filter, soft ones score."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
@@ -34,10 +34,13 @@ from moorage.plugins.topology_spread.constraints import (
     SYSTEM_DEFAULTS,
     Constraint,
     compile_constraints,
+    constraints_key,
     default_selector,
 )
 from moorage.plugins.topology_spread.filtering import HardState
 from moorage.plugins.topology_spread.scoring import SoftState
+
+_MOST_COMPILED = 4096
 
 
 class PodTopologySpread(
@@ -62,6 +65,7 @@ class PodTopologySpread(
                 msgspec.convert(msgspec.to_builtins(default), TopologySpreadConstraint)
                 for default in args.default_constraints
             )
+        self._compiled: dict[Hashable, tuple[Constraint, ...]] = {}
         self._match_label_keys = handle.gates.enabled("MatchLabelKeysInPodTopologySpread")
         self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
 
@@ -88,6 +92,14 @@ class PodTopologySpread(
                 return Verdicts(len(nodes))
             state = self._count(constraints, pod, nodes.whole)
         return filtering.judge(state, pod, nodes)
+
+    def refused(self, pod: Pod, nodes: NodeView, state: HardState | None) -> Bools:
+        """The same without the reasons."""
+        return (
+            super().refused(pod, nodes, state)
+            if state is None
+            else filtering.refused(state, pod, nodes)
+        )
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> SoftState | Skip:
         """Count the domains of the soft constraints."""
@@ -140,12 +152,20 @@ class PodTopologySpread(
     def constraints(self, pod: Pod, action: str, phase: str) -> tuple[Constraint, ...]:
         """The pod's constraints of one kind, or the defaults."""
         own = pod.spec.topology_spread_constraints
-        try:
-            constraints = compile_constraints(
-                own or self._defaults, pod, action, match_label_keys=self._match_label_keys
-            )
-        except SelectorError as error:
-            raise PluginError(self.name, phase, f"obtaining constraints: {error}") from error
+        if not own and not any(one.when_unsatisfiable == action for one in self._defaults):
+            return ()
+        key = (action, constraints_key(own, pod))
+        constraints = self._compiled.get(key)
+        if constraints is None:
+            try:
+                constraints = compile_constraints(
+                    own or self._defaults, pod, action, match_label_keys=self._match_label_keys
+                )
+            except SelectorError as error:
+                raise PluginError(self.name, phase, f"obtaining constraints: {error}") from error
+            if len(self._compiled) >= _MOST_COMPILED:
+                self._compiled.clear()
+            self._compiled[key] = constraints
         if own or not constraints:
             return constraints
         selector = default_selector(pod, self.handle.listers)

@@ -30,6 +30,8 @@ class SoftState(msgspec.Struct, frozen=True):
     constraints: tuple[SoftConstraint, ...]
     ignored: Bools
     """Feasible nodes that lack a topology key: they score 0."""
+    none_ignored: bool = False
+    """Is it known that every node has every key?"""
 
 
 def count_domains(
@@ -41,6 +43,9 @@ def count_domains(
     comparisons: bool,
 ) -> SoftState:
     """Count matching pods on all nodes, for the domains that feasible nodes are in."""
+    kept = _kept_sums(constraints, pod, feasible)
+    if kept is not None:
+        return SoftState(kept, np.zeros(len(feasible), np.bool_), none_ignored=True)
     everywhere = feasible.whole
     ignored = np.zeros(len(feasible), np.bool_)
     labelled: Bools | None = None
@@ -73,27 +78,66 @@ def count_domains(
     return SoftState(tuple(soft), ignored)
 
 
+def _kept_sums(
+    constraints: tuple[Constraint, ...], pod: Pod, feasible: NodeView
+) -> tuple[SoftConstraint, ...] | None:
+    """The same from sums that are kept; None unless every node has every key and takes part."""
+    everywhere = feasible.whole
+    soft = []
+    for constraint in constraints:
+        if constraint.selector.empty or not constraint.includes_all(pod):
+            return None
+        kept = constraint.per_domain(pod.namespace, everywhere)
+        label = everywhere.label(constraint.topology_key)
+        if kept.exist[0] or label.vocabulary.find("") is not None:
+            return None
+        if constraint.topology_key == HOSTNAME_LABEL:
+            soft.append(SoftConstraint(constraint, math.log(len(feasible) + 2), None))
+            continue
+        wanted = kept.exist
+        if feasible is not everywhere:
+            wanted = np.zeros(len(label.vocabulary), np.bool_)
+            wanted[feasible.label(constraint.topology_key).codes] = True
+        size = int(np.count_nonzero(wanted))
+        soft.append(SoftConstraint(constraint, math.log(size + 2), kept.sums * wanted))
+    return tuple(soft)
+
+
 def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
     """The weighted number of matching pods around each node, rounded."""
+    if state.none_ignored and len(state.constraints) == 1:
+        soft = state.constraints[0]
+        if soft.counts is not None:
+            # All nodes of a domain score alike.
+            table = _rounded(_points(soft, soft.counts))
+            return table[feasible.label(soft.constraint.topology_key).codes]
     total: NDArray[np.float64] = np.zeros(len(feasible), np.float64)
     for soft in state.constraints:
         constraint = soft.constraint
         label = feasible.label(constraint.topology_key)
         if soft.counts is None:
-            counts = constraint.count(pod.namespace, feasible)
+            points = _points(soft, constraint.count(pod.namespace, feasible))
         else:
-            counts = soft.counts[_domain_codes(label)]
-        points = counts * soft.weight + float(constraint.max_skew - 1)
-        total += np.where(label.present, points, 0.0)
+            points = _points(soft, soft.counts)[_domain_codes(label)]
+        total += points if state.none_ignored else np.where(label.present, points, 0.0)
+    rounded = _rounded(total)
+    return rounded if state.none_ignored else np.where(state.ignored, 0, rounded)
+
+
+def _points(soft: SoftConstraint, counts: Ints) -> NDArray[np.float64]:
+    points: NDArray[np.float64] = np.add(counts * soft.weight, soft.constraint.max_skew - 1.0)
+    return points
+
+
+def _rounded(total: NDArray[np.float64]) -> Ints:
     whole = np.floor(total)
     # Go rounds halves away from zero, NumPy to even; the total is never negative.
-    rounded = (whole + (total - whole >= 0.5)).astype(np.int64)
-    return np.where(state.ignored, 0, rounded)
+    return (whole + (total - whole >= 0.5)).astype(np.int64)
 
 
 def normalize(scores: Ints, state: SoftState) -> Ints:
     """Turn "many" into "bad": 100 for the emptiest surroundings, 0 for ignored nodes."""
-    scored = scores[~state.ignored]
+    scored = scores if state.none_ignored else scores[~state.ignored]
     if not len(scored):
         return np.zeros_like(scores)
     largest = max(int(scored.max()), 0)
@@ -102,7 +146,7 @@ def normalize(scores: Ints, state: SoftState) -> Ints:
     else:
         smallest = int(scored.min())
         result = MAX_NODE_SCORE * (largest + smallest - scores) // largest
-    return np.where(state.ignored, 0, result)
+    return result if state.none_ignored else np.where(state.ignored, 0, result)
 
 
 def _domain_codes(label: LabelColumn) -> Codes:

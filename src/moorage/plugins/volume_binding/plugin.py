@@ -83,6 +83,10 @@ class VolumeBinding(
         self._reserved: dict[str, PodVolumes] = {}
         """By the pod's uid, what was decided but is not known to have come true."""
 
+    def idle_for(self, pod: Pod) -> bool:
+        """Nothing to say about pods without storage, unless storage is scored."""
+        return not pod.uses_storage and not self.handle.gates.enabled(SCORING_GATE)
+
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodClaims] | Skip | Status:
         """Claims that must be bound by now, and are not, rule out all nodes."""
         if not _has_claims(pod):
@@ -140,6 +144,7 @@ class VolumeBinding(
         try:
             assumed = reservation.assume(decided, node_name, self._volumes, self._claims)
         except StateError as error:
+            self.handle.observer.volume_stage_failed("assume")
             return Status(Code.ERROR, (str(error),))
         self._reserved[pod.uid] = assumed
         return None
@@ -165,6 +170,7 @@ class VolumeBinding(
         try:
             await bind_volumes(pod, node_name, assumed, api, self.handle.listers, timeout)
         except BindingError as error:
+            self.handle.observer.volume_stage_failed("bind")
             return Status(Code.ERROR, (str(error),))
         # All of it is in the API now: nothing is left that could be given back.
         self._reserved.pop(pod.uid, None)

@@ -36,8 +36,19 @@ from moorage.plugins.dynamic_resources.cel.types import (
 from moorage.plugins.dynamic_resources.cel.values import kind_of
 
 TYPE_NAMES = frozenset(
-    ("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type")
+    (
+        *("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"),
+        *("optional_type", "google.protobuf.Duration", "google.protobuf.Timestamp"),
+        *("net.IP", "net.CIDR"),
+    )
 )
+SORTABLE = frozenset(
+    (
+        *("int", "uint", "double", "bool", "string", "bytes"),
+        *("google.protobuf.Duration", "google.protobuf.Timestamp"),
+    )
+)
+"""The types that have an order."""
 _TYPE = Type("type")
 
 Scope = dict[str, Type]
@@ -53,9 +64,15 @@ class Checker:
         self.issues: list[Issue] = []
         self.overloads: dict[int, list[Overload]] = {}
         """By the identity of a call: what it may mean."""
+        self.types: dict[int, Type] = {}
+        """By the identity of a node."""
 
     def check(self, node: Node, scope: Scope) -> Type:
         """The type of a node; complaints go to `issues`, and the type is then unknown."""
+        found = self.types[id(node)] = self._check(node, scope)
+        return found
+
+    def _check(self, node: Node, scope: Scope) -> Type:
         match node:
             case Literal():
                 return Type(kind_of(node.value))
@@ -92,6 +109,8 @@ class Checker:
         return self._complain(node, f"undeclared reference to '{node.name}' (in container '')")
 
     def _select(self, node: Select, scope: Scope) -> Type:
+        if type_name(node, scope.keys()) is not None:
+            return _TYPE
         target = self.check(node.operand, scope)
         optional = node.optional or target.name == "optional_type"
         if target.name == "optional_type":
@@ -176,24 +195,26 @@ class Checker:
             found = self.check(part, scope)
             if place in node.optional:
                 found = found.parameters[0] if found.name == "optional_type" else DYN
-            item = self._joined(part, item, found)
+            item = self._joined(item, found)
         return list_of(item or DYN)
 
     def _map(self, node: MakeMap, scope: Scope) -> Type:
         key: Type | None = None
         value: Type | None = None
-        for key_part, value_part in node.entries:
-            key = self._joined(key_part, key, self.check(key_part, scope))
-            value = self._joined(value_part, value, self.check(value_part, scope))
+        for place, (key_part, value_part) in enumerate(node.entries):
+            key = self._joined(key, self.check(key_part, scope))
+            found = self.check(value_part, scope)
+            if place in node.optional:
+                found = found.parameters[0] if found.name == "optional_type" else DYN
+            value = self._joined(value, found)
         return map_of(key or DYN, value or DYN)
 
-    def _joined(self, node: Node, before: Type | None, found: Type) -> Type:
-        """Kubernetes wants the parts of a literal to be of one type."""
-        if before is None:
+    @staticmethod
+    def _joined(before: Type | None, found: Type) -> Type:
+        """The type of parts together; that literals must not mix them is said in `literals`."""
+        if before is None or (before.unknown and not found.unknown):
             return found
-        if not assignable(before, found, {}):
-            return self._complain(node, f"expected type '{before}' but found '{found}'")
-        return found if before.unknown else before
+        return before if assignable(before, found, {}) else DYN
 
     def _optional_map(self, node: OptionalMap, scope: Scope) -> Type:
         target = self.check(node.target, scope)
@@ -225,11 +246,43 @@ class Checker:
         body = self.check(node.body, inner)
         if node.kind == "map" and node.transform is None:
             return list_of(body)
+        if node.kind == "sortBy":
+            return self._sorted(node, target, body)
         if not assignable(BOOL, body, {}):
             self._complain(node.body, f"expected type 'bool' but found '{body}'")
-        if node.kind == "map" and node.transform is not None:
-            return list_of(self.check(node.transform, inner))
+        if node.transform is not None:
+            return self._transformed(node, first, self.check(node.transform, inner))
         return list_of(first) if node.kind == "filter" else BOOL
+
+    def _sorted(self, node: Comprehension, target: Type, key: Type) -> Type:
+        if target.name == "map" or not (key.unknown or key.name in SORTABLE):
+            return self._mismatch(
+                node, "@sortByAssociatedKeys", (target, list_of(key)), member=True
+            )
+        return target
+
+    def _transformed(self, node: Comprehension, key: Type, made: Type) -> Type:
+        match node.kind:
+            case "transformMap":
+                return map_of(key, made)
+            case "transformMapEntry":
+                if made.name == "map" or made.unknown:
+                    return made
+                return self._mismatch(node, "cel.@mapInsert", (map_of(DYN, DYN), made))
+        return list_of(made)
+
+
+def type_name(node: Select, names: Container[str]) -> str | None:
+    """`net.IP` looks like a field; it is a type if `net` is no variable."""
+    parts = [node.field]
+    operand: Node = node.operand
+    while isinstance(operand, Select) and not operand.optional and not operand.test:
+        parts.append(operand.field)
+        operand = operand.operand
+    if not isinstance(operand, Name) or operand.name in names:
+        return None
+    name = ".".join((operand.name, *reversed(parts)))
+    return name if name in TYPE_NAMES else None
 
 
 def qualified_function(call: Call, names: Container[str], functions: Functions) -> str | None:

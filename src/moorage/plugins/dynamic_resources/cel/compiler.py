@@ -7,8 +7,13 @@ frame: the values of the variables, `device` first.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moorage.plugins.dynamic_resources.cel.checker import TYPE_NAMES, qualified_function
+from moorage.plugins.dynamic_resources.cel.checker import (
+    TYPE_NAMES,
+    qualified_function,
+    type_name,
+)
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.list_functions import sort_by
 from moorage.plugins.dynamic_resources.cel.operators import (
     BINARY,
     find_key,
@@ -44,6 +49,9 @@ MAX_STEPS = 100_000
 Frame = list[Any]
 Closure = Callable[[Frame], Any]
 Slots = dict[str, int]
+_CONVERSIONS = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
 _STEPS = 0
 """The place in the frame that counts rounds."""
 
@@ -97,6 +105,10 @@ class Compiler:
         return lambda frame: frame[slot]
 
     def _select(self, node: Select, slots: Slots) -> Closure:
+        qualified = type_name(node, slots.keys())
+        if qualified is not None:
+            type_value = TypeValue(qualified)
+            return lambda frame: type_value
         operand, field = self.compile(node.operand, slots), node.field
         if node.test:
             return lambda frame: has_key(operand(frame), field)
@@ -137,7 +149,7 @@ class Compiler:
                 arguments.insert(0, self.compile(node.target, slots))
         call = _dispatch(node.function, self._overloads[id(node)], arguments)
         if node.target is None and all(isinstance(part, Literal) for part in node.arguments):
-            return _folded(call)
+            return _folded(call, must=node.function in _CONVERSIONS)
         return call
 
     def _list(self, node: MakeList, slots: Slots) -> Closure:
@@ -167,11 +179,15 @@ class Compiler:
 
         def build(frame: Frame) -> dict[Any, Any]:
             built: dict[Any, Any] = {}
-            for key_part, value_part in entries:
+            for place, (key_part, value_part) in enumerate(entries):
                 key = key_part(frame)
                 if find_key(built, key) is not None:
                     raise EvaluationError(f"Failed with repeated key: {key}")
-                built[key] = value_part(frame)
+                value = value_part(frame)
+                if place not in node.optional:
+                    built[key] = value
+                elif value.present:
+                    built[key] = value.value
             return built
 
         return build
@@ -229,6 +245,10 @@ class Compiler:
                 return lambda frame: sum(body(frame) is True for _ in rounds(frame)) == 1
             case "filter":
                 return lambda frame: [item for item in rounds(frame) if _true(body(frame))]
+            case "sortBy":
+                return lambda frame: sort_by([(body(frame), item) for item in rounds(frame)])
+            case "transformMap" | "transformMapEntry" if transform is not None:
+                return _map_builder(rounds, body, transform, entries=node.kind.endswith("Entry"))
             case _:
                 if transform is None:
                     return lambda frame: [body(frame) for _ in rounds(frame)]
@@ -246,6 +266,32 @@ def _pairs(container: Any, *, pairs: bool) -> Iterable[tuple[Any, Any]]:
     shown = name.get(kind_of(container))
     type_name = f"types.{shown}" if shown else f"cel.{kind.__name__}"
     raise EvaluationError(f"got '{type_name}', expected iterable type")
+
+
+def _map_builder(
+    rounds: Callable[[Frame], Iterable[Any]],
+    condition: Closure,
+    transform: Closure,
+    *,
+    entries: bool,
+) -> Closure:
+    """`transformMap` keeps the keys, `transformMapEntry` makes them; none may come twice."""
+
+    def build(frame: Frame) -> dict[Any, Any]:
+        built: dict[Any, Any] = {}
+        for key in rounds(frame):
+            if not _true(condition(frame)):
+                continue
+            made = transform(frame)
+            if entries and not isinstance(made, dict):
+                raise no_such_overload()
+            for name, value in made.items() if entries else ((key, made),):
+                if find_key(built, name) is not None:
+                    raise EvaluationError(f"insert failed: key {name} already exists")
+                built[name] = value
+        return built
+
+    return build
 
 
 def _true(value: Any) -> bool:
@@ -335,10 +381,16 @@ def _dispatch(function: str, overloads: list[Overload], arguments: list[Closure]
     return call
 
 
-def _folded(call: Closure) -> Closure:
-    """A call of constants, such as `quantity("40Gi")`, done once; a failure waits for its turn."""
+def _folded(call: Closure, *, must: bool) -> Closure:
+    """A call of constants, such as `quantity("40Gi")`, done once.
+
+    A failure waits for its turn, except in CEL's own conversions: upstream does those when it makes
+    the program, and then there is none.
+    """
     try:
         value = call([])
     except EvaluationError:
+        if must:
+            raise
         return call
     return lambda frame: value

@@ -5,7 +5,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from moorage.plugins.dynamic_resources.cel import list_functions, operators, string_functions
+from moorage.plugins.dynamic_resources.cel import (
+    kubernetes_functions,
+    list_functions,
+    operators,
+    string_functions,
+    text_format,
+    time_functions,
+)
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
 from moorage.plugins.dynamic_resources.cel.types import Functions, Signatures
 from moorage.plugins.dynamic_resources.cel.values import (
@@ -39,6 +46,9 @@ def function_table(*, list_attributes: bool) -> Functions:
     _declare_conversions(signatures)
     string_functions.declare(signatures)
     list_functions.declare(signatures)
+    time_functions.declare(signatures)
+    text_format.declare(signatures, _to_string)
+    kubernetes_functions.declare(signatures)
     _declare_optionals(signatures)
     _declare_quantities(signatures)
     _declare_versions(signatures)
@@ -95,6 +105,19 @@ def _declare_optionals(signatures: Signatures) -> None:
         "optional(A).or(optional(A)) -> optional(A)",
         lambda option, other: option if option.present else other,
     )
+
+    add("list_first", "list(A).first() -> optional(A)", lambda items: _at(items, 0))
+    add("list_last", "list(A).last() -> optional(A)", lambda items: _at(items, -1))
+    add("optional_unwrap", "@optional.unwrap(list(optional(A))) -> list(A)", _present)
+    add("optional_unwrapOpt", "list(optional(A)).unwrapOpt() -> list(A)", _present)
+
+
+def _at(items: list[Any], place: int) -> Optional:
+    return Optional(True, items[place]) if items else Optional(False)
+
+
+def _present(options: list[Optional]) -> list[Any]:
+    return [option.value for option in options if option.present]
 
 
 def _declare_quantities(signatures: Signatures) -> None:
@@ -234,8 +257,8 @@ def _to_int(value: Any) -> int:
             number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
         except ValueError:
             number = None
-        if number is None:
-            raise EvaluationError(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+        if number is None or not MIN_INT <= number <= MAX_INT:
+            raise _not_convertible("int")
     elif isinstance(value, float):
         if not MIN_INT < value < MAX_INT:
             raise EvaluationError("integer overflow")
@@ -249,8 +272,8 @@ def _to_int(value: Any) -> int:
 
 def _to_uint(value: Any) -> Uint:
     if isinstance(value, str):
-        if not re.fullmatch(r"\+?[0-9]+", value):
-            raise EvaluationError(f'strconv.ParseUint: parsing "{value}": invalid syntax')
+        if not re.fullmatch(r"[0-9]+", value) or len(value) > 20 or int(value) > MAX_UINT:
+            raise _not_convertible("uint")
         value = int(value)
     if not 0 <= value <= MAX_UINT:
         raise EvaluationError("unsigned integer overflow")
@@ -261,7 +284,7 @@ def _to_double(value: Any) -> float:
     try:
         return float(value)
     except ValueError:
-        raise EvaluationError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+        raise _not_convertible("double") from None
 
 
 def _to_string(value: Any) -> str:
@@ -286,4 +309,8 @@ def _to_bool(value: Any) -> bool:
         return True
     if value in ("0", "f", "F", "FALSE", "false", "False"):
         return False
-    raise EvaluationError(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+    raise _not_convertible("bool")
+
+
+def _not_convertible(kind: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from 'string' to '{kind}'")

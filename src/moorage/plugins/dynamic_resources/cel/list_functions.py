@@ -1,15 +1,21 @@
 """Functions on lists: those of Kubernetes, CEL's list extensions, and sets."""
 
+from collections.abc import Callable
+from functools import reduce
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
 from moorage.plugins.dynamic_resources.cel.operators import add as plus
-from moorage.plugins.dynamic_resources.cel.types import Signatures
-from moorage.plugins.dynamic_resources.cel.values import compare, equals
+from moorage.plugins.dynamic_resources.cel.time_values import Duration
+from moorage.plugins.dynamic_resources.cel.types import Signatures, parse_type
+from moorage.plugins.dynamic_resources.cel.values import Uint, compare, equals, kind_of
 
-_ORDERED = ("int", "uint", "double", "bool", "string", "bytes")
-_SUMMED = ("int", "uint", "double")
+_ORDERED = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
+_SUMMED = ("int", "uint", "double", "duration")
+_ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+_COMPARABLE = frozenset(parse_type(kind).name for kind in _ORDERED)
 
 
 def declare(signatures: Signatures) -> None:
@@ -21,11 +27,13 @@ def declare(signatures: Signatures) -> None:
         add(f"list_{kind}_max_{kind}", f"list({kind}).max() -> {kind}", _max)
         add(f"list_{kind}_sort", f"list({kind}).sort() -> list({kind})", _sorted)
     for kind in _SUMMED:
-        add(f"list_{kind}_sum_{kind}", f"list({kind}).sum() -> {kind}", _sum)
+        zero = _ZEROS[kind]
+        add(f"list_{kind}_sum_{kind}", f"list({kind}).sum() -> {kind}", _summer(zero))
     add("list_a_index_of_int", "list(A).indexOf(A) -> int", _index_of)
     add("list_a_last_index_of_int", "list(A).lastIndexOf(A) -> int", _last_index_of)
     add("list_slice", "list(A).slice(int, int) -> list(A)", _slice)
     add("list_flatten", "list(list(A)).flatten() -> list(A)", _flatten)
+    add("list_flatten_int", "list(dyn).flatten(int) -> list(dyn)", _flatten)
     add("list_distinct", "list(A).distinct() -> list(A)", _distinct)
     add("list_reverse", "list(A).reverse() -> list(A)", lambda items: items[::-1])
     add("lists_range", "@lists.range(int) -> list(int)", lambda count: list(range(count)))
@@ -65,16 +73,25 @@ def _extreme(items: list[Any], name: str, sign: int) -> Any:
 
 
 def _sorted(items: list[Any]) -> list[Any]:
-    for one, other in pairwise(items):
-        compare("sort", one, other)
-    return sorted(items)
+    return sort_by([(item, item) for item in items])
 
 
-def _sum(items: list[Any]) -> Any:
-    total: Any = None
-    for item in items:
-        total = item if total is None else plus(total, item)
-    return 0 if total is None else total
+def sort_by(pairs: list[tuple[Any, Any]]) -> list[Any]:
+    """The second parts in the order of the first ones, the keys."""
+    if not pairs:
+        return []
+    if kind_of(pairs[0][0]) not in _COMPARABLE:
+        raise EvaluationError("list elements must be comparable")
+    if len({kind_of(key) for key, _ in pairs}) > 1:
+        raise EvaluationError("list elements must have the same type")
+    return [item for _, item in sorted(pairs, key=itemgetter(0))]
+
+
+def _summer(zero: Any) -> Callable[[list[Any]], Any]:
+    def total(items: list[Any]) -> Any:
+        return reduce(plus, items, zero)
+
+    return total
 
 
 def _index_of(items: list[Any], item: Any) -> int:
@@ -98,11 +115,13 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
     return items[start:end]
 
 
-def _flatten(items: list[Any]) -> list[Any]:
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
     flat: list[Any] = []
     for item in items:
-        if isinstance(item, list):
-            flat += item
+        if isinstance(item, list) and depth:
+            flat += _flatten(item, depth - 1)
         else:
             flat.append(item)
     return flat

@@ -5,6 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.time_values import (
+    Duration,
+    Timestamp,
+    minus,
+    negative,
+    plus,
+)
 from moorage.plugins.dynamic_resources.cel.types import Signatures
 from moorage.plugins.dynamic_resources.cel.values import (
     EMPTY,
@@ -20,6 +27,7 @@ from moorage.plugins.dynamic_resources.cel.values import (
 )
 
 _NUMBERS = ("int", "uint", "double")
+_TIMES = (Duration, Timestamp)
 
 
 def declare(signatures: Signatures) -> None:
@@ -63,14 +71,18 @@ def _declare_order(signatures: Signatures, symbol: str, name: str) -> None:
 
 
 def add(left: Any, right: Any) -> Any:
-    """Sum of numbers, or one text or list after the other."""
+    """Sum of numbers or times, or one text or list after the other."""
     if type(left) is type(right) and type(left) in (str, bytes, list):
         return left + right
+    if type(left) in _TIMES:
+        return plus(left, right)
     return _number(left, right, left.__add__ if kind_of(left) in _NUMBERS else None)
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """Difference of numbers."""
+    """Difference of numbers or times."""
+    if type(left) in _TIMES:
+        return minus(left, right)
     return _number(left, right, left.__sub__ if kind_of(left) in _NUMBERS else None)
 
 
@@ -100,9 +112,11 @@ def modulo(left: Any, right: Any) -> Any:
 
 
 def negate(value: Any) -> Any:
-    """The number with the other sign."""
+    """The number or duration with the other sign."""
     if type(value) is float:
         return -value
+    if type(value) is Duration:
+        return negative(value)
     if type(value) is not int:
         raise no_such_overload()
     return _in_range(-value, int)

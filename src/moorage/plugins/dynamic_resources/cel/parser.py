@@ -24,9 +24,13 @@ from moorage.plugins.dynamic_resources.cel.values import MAX_INT
 
 _RELATIONS = frozenset(("<", "<=", ">=", ">", "==", "!=", "in"))
 _CONSTANTS: dict[str, object] = {"true": True, "false": False, "null": None}
+_TRANSFORMS = frozenset(("transformList", "transformMap", "transformMapEntry"))
 _QUANTIFIERS = frozenset(("all", "exists", "exists_one", "existsOne", "filter", "map"))
 # Upstream's limit is 250; much less would end in Python's recursion limit here.
 _MAX_DEPTH = 40
+_UNSORTABLE = (
+    "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+)
 TOO_DEEP = "expression recursion limit exceeded: 250"
 
 
@@ -217,14 +221,17 @@ class _Parser:
 
     def _map(self, position: int) -> Node:
         entries: list[tuple[Node, Node]] = []
+        optional: set[int] = set()
         while not self._at("}"):
+            if self._accept("?"):
+                optional.add(len(entries))
             key = self.expression()
             self._expect(":")
             entries.append((key, self.expression()))
             if not self._accept(","):
                 break
         self._expect("}")
-        return MakeMap(position, tuple(entries))
+        return MakeMap(position, tuple(entries), frozenset(optional))
 
     def _arguments(self) -> tuple[Node, ...]:
         arguments: list[Node] = []
@@ -251,6 +258,15 @@ class _Parser:
             return OptionalMap(position, target, name, arguments[1], function == "optFlatMap")
         if function in _QUANTIFIERS and len(arguments) in (2, 3):
             return _comprehension(position, function, target, arguments)
+        if function == "sortBy" and len(arguments) == 2:
+            if isinstance(target, Literal | MakeMap):
+                raise Issue(target.position, _UNSORTABLE)
+            name = _variable(arguments[0], "argument is not an identifier")
+            return Comprehension(position, function, target, name, None, arguments[1])
+        if function in _TRANSFORMS and len(arguments) in (3, 4):
+            name, second = _two_variables(arguments)
+            condition = arguments[2] if len(arguments) == 4 else Literal(position, True)
+            return Comprehension(position, function, target, name, second, condition, arguments[-1])
         return Call(position, function, arguments, target)
 
 
@@ -268,10 +284,18 @@ def _comprehension(position: int, function: str, target: Node, arguments: tuple[
         return Comprehension(position, kind, target, name, None, arguments[1])
     if function == "map":
         return Comprehension(position, kind, target, name, None, arguments[1], arguments[2])
-    if function == "filter" or function == "exists_one":
+    if function == "filter":
         return Call(position, function, arguments, target)
-    second = _variable(arguments[1], "argument must be a simple name")
+    name, second = _two_variables(arguments)
     return Comprehension(position, kind, target, name, second, arguments[2])
+
+
+def _two_variables(arguments: tuple[Node, ...]) -> tuple[str, str]:
+    complaint = "argument must be a simple name"
+    first, second = _variable(arguments[0], complaint), _variable(arguments[1], complaint)
+    if first == second:
+        raise Issue(arguments[1].position, f"duplicate variable name: {first}")
+    return first, second
 
 
 def _variable(node: Node, complaint: str) -> str:

@@ -18,7 +18,9 @@ from moorage.plugins.dynamic_resources.cel.errors import (
     report,
 )
 from moorage.plugins.dynamic_resources.cel.functions import function_table
+from moorage.plugins.dynamic_resources.cel.literals import literal_issues
 from moorage.plugins.dynamic_resources.cel.parser import TOO_DEEP, parse
+from moorage.plugins.dynamic_resources.cel.reads import Attribute, Reads, attributes_read
 from moorage.plugins.dynamic_resources.cel.types import (
     ANY,
     BOOL,
@@ -52,9 +54,10 @@ class CelFeatures:
 class Selector:
     """A compiled expression."""
 
-    __slots__ = ("_closure", "_frame_size", "_slot")
+    __slots__ = ("_closure", "_frame_size", "_slot", "reads")
 
-    def __init__(self, closure: Closure, slot: int, frame_size: int) -> None:
+    def __init__(self, closure: Closure, slot: int, frame_size: int, reads: Reads) -> None:
+        self.reads = reads
         self._closure = closure
         self._slot = slot
         self._frame_size = frame_size
@@ -101,14 +104,18 @@ def _compiled(expression: str, consumable_capacity: bool, list_attributes: bool)
     except Issue as issue:
         return f"compilation failed: {report(expression, [issue])}"
     result = checker.check(tree, {DEVICE: _DEVICE_TYPE})
-    if checker.issues:
-        return f"compilation failed: {report(expression, checker.issues)}"
+    issues = checker.issues or literal_issues(tree, checker.types)
+    if issues:
+        return f"compilation failed: {report(expression, issues)}"
     if result not in (BOOL, ANY) and not (list_attributes and result == DYN):
         return f"must evaluate to bool or the unknown type, not {result}"
     compiler = Compiler(functions, checker.overloads)
     slot = compiler.slot()
-    closure = compiler.compile(tree, {DEVICE: slot})
-    return Selector(closure, slot, compiler.frame_size)
+    try:
+        closure = compiler.compile(tree, {DEVICE: slot})
+    except EvaluationError as error:
+        return f"program instantiation failed: {error}"
+    return Selector(closure, slot, compiler.frame_size, attributes_read(tree, DEVICE))
 
 
 def compile_selector(expression: str, features: CelFeatures) -> Selector:
@@ -127,11 +134,11 @@ def device_value(device: Device, driver: str, features: CelFeatures) -> dict[str
             value = _attribute_value(attribute, features)
         except EvaluationError as error:
             raise EvaluationError(f"attribute {name}: {error}") from None
-        domain, identifier = _qualified(name, driver)
+        domain, identifier = qualified(name, driver)
         attributes.setdefault(domain, {})[identifier] = value
     capacity = DomainMap()
     for name, amount in device.capacity.items():
-        domain, identifier = _qualified(name, driver)
+        domain, identifier = qualified(name, driver)
         capacity.setdefault(domain, {})[identifier] = Quantity(parse_nano(amount.value))
     return {
         "driver": driver,
@@ -163,6 +170,7 @@ def _version(text: str) -> Any:
         raise EvaluationError(f"parse semantic version: {error}") from None
 
 
-def _qualified(name: str, driver: str) -> tuple[str, str]:
+def qualified(name: str, driver: str) -> Attribute:
+    """Domain and identifier of an attribute or capacity; without a domain it is the driver's."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)

@@ -61,10 +61,11 @@ class MakeList:
 
 @dataclass(frozen=True, slots=True)
 class MakeMap:
-    """`{a: b}`."""
+    """`{a: b}`; `optional` names the places written `?a: b`."""
 
     position: int
     entries: tuple[tuple["Node", "Node"], ...]
+    optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,10 @@ class OptionalMap:
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
-    """`target.all(name, body)` and its kin; `second` is the value where two names are given."""
+    """`target.all(name, body)` and its kin; `second` is the value where two names are given.
+
+    With a `transform`, `body` is the condition under which it is made.
+    """
 
     position: int
     kind: str

@@ -7,6 +7,25 @@ list(string)`; single capital letters are type parameters.
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+_WRITTEN = {
+    "cidr": "net.CIDR",
+    "duration": "google.protobuf.Duration",
+    "ip": "net.IP",
+    "named_format": "kubernetes.NamedFormat",
+    "optional": "optional_type",
+    "quantity": "kubernetes.Quantity",
+    "semver": "kubernetes.Semver",
+    "timestamp": "google.protobuf.Timestamp",
+    "url": "kubernetes.URL",
+}
+"""How signatures write a type -> its name."""
+_SHOWN = {
+    "google.protobuf.Duration": "duration",
+    "google.protobuf.Timestamp": "timestamp",
+    "null_type": "null",
+}
+"""Where complaints call a type by another name."""
+
 
 class Type(NamedTuple):
     """A type; lists, maps and optionals have parameters."""
@@ -16,7 +35,7 @@ class Type(NamedTuple):
 
     def __str__(self) -> str:
         if not self.parameters:
-            return self.name
+            return _SHOWN.get(self.name, self.name)
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     @property
@@ -102,9 +121,8 @@ class Signatures:
 def parse_type(text: str) -> Type:
     """A type from its text."""
     name, opening, inside = text.strip().partition("(")
-    names = {"quantity": "kubernetes.Quantity", "semver": "kubernetes.Semver"}
     parameters = tuple(parse_type(part) for part in _split(inside[:-1])) if opening else ()
-    return Type({"optional": "optional_type", **names}.get(name, name), parameters)
+    return Type(_WRITTEN.get(name, name), parameters)
 
 
 def resolve(overload: Overload, arguments: Iterable[Type]) -> Type | None:

@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.named_formats import NamedFormat
+from moorage.plugins.dynamic_resources.cel.network_values import CIDR, IP
+from moorage.plugins.dynamic_resources.cel.time_values import Duration, Timestamp
+from moorage.plugins.dynamic_resources.cel.url_values import URL
 
 MAX_INT = 2**63 - 1
 MIN_INT = -(2**63)
@@ -81,9 +85,16 @@ KINDS: Mapping[type, str] = {
     Semver: "kubernetes.Semver",
     Optional: "optional_type",
     TypeValue: "type",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    IP: "net.IP",
+    CIDR: "net.CIDR",
+    URL: "kubernetes.URL",
+    NamedFormat: "kubernetes.NamedFormat",
 }
 
 _NUMBERS = (int, Uint, float)
+_ORDERED = (bool, str, bytes, Duration, Timestamp)
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
@@ -118,9 +129,9 @@ def equals(left: Any, right: Any) -> bool:
 def compare(function: str, left: Any, right: Any) -> int:
     """-1, 0 or 1 for values that have an order."""
     kind, other = type(left), type(right)
-    ordered = kind is other and kind in (bool, str, bytes)
+    ordered = kind is other and kind in _ORDERED
     if not ordered and not (kind in _NUMBERS and other in _NUMBERS):
-        if kind in (bool, str, bytes, *_NUMBERS):
+        if kind in _ORDERED or kind in _NUMBERS:
             raise no_such_overload()
         raise EvaluationError(f"no such overload: {function}")
     return int(left > right) - int(left < right)

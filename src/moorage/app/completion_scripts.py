@@ -1,0 +1,241 @@
+"""Commands and flags as completion scripts for bash, zsh and fish.
+
+Owns the languages of the three shells. Must not know where commands and flags come from
+(`completion`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+SCHEDULER = "scheduler"
+"""The command that is also a program of its own."""
+_SCHEDULER_PROGRAM = "moorage-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A flag and what may follow it."""
+
+    names: tuple[str, ...]
+    text: str
+    takes_value: bool = False
+    extensions: tuple[str, ...] = ()
+    """The endings of files that are offered as its value."""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, the words after which it is meant, and what it takes."""
+
+    path: tuple[str, ...]
+    text: str
+    options: tuple[Option, ...]
+    words: tuple[tuple[str, str], ...] = ()
+    """Subcommands or other fixed words, each with its text."""
+
+
+_BASH = """\
+# Completion for @program@ in bash. Use it with:  source <(@program@ completion bash)
+_@program@_files() {
+    local ending
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(
+        compgen -d -- "$cur"
+        for ending in "$@"; do compgen -f -X "!*.$ending" -- "$cur"; done
+    )
+}
+
+_@program@_complete() {
+    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD - 1]}"
+    local path="$1" flags="" words="" candidate word i
+    # bash takes = for a word of its own.
+    if [[ "$cur" == "=" ]]; then
+        cur=""
+    elif [[ "$prev" == "=" ]]; then
+        prev="${COMP_WORDS[COMP_CWORD - 2]}"
+    fi
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        candidate="${path:+$path }${COMP_WORDS[i]}"
+        for word in @paths@; do
+            [[ "$candidate" == "$word" ]] && path="$candidate"
+        done
+    done
+    COMPREPLY=()
+    case "$path" in
+@arms@    esac
+    if [[ "$cur" == -* ]]; then
+        words="$flags"
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+}
+
+_@program@() { _@program@_complete ""; }
+_@program@_@scheduler@() { _@program@_complete "@scheduler@"; }
+complete -o default -F _@program@ @program@
+complete -o default -F _@program@_@scheduler@ @scheduler_program@
+"""
+
+_ZSH = """\
+#compdef @program@ @scheduler_program@
+# Completion for @program@ in zsh. Use it with:  source <(@program@ completion zsh)
+@functions@
+_@program@_start() {
+    case "$service" in
+        @scheduler_program@) _@program@_@scheduler@ ;;
+        *) _@program@ ;;
+    esac
+}
+compdef _@program@_start @program@ @scheduler_program@
+"""
+
+_ZSH_FUNCTION = """
+@name@() {
+    local curcontext="$curcontext" state line
+    _arguments -C @specs@
+@after@}
+"""
+
+
+def _filled(template: str, program: str, **parts: str) -> str:
+    values = {
+        "program": program,
+        "scheduler": SCHEDULER,
+        "scheduler_program": _SCHEDULER_PROGRAM,
+        **parts,
+    }
+    for name, value in values.items():
+        template = template.replace(f"@{name}@", value)
+    return template
+
+
+def _bash(program: str, commands: Sequence[Command]) -> str:
+    paths = " ".join(f'"{" ".join(command.path)}"' for command in commands if command.path)
+    arms = "".join(_bash_arm(program, command) for command in commands)
+    return _filled(_BASH, program, paths=paths, arms=arms)
+
+
+def _bash_arm(program: str, command: Command) -> str:
+    """Which flags and words there are after a command, and what follows some flags."""
+    flags = " ".join(name for option in command.options for name in option.names)
+    words = " ".join(word for word, _ in command.words)
+    values = ""
+    for option in command.options:
+        names = "|".join(option.names)
+        if option.extensions:
+            values += f"{names}) _{program}_files {' '.join(option.extensions)} && return ;;\n"
+        elif option.choices:
+            offered = f'compgen -W "{" ".join(option.choices)}" -- "$cur"'
+            values += f"{names}) mapfile -t COMPREPLY < <({offered}) && return ;;\n"
+        elif option.takes_value:
+            values += f"{names}) return ;;\n"
+    lines = [f'"{" ".join(command.path)}")', f'    flags="{flags}"', f'    words="{words}"']
+    if values:
+        lines.append('    case "$prev" in')
+        lines += [f"        {line}" for line in values.splitlines()]
+        lines.append("    esac")
+    lines.append("    ;;")
+    return "".join(f"        {line}\n" for line in lines)
+
+
+def _zsh(program: str, commands: Sequence[Command]) -> str:
+    paths = {command.path for command in commands}
+    functions = "".join(_zsh_function(program, command, paths) for command in commands)
+    return _filled(_ZSH, program, functions=functions)
+
+
+def _zsh_function(program: str, command: Command, paths: Iterable[tuple[str, ...]]) -> str:
+    name = "_".join(("", program, *command.path)).replace("-", "_")
+    specs = [
+        _zsh_option(spelling, option) for option in command.options for spelling in option.names
+    ]
+    below = [word for word, _ in command.words if (*command.path, word) in paths]
+    if command.words:
+        offered = " ".join(f'{word}\\:"{_zsh_text(text)}"' for word, text in command.words)
+        specs.append(_single(f"1:command:(({offered}))"))
+    after = ""
+    if below:
+        specs.append(_single("*::argument:->arguments"))
+        arms = "".join(
+            f"        arguments:{word}) {name}_{word.replace('-', '_')} ;;\n" for word in below
+        )
+        after = f'    case "$state:$line[1]" in\n{arms}    esac\n'
+    shown = "".join(f"\\\n        {spec} " for spec in specs).rstrip()
+    return _filled(_ZSH_FUNCTION, program, name=name, specs=shown, after=after)
+
+
+def _zsh_option(spelling: str, option: Option) -> str:
+    value = ""
+    if option.extensions:
+        value = f':file:_files -g "*.({"|".join(option.extensions)})(-.)"'
+    elif option.choices:
+        value = f":value:({' '.join(option.choices)})"
+    elif option.takes_value:
+        value = ":value:_default"
+    sign = "" if not value else "=" if spelling.startswith("--") else "+"
+    text = f"[{_zsh_text(option.text)}]" if option.text else ""
+    return _single(f"*{spelling}{sign}{text}{value}")
+
+
+def _zsh_text(text: str) -> str:
+    """A description without the signs that mean something inside a specification."""
+    for sign in '\\[]()"`$':
+        text = text.replace(sign, "")
+    return text.replace(":", "\\:")
+
+
+def _fish(program: str, commands: Sequence[Command]) -> str:
+    lines = [
+        f"# Completion for {program} in fish. Use it with:  {program} completion fish | source",
+        f"complete -c {program} -f",
+        f"complete -c {_SCHEDULER_PROGRAM} -f",
+    ]
+    for command in commands:
+        when = _fish_condition(command)
+        for word, text in command.words:
+            lines.append(f"complete -c {program}{when} -a {word} -d {_single(text)}")
+        for option in command.options:
+            shape = _fish_option(option)
+            lines.append(f"complete -c {program}{when}{shape}")
+            if command.path == (SCHEDULER,):
+                lines.append(f"complete -c {_SCHEDULER_PROGRAM}{shape}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_condition(command: Command) -> str:
+    """The words that must, and must not, have been seen before something is offered."""
+    conditions = [f"__fish_seen_subcommand_from {word}" for word in command.path]
+    if command.words:
+        below = " ".join(word for word, _ in command.words)
+        conditions.append(f"not __fish_seen_subcommand_from {below}")
+    return f" -n {_single('; and '.join(conditions))}" if conditions else ""
+
+
+def _fish_option(option: Option) -> str:
+    parts = [
+        f" -l {name[2:]}" if name.startswith("--") else f" -s {name[1:]}" for name in option.names
+    ]
+    if option.extensions:
+        offered = " ".join(f"(__fish_complete_suffix .{ending})" for ending in option.extensions)
+        parts.append(f" -r -k -a {_single(offered)}")
+    elif option.choices:
+        parts.append(f" -x -a {_single(' '.join(option.choices))}")
+    elif option.takes_value:
+        parts.append(" -r")
+    if option.text:
+        parts.append(f" -d {_single(option.text)}")
+    return "".join(parts)
+
+
+def _single(text: str) -> str:
+    """A word in single quotes, which these shells take literally."""
+    inner = text.replace("\n", " ").replace("\\'", "'").replace("'", "'\\''")
+    return f"'{inner}'"
+
+
+SHELLS: Mapping[str, Callable[[str, Sequence[Command]], str]] = {
+    "bash": _bash,
+    "zsh": _zsh,
+    "fish": _fish,
+}
+"""What makes the script of each shell."""

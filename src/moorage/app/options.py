@@ -1,0 +1,316 @@
+"""The options of the scheduler process: a command line as values.
+
+Owns what each flag fills in, in which order mistakes are noticed, and what is printed when the
+process is over before it began (help, version, wrong flags). What the options do to a
+configuration is in `completed`; nothing here opens a file or a socket.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moorage.app.flags import CommandLine, FlagError, parse
+from moorage.app.flags_scheduler import SECTIONS
+from moorage.app.help import PROGRAM, help_text, terminal_columns, usage_text
+from moorage.app.log_formats import TextFormatter
+from moorage.app.logging_options import LoggingOptions, StreamOptions
+from moorage.app.option_errors import option_errors
+from moorage.app.version_flag import printed_version, reported_version
+from moorage.config.duration import Duration
+from moorage.config.effective_version import EffectiveVersion
+from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.config.field_errors import aggregate, quoted
+from moorage.config.gate_table import Stage
+from moorage.errors import ConfigError
+from moorage.http.options import (
+    AuthenticationOptions,
+    AuthorizationOptions,
+    RequestHeaderOptions,
+    ServingOptions,
+)
+from moorage.log_fields import V, fields
+from moorage.metrics.options import MetricsOptions
+from moorage.version import KUBERNETES_VERSION
+
+log = logging.getLogger(__name__)
+
+_LEADER_ELECTION = {
+    "leader-elect": "leader_elect",
+    "leader-elect-lease-duration": "lease_duration",
+    "leader-elect-renew-deadline": "renew_deadline",
+    "leader-elect-retry-period": "retry_period",
+    "leader-elect-resource-lock": "resource_lock",
+    "leader-elect-resource-name": "resource_name",
+    "leader-elect-resource-namespace": "resource_namespace",
+}
+_CLIENT_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "kube-api-content-type": "content_type",
+    "kube-api-qps": "qps",
+    "kube-api-burst": "burst",
+}
+_PROFILING = {
+    "profiling": "enable_profiling",
+    "contention-profiling": "enable_contention_profiling",
+}
+_DEFAULT_MAX_IN_UNSCHEDULABLE = Duration.of_seconds(300)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyExit:
+    """The process is over: what it prints and how it ends."""
+
+    code: int
+    stdout: str = ""
+    stderr: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMapKey:
+    """A ConfigMap, and the key of a document in it; an empty key means the only one."""
+
+    namespace: str
+    name: str
+    key: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "ConfigMapKey | None":
+        """Read `namespace/name[:key]`; None if it has another form."""
+        path, colon, key = text.partition(":")
+        namespace, slash, name = path.partition("/")
+        if not (slash and namespace and name) or "/" in name or (colon and not key):
+            return None
+        return cls(namespace, name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class MoorageOptions:
+    """What kube-scheduler has no flag for."""
+
+    shadow: bool = False
+    watch_config: bool = True
+    config_from_configmap: str = ""
+    legacy_policy_config_file: str = ""
+    legacy_policy_configmap: str = ""
+    legacy_algorithm_provider: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything a command line says."""
+
+    config_file: str = ""
+    write_config_to: str = ""
+    master: str = ""
+    serving: ServingOptions = field(default_factory=ServingOptions)
+    authentication: AuthenticationOptions = field(default_factory=AuthenticationOptions)
+    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    metrics: MetricsOptions = field(default_factory=MetricsOptions)
+    logging: LoggingOptions = field(default_factory=LoggingOptions)
+    leader_election: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of LeaderElectionConfiguration that were given; they win over a file."""
+    client_connection: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of ClientConnectionConfiguration that were given; a file makes them void."""
+    profiling: Mapping[str, bool] = field(default_factory=dict)
+    """The same for the two switches about profiling."""
+    pod_max_in_unschedulable_pods_duration: Duration = _DEFAULT_MAX_IN_UNSCHEDULABLE
+    gates: FeatureGates = DEFAULT_FEATURE_GATES
+    reported_version: str = KUBERNETES_VERSION
+    moorage: MoorageOptions = MoorageOptions()
+    given: frozenset[str] = frozenset()
+    """The names of the flags that were given."""
+    flag_values: Mapping[str, str] = field(default_factory=dict)
+    """Every flag as `FLAG:` lines and `/flagz` print it."""
+
+    def validate(self) -> list[str]:
+        """Everything that is wrong with the options themselves, in upstream's order."""
+        return [
+            *self.gates.version.errors(),
+            *option_errors(self.serving, self.authentication, self.gates),
+            *self.metrics.errors(),
+            *self._moorage_errors(),
+        ]
+
+    def _moorage_errors(self) -> list[str]:
+        own = self.moorage
+        sources = {
+            "--config": self.config_file,
+            "--config-from-configmap": own.config_from_configmap,
+            "--legacy-policy-config-file": own.legacy_policy_config_file,
+            "--legacy-policy-configmap": own.legacy_policy_configmap,
+            "--legacy-algorithm-provider": own.legacy_algorithm_provider,
+        }
+        used = [name for name, value in sources.items() if value]
+        errors = [f"only one of {' and '.join(used)} may be given"] if len(used) > 1 else []
+        for name in ("--config-from-configmap", "--legacy-policy-configmap"):
+            reference = ConfigMapKey.parse(sources[name])
+            has_key = name == "--config-from-configmap"
+            if sources[name] and (reference is None or (reference.key and not has_key)):
+                form = "namespace/name[:key]" if has_key else "namespace/name"
+                errors.append(f"{name} {sources[name]} must have the form {form}")
+        return errors
+
+
+def parse_options(argv: Sequence[str]) -> Options | EarlyExit:
+    """Read a command line (without the program's name)."""
+    try:
+        line = parse(SECTIONS, argv)
+    except FlagError as error:
+        usage = usage_text(SECTIONS, terminal_columns())
+        return EarlyExit(1, stderr=f"{usage}\nError: {error}\n")
+    if line.values["help"]:
+        return EarlyExit(0, stdout=help_text(SECTIONS, terminal_columns()))
+    if any(line.arguments):
+        got = " ".join(quoted(word) for word in line.arguments)
+        text = f"{quoted(PROGRAM)} does not take any arguments, got [{got}]"
+        return EarlyExit(1, stderr=f"Error: {text}\n")
+    try:
+        gates = _gates(line.values)
+    except ConfigError as error:
+        return EarlyExit(1, stderr=_failed(str(error)))
+    if (printed := printed_version(line.values["version"])) is not None:
+        return EarlyExit(0, stdout=printed)
+    options = _options(line, gates)
+    if errors := options.logging.errors(gates):
+        return EarlyExit(1, stderr=f"{aggregate(errors)}\n")
+    return options
+
+
+def announce(options: Options) -> None:
+    """Log what the options amount to, once logging is configured."""
+    for name, value, stage in options.gates.warnings():
+        kind = "GA" if stage is Stage.GA else "deprecated"
+        log.info(
+            "Warning: setting %s feature gate. It will be removed in a future release.",
+            kind,
+            extra=fields(featureGate=name, value=value),
+        )
+    for name, shown in options.flag_values.items():
+        log.log(V(1), "FLAG: --%s=%s", name, quoted(shown))
+
+
+def _failed(error: str) -> str:
+    """The line that kube-scheduler logs before logging is configured."""
+    record = log.makeRecord(
+        log.name,
+        logging.ERROR,
+        __file__,
+        _failed.__code__.co_firstlineno,
+        "command failed",
+        (),
+        None,
+        extra=fields(err=error),
+    )
+    return TextFormatter().format(record) + "\n"
+
+
+def _gates(values: Mapping[str, Any]) -> FeatureGates:
+    version = EffectiveVersion.parse(
+        values["emulated-version"], values["min-compatibility-version"]
+    )
+    settings = [
+        f"{component}:{setting}" if component else setting
+        for component, items in values["feature-gates"].items()
+        for setting in items
+    ]
+    return FeatureGates.parse(",".join(settings), version)
+
+
+def _options(line: CommandLine, gates: FeatureGates) -> Options:
+    values = line.values
+
+    def given(names: Mapping[str, str]) -> Mapping[str, Any]:
+        return {field: values[name] for name, field in names.items() if name in line.given}
+
+    return Options(
+        config_file=values["config"],
+        write_config_to=values["write-config-to"],
+        master=values["master"],
+        serving=_serving(values),
+        authentication=_authentication(values),
+        authorization=_authorization(values),
+        metrics=MetricsOptions(
+            show_hidden_metrics_for_version=values["show-hidden-metrics-for-version"],
+            disabled_metrics=values["disabled-metrics"],
+            allow_metric_labels=values["allow-metric-labels"],
+            allow_metric_labels_manifest=values["allow-metric-labels-manifest"],
+        ),
+        logging=_logging(values),
+        leader_election=given(_LEADER_ELECTION),
+        client_connection=given(_CLIENT_CONNECTION),
+        profiling=given(_PROFILING),
+        pod_max_in_unschedulable_pods_duration=values["pod-max-in-unschedulable-pods-duration"],
+        gates=gates,
+        reported_version=reported_version(values["version"]),
+        moorage=MoorageOptions(
+            shadow=values["shadow"],
+            watch_config=values["watch-config"],
+            config_from_configmap=values["config-from-configmap"],
+            legacy_policy_config_file=values["legacy-policy-config-file"],
+            legacy_policy_configmap=values["legacy-policy-configmap"],
+            legacy_algorithm_provider=values["legacy-algorithm-provider"],
+        ),
+        given=line.given,
+        flag_values=line.shown,
+    )
+
+
+def _serving(values: Mapping[str, Any]) -> ServingOptions:
+    return ServingOptions(
+        bind_address=values["bind-address"],
+        secure_port=values["secure-port"],
+        disable_http2=values["disable-http2-serving"],
+        cert_dir=values["cert-dir"],
+        cert_file=values["tls-cert-file"],
+        key_file=values["tls-private-key-file"],
+        sni=values["tls-sni-cert-key"],
+        cipher_suites=values["tls-cipher-suites"],
+        min_version=values["tls-min-version"],
+        curve_preferences=values["tls-curve-preferences"],
+        http2_max_streams_per_connection=values["http2-max-streams-per-connection"],
+        permit_port_sharing=values["permit-port-sharing"],
+        permit_address_sharing=values["permit-address-sharing"],
+    )
+
+
+def _authentication(values: Mapping[str, Any]) -> AuthenticationOptions:
+    return AuthenticationOptions(
+        kubeconfig=values["authentication-kubeconfig"],
+        token_cache_seconds=values["authentication-token-webhook-cache-ttl"].seconds,
+        skip_lookup=values["authentication-skip-lookup"],
+        tolerate_lookup_failure=values["authentication-tolerate-lookup-failure"],
+        client_ca_file=values["client-ca-file"],
+        request_header=RequestHeaderOptions(
+            client_ca_file=values["requestheader-client-ca-file"],
+            allowed_names=values["requestheader-allowed-names"],
+            username_headers=values["requestheader-username-headers"],
+            uid_headers=values["requestheader-uid-headers"],
+            group_headers=values["requestheader-group-headers"],
+            extra_headers_prefixes=values["requestheader-extra-headers-prefix"],
+        ),
+    )
+
+
+def _authorization(values: Mapping[str, Any]) -> AuthorizationOptions:
+    return AuthorizationOptions(
+        kubeconfig=values["authorization-kubeconfig"],
+        always_allow_paths=values["authorization-always-allow-paths"],
+        allowed_cache_seconds=values["authorization-webhook-cache-authorized-ttl"].seconds,
+        denied_cache_seconds=values["authorization-webhook-cache-unauthorized-ttl"].seconds,
+    )
+
+
+def _logging(values: Mapping[str, Any]) -> LoggingOptions:
+    def streams(name: str) -> StreamOptions:
+        size = values[f"log-{name}-info-buffer-size"].amount
+        return StreamOptions(values[f"log-{name}-split-stream"], size)
+
+    return LoggingOptions(
+        format=values["logging-format"],
+        flush_frequency=values["log-flush-frequency"],
+        verbosity=values["v"],
+        vmodule=values["vmodule"],
+        text=streams("text"),
+        json=streams("json"),
+    )

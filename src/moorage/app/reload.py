@@ -1,0 +1,200 @@
+"""Another configuration without a restart: on SIGHUP, or when its file or ConfigMap changes.
+
+Owns when to look again and who is told of the outcome: the log, an event and a metric. A
+configuration that cannot be used changes nothing. What can change at run time is in
+`kube.reconfiguring`.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from moorage.app.sources import Source
+from moorage.config import KubeSchedulerConfiguration
+from moorage.errors import MoorageError
+from moorage.framework.registry import Registry
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.live import LiveScheduler
+from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.reconfiguring import (
+    fields_that_need_a_restart,
+    reconfigure,
+    with_start_fields_of,
+)
+from moorage.kube.requests import Json
+from moorage.kube.resources import resource_for
+from moorage.kube.timing import WallTimer
+from moorage.log_fields import V, fields
+from moorage.metrics.operations import OperationMetrics
+from moorage.model.meta import ApiObject, ObjectMeta
+
+log = logging.getLogger(__name__)
+
+FILE_PERIOD = 2.0
+"""How often a file is looked at. The volumes of ConfigMaps change by swapped links, which watching
+the file itself would miss."""
+
+_RELOADED = "ConfigReloaded"
+_REFUSED = "ConfigReloadFailed"
+
+
+class Subject(ApiObject, frozen=True):
+    """What an event about the configuration regards."""
+
+
+def subject(kind: str, api_version: str, namespace: str, name: str) -> Subject:
+    """A reference to an object that need not exist."""
+    return Subject(
+        kind=kind, api_version=api_version, metadata=ObjectMeta(name=name, namespace=namespace)
+    )
+
+
+class Reloader:
+    """Keeps a live scheduler's configuration equal to its source."""
+
+    def __init__(
+        self,
+        live: LiveScheduler,
+        source: Source | None,
+        config: KubeSchedulerConfiguration,
+        registry: Registry,
+        *,
+        client: KubeClient,
+        recorder: EventRecorder,
+        metrics: OperationMetrics,
+        regarding: Subject,
+        watch: bool = True,
+        file_period: float = FILE_PERIOD,
+    ) -> None:
+        self.config = config
+        """The configuration in force."""
+        self._live = live
+        self._source = source
+        self._registry = registry
+        self._client = client
+        self._recorder = recorder
+        self._metrics = metrics
+        self._regarding = regarding
+        self._watch = watch
+        self._file_period = file_period
+        self._asked = asyncio.Event()
+        self._digest = _digest(Path(source.file)) if source is not None and source.file else None
+        self._read = config
+        """What the source said last: reading the same again is no news."""
+
+    def ask(self) -> None:
+        """Read the source again soon; what SIGHUP does."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Reload whenever there is reason to, until cancelled."""
+        watching = self._watching() if self._watch else None
+        task = None if watching is None else asyncio.create_task(watching)
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                await self.reload()
+        finally:
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def reload(self) -> bool:
+        """Read the source and use what it says; False if the old configuration stays."""
+        if self._source is None:
+            log.info("there is nothing to reload: the configuration comes from the flags alone")
+            return False
+        self._digest = _digest(Path(self._source.file)) if self._source.file else None
+        try:
+            new = await self._source.load(self._client)
+            if new == self._read:
+                told = fields(source=self._source.name)
+                log.log(V(2), "The configuration has not changed", extra=told)
+                return False
+            await reconfigure(self._live, new, self._registry)
+        except MoorageError as error:
+            self._tell_refusal(self._source, error)
+            return False
+        restart = fields_that_need_a_restart(self.config, new)
+        self.config, self._read = with_start_fields_of(self.config, new), new
+        self._tell_success(self._source, restart)
+        return True
+
+    def _tell_success(self, source: Source, restart: list[str]) -> None:
+        self._metrics.reloaded()
+        log.info("Reloaded the configuration", extra=fields(source=source.name))
+        note = f"the configuration was read again from {source.name}"
+        if restart:
+            late = ", ".join(restart)
+            log.warning("changes of %s take effect after a restart", late)
+            note += f"; changes of {late} take effect after a restart"
+        self._event("Normal", _RELOADED, note)
+
+    def _tell_refusal(self, source: Source, error: MoorageError) -> None:
+        self._metrics.reload_refused()
+        log.error(
+            "The configuration was not reloaded and stays as it was",
+            extra=fields(source=source.name, err=error),
+        )
+        note = f"the configuration was not read again from {source.name} and stays as it was"
+        self._event("Warning", _REFUSED, f"{note}: {error}")
+
+    def _event(self, type_: str, reason: str, note: str) -> None:
+        controller = next(iter(self._live.scheduler.profiles))
+        self._recorder.event(
+            self._regarding, type_, reason, "Reloading", note, controller=controller
+        )
+
+    # What to watch
+
+    async def _watching(self) -> None:
+        if self._source is None:
+            return
+        key = self._source.config_map
+        if key is not None:
+            await ObjectWatch(
+                self._client,
+                resource_for("ConfigMap"),
+                key.namespace,
+                key.name,
+                _Changes(self.ask),
+                timer=WallTimer(),
+                random=Random(),
+            ).run()
+        elif self._source.file:
+            await self._watch_file(Path(self._source.file))
+
+    async def _watch_file(self, path: Path) -> None:
+        while True:
+            await asyncio.sleep(self._file_period)
+            current = _digest(path)
+            # A file that is gone for a moment is being replaced, and one that stays away is no
+            # reason to lose the configuration.
+            if current is not None and current != self._digest:
+                self.ask()
+
+
+class _Changes:
+    """Asks once per version of an object; a watch repeats what is known when it begins anew."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._known = ""
+
+    def __call__(self, change: str, obj: Json) -> None:
+        version = (obj.get("metadata") or {}).get("resourceVersion", "")
+        if change != "DELETED" and version != self._known:
+            self._known = version
+            self._ask()
+
+
+def _digest(path: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return None

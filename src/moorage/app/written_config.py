@@ -1,0 +1,104 @@
+"""The configuration that runs, as kube-scheduler logs it and writes it to a file.
+
+Owns the YAML form and `--write-config-to`. What is shown of a profile is what its plugins were
+built with: arguments of plugins that are not enabled are left out, the others sorted by name.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from moorage.config import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    encode_config,
+    with_extender_resources,
+)
+from moorage.errors import InputError
+from moorage.log_fields import V, fields
+
+log = logging.getLogger(__name__)
+
+_SHOWN_FROM = 2
+_STRING = "tag:yaml.org,2002:str"
+_INDICATOR = "tag:yaml.org,2002:yaml"
+
+
+def as_built(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The configuration with its profiles as the scheduler was built from them."""
+    built = with_extender_resources(config)
+    return msgspec.structs.replace(built, profiles=tuple(map(_as_built, built.profiles)))
+
+
+def config_yaml(config: KubeSchedulerConfiguration) -> str:
+    """A configuration in the form of a file."""
+    return yaml.dump(
+        encode_config(config),
+        Dumper=_Dumper,
+        default_flow_style=False,
+        sort_keys=True,
+        allow_unicode=True,
+        width=float("inf"),
+    )
+
+
+def log_or_write_config(
+    config: KubeSchedulerConfiguration, path: str
+) -> KubeSchedulerConfiguration:
+    """Log the configuration at `-v=2`, write it to a file if there is a path, and hand it back.
+
+    What comes back is also what `/configz` shows: with neither log nor file the profiles stay as
+    they were configured, otherwise they are as built. After writing, the process is to end.
+    """
+    is_shown = log.isEnabledFor(V(_SHOWN_FROM))
+    if not is_shown and not path:
+        return config
+    config = as_built(config)
+    text = config_yaml(config)
+    log.log(V(_SHOWN_FROM), "Using component config", extra=fields(config=text))
+    if path:
+        try:
+            Path(path).write_text(text, "utf-8")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(f"open {path}: {reason}") from None
+        log.info("Wrote configuration", extra=fields(file=path))
+    return config
+
+
+def _as_built(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    needed = profile.plugins.enabled_names()
+    entries = [entry for entry in profile.plugin_config if entry.name in needed]
+    entries.sort(key=lambda entry: entry.name)
+    return msgspec.structs.replace(profile, plugin_config=tuple(entries))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes as Go's YAML package does, so that files can be compared line by line."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Equal values are written out each time."""
+        return True
+
+
+def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    if "\n" in text:
+        return dumper.represent_scalar(_STRING, text, style="|")
+    resolve: Callable[..., str] = dumper.resolve
+    looks_like = resolve(yaml.ScalarNode, text, (True, False))
+    is_plain = looks_like in (_STRING, _INDICATOR)  # the emitter quotes indicators by itself
+    return dumper.represent_scalar(_STRING, text, style=None if is_plain else '"')
+
+
+def _float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
+    if number.is_integer():
+        return dumper.represent_int(int(number))
+    return dumper.represent_float(number)
+
+
+_Dumper.add_representer(str, _string)
+_Dumper.add_representer(float, _float)

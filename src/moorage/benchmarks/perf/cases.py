@@ -1,0 +1,225 @@
+"""A performance-config.yaml: its test cases and workloads, read and checked before anything runs.
+
+Whatever is wrong is one sentence that names the file and the field. Templates are not read here.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage.benchmarks.perf.operations import (
+    OPCODES,
+    AnyOperation,
+    CreatePodSets,
+    Operation,
+    Parameters,
+    resolved,
+)
+from moorage.errors import InputError
+from moorage.simulator.documents import parse_documents
+
+# Parameters that upstream's Go code reads, beside the op list.
+OUTSIDE_THE_LIST = ("numNodeDeclaredFeatures",)
+_PLACE = re.compile(r" - at `\$\[(?P<case>\d+)\](?P<rest>[^`]*)`$")
+
+
+class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What a threshold is compared with."""
+
+    name: str = "SchedulingThroughput"
+    labels: dict[str, str] = {}
+    data_bucket: str = "Average"
+    expect_lower: bool = False
+
+
+class WorkloadCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """One size of a test case."""
+
+    name: str
+    params: dict[str, Any] = {}
+    labels: list[str] = []
+    threshold: float | dict[str, float] = 0.0
+    threshold_metric_selector: Selector | None = None
+    feature_gates: dict[str, bool] = {}
+
+
+class PerfCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """An op list and the sizes it is run in."""
+
+    name: str
+    workload_template: list[AnyOperation]
+    workloads: list[WorkloadCase]
+    feature_gates: dict[str, bool] = {}
+    metrics_collector_config: Any = None
+    scheduler_config_path: str = ""
+    default_pod_template_path: str = ""
+    labels: list[str] = []
+    default_threshold_metric_selector: Selector | None = None
+
+
+class PerfWorkload(msgspec.Struct, frozen=True):
+    """A workload that can be run."""
+
+    file: Path
+    case: PerfCase
+    workload: WorkloadCase
+    operations: tuple[Operation, ...]
+    params: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As upstream calls it: `SchedulingBasic/500Nodes`."""
+        return f"{self.case.name}/{self.workload.name}"
+
+    @property
+    def labels(self) -> list[str]:
+        """The case's and its own."""
+        return [*self.case.labels, *self.workload.labels]
+
+    @property
+    def feature_gates(self) -> dict[str, bool]:
+        """The case's, changed by its own."""
+        return {**self.case.feature_gates, **self.workload.feature_gates}
+
+    @property
+    def threshold(self) -> float:
+        """What upstream's CI demands; 0 for nothing."""
+        given = self.workload.threshold
+        if isinstance(given, dict):
+            # By topic; upstream's name for a topic is that of the suite's folder.
+            return given.get(self.file.resolve().parent.name, 0.0)
+        return given
+
+    @property
+    def selector(self) -> Selector:
+        """What the threshold is about."""
+        return (
+            self.workload.threshold_metric_selector
+            or self.case.default_threshold_metric_selector
+            or Selector()
+        )
+
+    @property
+    def folder(self) -> Path:
+        """What paths in the file are relative to."""
+        return self.file.parent
+
+
+def load_workloads(file: Path) -> list[PerfWorkload]:
+    """Every workload of a file, its parameters put in."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 text (byte {error.start})") from None
+    documents = parse_documents(text, str(file), is_json=False)
+    if len(documents) != 1 or not isinstance(documents[0], list) or not documents[0]:
+        raise InputError(f"{file}: expected a list of test cases")
+    cases = _decoded(documents[0], file)
+    _refuse_doubles([case.name for case in cases], str(file), "test case")
+    return [workload for case in cases for workload in _workloads(case, file)]
+
+
+def _decoded(data: list[Any], file: Path) -> list[PerfCase]:
+    _check_opcodes(data, file)
+    try:
+        return msgspec.convert(data, list[PerfCase])
+    except msgspec.ValidationError as error:
+        text = str(error)
+        place = _PLACE.search(text)
+        if place is None:
+            raise InputError(f"{file}: {text}") from None
+        what = text[: place.start()]
+        field = place["rest"].lstrip(".")
+        case = _name(data[int(place["case"])])
+        where = f"{file}: {case}" + (f": {field}" if field else "")
+        raise InputError(f"{where}: {what[:1].lower()}{what[1:]}") from None
+
+
+def _check_opcodes(data: list[Any], file: Path) -> None:
+    """The decoder's own sentence would not say which codes there are."""
+    for case in data:
+        operations = case.get("workloadTemplate") if isinstance(case, dict) else None
+        for number, operation in enumerate(operations if isinstance(operations, list) else ()):
+            code = operation.get("opcode") if isinstance(operation, dict) else None
+            if code not in OPCODES:
+                raise InputError(
+                    f"{file}: {_name(case)}: workloadTemplate[{number}].opcode: expected one of "
+                    f"{', '.join(OPCODES)}, got {code!r}"
+                )
+
+
+def _name(case: Any) -> str:
+    return str(case.get("name", "a test case without a name")) if isinstance(case, dict) else "?"
+
+
+def _refuse_doubles(names: Sequence[str], where: str, what: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{where}: {what} {name} is given twice")
+
+
+def _workloads(case: PerfCase, file: Path) -> Iterator[PerfWorkload]:
+    where = f"{file}: {case.name}"
+    if not case.workloads:
+        raise InputError(f"{where}: workloads: expected at least one")
+    _refuse_doubles([workload.name for workload in case.workloads], where, "workload")
+    for number, operation in enumerate(case.workload_template):
+        problem = operation.problem()
+        if problem:
+            raise InputError(f"{where}: workloadTemplate[{number}].{problem}")
+    if not any(operation.measures for operation in case.workload_template):
+        raise InputError(f"{where}: workloadTemplate: no operation collects metrics")
+    for workload in case.workloads:
+        params = Parameters(workload.params, f"{where}/{workload.name}")
+        for name in OUTSIDE_THE_LIST:
+            params.use(name)
+        operations = tuple(_unrolled(case.workload_template, params))
+        unused = params.unused()
+        if unused:
+            raise InputError(f"{where}/{workload.name}: params.{unused[0]} is used by no operation")
+        yield PerfWorkload(file, case, workload, operations, workload.params)
+
+
+def _unrolled(operations: Sequence[Operation], params: Parameters) -> Iterator[Operation]:
+    for number, operation in enumerate(operations):
+        complete = resolved(operation, params, f"workloadTemplate[{number}]")
+        if not isinstance(complete, CreatePodSets):
+            yield complete
+            continue
+        for index in range(complete.count):
+            namespace = f"{complete.namespace_prefix}-{index}"
+            yield msgspec.structs.replace(complete.create_pods_op, namespace=namespace)
+
+
+def selected(
+    workloads: Sequence[PerfWorkload], name: str | None, labels: str
+) -> list[PerfWorkload]:
+    """Those of a name (a test case, case/workload, or a pattern) that have the labels.
+
+    Labels as upstream takes them: `performance,-short` has the first and lacks the second.
+    """
+    return [
+        workload
+        for workload in workloads
+        if _is_named(workload, name) and _has_labels(workload.labels, labels)
+    ]
+
+
+def _is_named(workload: PerfWorkload, name: str | None) -> bool:
+    if name is None:
+        return True
+    return name == workload.case.name or fnmatchcase(workload.name, name)
+
+
+def _has_labels(labels: Sequence[str], wanted: str) -> bool:
+    for word in filter(None, (word.strip() for word in wanted.split(","))):
+        present = word.lstrip("+-") in labels
+        if present == word.startswith("-"):
+            return False
+    return True

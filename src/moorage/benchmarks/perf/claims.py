@@ -1,0 +1,221 @@
+"""What upstream's benchmark has controllers for: claims made from templates, and let go again.
+
+Also finds devices for claims that no pod uses (`allocResourceClaims`), with Moorage's own
+allocator on a copy of the cluster. Claims that pods share are not released here: no op list
+deletes pods that have any.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from moorage.benchmarks.objects import resource_of
+from moorage.benchmarks.pod_watch import WatchedPod
+from moorage.config import FeatureGates, default_config
+from moorage.engine.decisions import Bind
+from moorage.errors import ApiError, InputError
+from moorage.framework.reserving import reserve
+from moorage.kube.claim_bodies import status_body
+from moorage.kube.client import KubeClient
+from moorage.kube.decoding import Malformed, ObjectReader
+from moorage.kube.requests import MERGE
+from moorage.kube.resources import resource_for
+from moorage.model.decode import decode_object
+from moorage.model.devices import ResourceClaim, ResourceClaimStatus
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.simulator.world import World
+
+Json = dict[str, Any]
+
+_API = "resource.k8s.io/v1"
+_TEMPLATES = resource_of({"apiVersion": _API, "kind": "ResourceClaimTemplate"})
+_CLAIMS = resource_for("ResourceClaim")
+_POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+_WORKERS = 16
+_KINDS = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
+
+
+class _PodClaim(msgspec.Struct, rename="camel"):
+    name: str
+    resource_claim_template_name: str = ""
+
+
+class ClaimController:
+    """Makes the claims that pods' templates ask for, and removes them with the pods."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._queue: asyncio.Queue[tuple[str, WatchedPod]] = asyncio.Queue()
+        self._templates: dict[tuple[str, str], Json] = {}
+        self._made: dict[str, list[str]] = {}
+        self._seen: set[str] = set()
+        self._workers = [asyncio.create_task(self._work()) for _ in range(_WORKERS)]
+
+    def on_change(self, event: str, pod: WatchedPod) -> None:
+        """A pod came, changed or went."""
+        if not pod.spec.resource_claims:
+            return
+        uid = pod.metadata.uid
+        if event == "DELETED" or uid not in self._seen:
+            self._seen.add(uid)
+            self._queue.put_nowait((event, pod))
+
+    async def close(self) -> None:
+        """Stop; whoever failed earlier says so now."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        for worker in self._workers:
+            if worker.done() and not worker.cancelled():
+                error = worker.exception()
+                if error is not None:
+                    raise error
+
+    async def _work(self) -> None:
+        while True:
+            event, pod = await self._queue.get()
+            if event == "DELETED":
+                await self._remove(pod)
+            else:
+                await self._make(pod)
+
+    async def _make(self, pod: WatchedPod) -> None:
+        statuses = []
+        for raw in pod.spec.resource_claims or ():
+            wanted = msgspec.json.decode(raw, type=_PodClaim)
+            if wanted.resource_claim_template_name:
+                name = await self._claim(pod, wanted)
+                statuses.append({"name": wanted.name, "resourceClaimName": name})
+        meta = pod.metadata
+        if statuses:
+            try:
+                await self._client.patch_pod_status(
+                    meta.namespace, meta.name, {"resourceClaimStatuses": statuses}
+                )
+            except ApiError as error:
+                if not error.is_not_found:  # the pod may be gone by now
+                    raise
+
+    async def _claim(self, pod: WatchedPod, wanted: _PodClaim) -> str:
+        meta = pod.metadata
+        key = meta.namespace, wanted.resource_claim_template_name
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = await self._client.get(_TEMPLATES, *key)
+        spec: Json = template["spec"]
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": meta.name,
+            "uid": meta.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        body = {
+            "apiVersion": _API,
+            "kind": "ResourceClaim",
+            "metadata": {
+                "generateName": f"{meta.name}-{wanted.name}-",
+                "annotations": {_POD_CLAIM_NAME: wanted.name},
+                "ownerReferences": [owner],
+            },
+            "spec": spec["spec"],
+        }
+        made = await self._client.create(_CLAIMS, meta.namespace, body)
+        name: str = made["metadata"]["name"]
+        self._made.setdefault(meta.uid, []).append(name)
+        return name
+
+    async def _remove(self, pod: WatchedPod) -> None:
+        namespace = pod.metadata.namespace
+        free: Json = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+        for name in self._made.pop(pod.metadata.uid, ()):
+            try:
+                await self._client.patch(
+                    _CLAIMS, namespace, name, free, content_type=MERGE, subresource="status"
+                )
+                unprotected = {"metadata": {"finalizers": None}}
+                await self._client.patch(_CLAIMS, namespace, name, unprotected, content_type=MERGE)
+                await self._client.delete(_CLAIMS, namespace, name)
+            except ApiError as error:
+                if not (error.is_not_found or error.is_conflict):
+                    raise
+
+
+async def allocate_claims(
+    client: KubeClient, namespace: str, gates: FeatureGates, random: Random
+) -> None:
+    """Give every claim of a namespace (of all, if empty) devices on a node picked at random."""
+    world = World(default_config(gates), gates=gates)
+    claims: list[ResourceClaim] = []
+    nodes: list[str] = []
+    for kind in _KINDS:
+        resource = resource_for(kind)
+        found = await client.list_all(resource, ObjectReader(resource).read)
+        objects = [item for item in found.items if not isinstance(item, Malformed)]
+        world.add_all(objects)
+        nodes += [item.name for item in objects if isinstance(item, Node)]
+        claims += [item for item in objects if isinstance(item, ResourceClaim)]
+    for number, claim in enumerate(claims):
+        if claim.status.allocation is None and namespace in ("", claim.namespace):
+            random.shuffle(nodes)
+            allocated = _allocated(world, claim, nodes)
+            if allocated is None:
+                raise InputError(
+                    f"allocResourceClaims: no node has devices for claim {claim.key}, "
+                    f"number {number + 1} of {len(claims)}"
+                )
+            body = {"status": status_body(allocated)}
+            await client.patch(
+                _CLAIMS,
+                claim.namespace,
+                claim.name,
+                body,
+                content_type=MERGE,
+                subresource="status",
+            )
+
+
+def _allocated(
+    world: World, claim: ResourceClaim, nodes: Sequence[str]
+) -> ResourceClaimStatus | None:
+    profile = world.profiles["default-scheduler"]
+    plugin = next(found for found in profile.reserve if isinstance(found, DynamicResources))
+    for node_name in nodes:
+        pod = _pod_with(claim, node_name)
+        decision, _ = world.cycle.decide(profile, pod)
+        if isinstance(decision, Bind) and reserve(profile, pod, node_name) is None:
+            plugin.settle(pod)
+            settled = world.state.listers.of(ResourceClaim).get(claim.name, claim.namespace)
+            if settled is not None and settled.status.allocation is not None:
+                return ResourceClaimStatus(allocation=settled.status.allocation)
+    return None
+
+
+def _pod_with(claim: ResourceClaim, node_name: str) -> Pod:
+    """A pod that wants the claim on this very node, for the plugins to look at."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    term = {"matchFields": [field]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    name = f"for-{claim.name}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": claim.namespace, "uid": f"{name}-{node_name}"},
+        "spec": {
+            "containers": [{"name": "main"}],
+            "affinity": {"nodeAffinity": required},
+            "resourceClaims": [{"name": "claim", "resourceClaimName": claim.name}],
+        },
+    }
+    decoded = decode_object(body, "allocResourceClaims")
+    assert isinstance(decoded, Pod)
+    return decoded

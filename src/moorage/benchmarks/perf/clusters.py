@@ -1,0 +1,183 @@
+"""Where a workload runs: all in this process, or at a real API server with a scheduler process."""
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from moorage.apiserver.server import ApiServer
+from moorage.benchmarks.controlplane import control_plane
+from moorage.benchmarks.objects import create_one
+from moorage.benchmarks.perf.cases import PerfWorkload
+from moorage.benchmarks.perf.direct_client import DirectClient
+from moorage.benchmarks.processes import Process, ProcessError
+from moorage.benchmarks.schedulers import CLIENT_RATE, Command
+from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
+from moorage.config.effective_version import EffectiveVersion, MajorMinor
+from moorage.engine.clock import WallClock
+from moorage.errors import ApiError, InputError
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.live import LiveScheduler, build_scheduler
+from moorage.kube.locate import user_access
+from moorage.kube.resources import resource_for
+from moorage.simulator.documents import parse_documents
+from moorage.simulator.world import full_registry
+
+_HINTS = "SchedulerQueueingHints"
+_BATCHING = "OpportunisticBatching"
+_WITHOUT_HINTS = MajorMinor(1, 33)
+# Gates that change nothing outside a scheduler; an API server of another version may refuse them.
+_SCHEDULERS_OWN = ("Scheduler", _BATCHING)
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+class Cluster(NamedTuple):
+    """A cluster with a scheduler at work, and how to see that it still is."""
+
+    client: KubeClient
+    check: Callable[[], None]
+
+
+def settings_of(workload: PerfWorkload) -> tuple[dict[str, bool], EffectiveVersion]:
+    """The gates of a workload and the version they are set in.
+
+    As upstream has it: hints can be switched off only in the version before they were locked, and
+    batches are off where a workload does not ask for them.
+    """
+    gates = workload.feature_gates
+    if gates.get(_HINTS) is False:
+        return gates, EffectiveVersion(_WITHOUT_HINTS, _WITHOUT_HINTS)
+    return {_BATCHING: False, **gates}, EffectiveVersion()
+
+
+def gates_of(workload: PerfWorkload) -> FeatureGates:
+    """The same, checked."""
+    return FeatureGates(*settings_of(workload))
+
+
+def notes_on(workload: PerfWorkload) -> list[str]:
+    """What differs from upstream's run in process, where Moorage has no such switch."""
+    gates = workload.feature_gates
+    notes = []
+    if gates.get(_HINTS) is False:
+        notes.append("queueing hints cannot be switched off: they are on")
+    if workload.params.get("numNodeDeclaredFeatures"):
+        notes.append(
+            "upstream's test makes up features that pods need; here nodes declare them and no pod "
+            "needs any"
+        )
+    return notes
+
+
+def configuration_of(workload: PerfWorkload, gates: FeatureGates) -> KubeSchedulerConfiguration:
+    """The scheduler's configuration."""
+    path = _configuration_file(workload)
+    if path is None:
+        return default_config(gates)
+    return load_config(_read(path), str(path), gates)
+
+
+def _configuration_file(workload: PerfWorkload) -> Path | None:
+    named = workload.case.scheduler_config_path
+    return workload.folder / named if named else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{path}, which schedulerConfigPath names, cannot be read: {error.strerror}"
+        ) from error
+
+
+@asynccontextmanager
+async def in_process(workload: PerfWorkload, gates: FeatureGates) -> AsyncIterator[Cluster]:
+    """The embedded API server and Moorage in one event loop, with no HTTP between them."""
+    configuration = configuration_of(workload, gates)
+    server = ApiServer()
+    # Upstream's benchmark does without the admission plugin, too.
+    server.operations.admission.free_priorities = True
+    await server.start()
+    client = DirectClient(server)
+    scheduler = build_scheduler(configuration, full_registry(), gates, WallClock())
+    live = LiveScheduler(scheduler, client, EventRecorder(DirectClient(server)))
+    work = asyncio.create_task(live.run(), name="scheduler")
+
+    def check() -> None:
+        if work.done():
+            raise work.exception() or ApiError(0, "Ended", "the scheduler has ended")
+
+    try:
+        yield Cluster(client, check)
+    finally:
+        live.abandon()
+        await asyncio.gather(work, return_exceptions=True)
+        await server.stop()
+        # The scheduler keeps its cluster out of collections; the next one must not inherit that.
+        gc.unfreeze()
+        gc.collect()
+
+
+@asynccontextmanager
+async def through_api(
+    workload: PerfWorkload, gates: FeatureGates, binaries: Path, command: Command
+) -> AsyncIterator[Cluster]:
+    """A fresh etcd and kube-apiserver, and a scheduler as a process of its own."""
+    settings, version = settings_of(workload)
+    server_gates = {
+        gate: on for gate, on in settings.items() if not gate.startswith(_SCHEDULERS_OWN)
+    }
+    flags = [f"--feature-gates={_joined(settings)}"]
+    if version != EffectiveVersion():
+        flags.append(f"--emulated-version={version.emulation}")
+    path = _configuration_file(workload)
+    given: Mapping[str, Any] = {}
+    if path is not None:
+        configuration_of(workload, gates)  # so that mistakes are told in our words
+        given = parse_documents(_read(path), str(path), is_json=False)[0]
+    async with control_plane(binaries, server_gates) as plane:
+        access = user_access(str(plane.kubeconfig))
+        async with KubeClient(access, qps=CLIENT_RATE, burst=CLIENT_RATE) as client:
+            process = command.start(
+                plane.kubeconfig, plane.folder, configuration=given, flags=flags
+            )
+            try:
+                await _until_scheduling(client, process)
+                yield Cluster(client, process.check)
+            finally:
+                process.stop()
+
+
+async def _until_scheduling(client: KubeClient, process: Process) -> None:
+    """Wait until the scheduler has tried a pod, so that its start is no part of what is measured.
+
+    The cluster has no nodes yet, so the pod only shows that somebody looks.
+    """
+    pods = resource_for("Pod")
+    container = {"name": "probe", "image": "registry.k8s.io/pause:3.10"}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe", "namespace": "default"},
+        "spec": spec,
+    }
+    await create_one(client, body)
+    deadline = time.monotonic() + _START_SECONDS
+    while not (await client.get(pods, "default", "probe"))["status"].get("conditions"):
+        process.check()
+        if time.monotonic() > deadline:
+            what = f"{process.name} tried no pod within {_START_SECONDS:g} s of its start"
+            raise ProcessError(what, process.tail())
+        await asyncio.sleep(_POLL_SECONDS)
+    await client.delete(pods, "default", "probe", grace_seconds=0)
+
+
+def _joined(settings: Mapping[str, bool]) -> str:
+    return ",".join(f"{gate}={str(on).lower()}" for gate, on in settings.items())

@@ -1,0 +1,409 @@
+"""Carries out the operations of one workload, one after another, as upstream's executor does.
+
+Upstream: kubernetes@v1.36.4 test/integration/scheduler_perf/executor.go. Works on any client; who
+schedules is not its business.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from moorage.benchmarks.objects import (
+    create_all,
+    create_namespace,
+    create_one,
+    delete_collection,
+    in_flight,
+    resource_of,
+)
+from moorage.benchmarks.perf import operations as op
+from moorage.benchmarks.perf.cases import PerfWorkload
+from moorage.benchmarks.perf.claims import allocate_claims
+from moorage.benchmarks.perf.nodes import make_nodes, resource_slice, with_allocatable
+from moorage.benchmarks.perf.pods import NewPod, PodTemplates
+from moorage.benchmarks.perf.templates import Template
+from moorage.benchmarks.perf.throughput import Throughput, ThroughputCollector
+from moorage.benchmarks.pod_watch import PodWatch
+from moorage.benchmarks.progress import Phase
+from moorage.config import FeatureGates
+from moorage.errors import ApiError, InputError
+from moorage.kube.client import KubeClient
+from moorage.kube.decoding import outline
+from moorage.kube.requests import Request
+from moorage.kube.resources import resource_for
+
+Json = dict[str, Any]
+
+TEMPLATE_FIELDS = {
+    "node_template_path": "nodeTemplatePath",
+    "namespace_template_path": "namespaceTemplatePath",
+    "pod_template_path": "podTemplatePath",
+    "persistent_volume_template_path": "persistentVolumeTemplatePath",
+    "persistent_volume_claim_template_path": "persistentVolumeClaimTemplatePath",
+    "template_path": "templatePath",
+}
+_CREATORS = 30
+_POLL_SECONDS = 0.25
+
+
+class Executor:
+    """One workload on one cluster."""
+
+    def __init__(
+        self,
+        workload: PerfWorkload,
+        client: KubeClient,
+        watch: PodWatch,
+        gates: FeatureGates,
+        *,
+        timeout: float,
+        check: Callable[[], None],
+        phase: Phase,
+    ) -> None:
+        self._workload = workload
+        self._client = client
+        self._watch = watch
+        self._gates = gates
+        self._timeout = timeout
+        self._check = check
+        self._phase = phase
+        self._random = Random(0)
+        self._templates: dict[str, Template] = {}
+        self._awaited: dict[str, int] = {}
+        """How many pods that nobody has waited for each namespace got."""
+        self._background: list[asyncio.Task[None]] = []
+        self._collector: ThroughputCollector | None = None
+        self.results: list[Throughput] = []
+
+    async def run(self) -> list[Throughput]:
+        """Everything, in order; what runs beside it ends with it."""
+        self._read_templates()
+        try:
+            for index, operation in enumerate(self._workload.operations):
+                await self._carry_out(index, operation)
+                self._phase.advance()
+        finally:
+            for task in self._background:
+                task.cancel()
+            done = await asyncio.gather(*self._background, return_exceptions=True)
+            if self._collector is not None:
+                await self._collector.stop()
+        for outcome in done:
+            if isinstance(outcome, Exception):
+                raise outcome
+        return self.results
+
+    async def _carry_out(self, index: int, operation: op.Operation) -> None:
+        match operation:
+            case op.CreatePods():
+                await self._create_pods(index, operation)
+            case op.DeletePods():
+                await self._beside(operation.skip_wait_to_completion, self._delete_pods(operation))
+            case op.Barrier():
+                await self._barrier(operation)
+            case op.Sleep():
+                await asyncio.sleep(op.seconds(operation.duration, "duration"))
+            case op.StartCollectingMetrics():
+                name = operation.name or operation.namespaces[0]
+                self._start_collecting(name, operation.namespaces, operation.label_selector)
+            case op.StopCollectingMetrics():
+                await self._stop_collecting()
+            case _:
+                await self._make(index, operation)
+
+    async def _make(self, index: int, operation: op.Operation) -> None:
+        """The operations that make or change anything but pods."""
+        match operation:
+            case op.CreateNodes():
+                await self._create_nodes(index, operation)
+            case op.CreateNamespaces():
+                await self._create_namespaces(operation)
+            case op.Churn():
+                await self._churn(index, operation)
+            case op.CreateAny() | op.CreateResourceClaims():
+                await self._create_any(operation)
+            case op.UpdateAny():
+                await self._update_any(operation)
+            case op.CreateResourceDriver():
+                await self._create_driver(operation)
+            case op.AllocResourceClaims():
+                await allocate_claims(self._client, operation.namespace, self._gates, self._random)
+            case _:
+                raise AssertionError(f"{type(operation).__name__} was not resolved")
+
+    # Nodes and namespaces
+
+    async def _create_nodes(self, index: int, operation: op.CreateNodes) -> None:
+        template = self._template(operation.node_template_path, "nodeTemplatePath")
+        features = self._workload.params.get("numNodeDeclaredFeatures", 0)
+        made = make_nodes(operation, template, f"node-{index}-", self._random, features)
+        await create_all(self._client, list(made))
+
+    async def _create_namespaces(self, operation: op.CreateNamespaces) -> None:
+        template = self._template(operation.namespace_template_path, "namespaceTemplatePath")
+        for index in range(operation.count):
+            name = f"{operation.prefix}-{index}"
+            body: Json = {"apiVersion": "v1", "kind": "Namespace"}
+            if template is not None:
+                body = template.make()
+            body["metadata"] = {**body.get("metadata", {}), "name": name}
+            await create_one(self._client, body)
+            self._awaited.setdefault(name, 0)
+
+    async def _need_namespace(self, name: str) -> None:
+        if name not in self._awaited:
+            await create_namespace(self._client, name)
+            self._awaited[name] = 0
+
+    # Pods
+
+    async def _create_pods(self, index: int, operation: op.CreatePods) -> None:
+        namespace = operation.namespace or f"namespace-{index}"
+        await self._need_namespace(namespace)
+        templates = self._pod_templates(operation)
+        pods = templates.make(operation.count, namespace)
+        if operation.collect_metrics:
+            self._start_collecting(namespace, [namespace], {})
+        if operation.steady_state:
+            length = op.seconds(operation.duration, "duration")
+            await self._steadily(namespace, pods, length)
+        else:
+            await in_flight(pods, self._create_pod, _CREATORS)
+            if operation.skip_wait_to_completion:
+                self._awaited[namespace] += operation.count
+            else:
+                await self._scheduled(namespace, operation.count, {})
+        if operation.collect_metrics:
+            await self._stop_collecting()
+
+    async def _create_pod(self, pod: NewPod) -> None:
+        await pod.create(self._client)
+
+    def _pod_templates(self, operation: op.CreatePods) -> PodTemplates:
+        path = operation.pod_template_path or self._workload.case.default_pod_template_path
+        return PodTemplates(
+            self._template(path, "podTemplatePath"),
+            self._template(
+                operation.persistent_volume_template_path, "persistentVolumeTemplatePath"
+            ),
+            self._template(
+                operation.persistent_volume_claim_template_path,
+                "persistentVolumeClaimTemplatePath",
+            ),
+        )
+
+    async def _steadily(self, namespace: str, pods: list[NewPod], length: float) -> None:
+        """Create them, wait until all are scheduled, delete them, and so on for a while."""
+        end = time.monotonic() + length
+        while time.monotonic() < end:
+            await in_flight(pods, self._create_pod, _CREATORS)
+            while self._watch.bound(namespace) < len(pods):
+                if time.monotonic() > end:
+                    return
+                self._check()
+                await self._watch.changed(_POLL_SECONDS)
+            await delete_collection(self._client, "Pod", namespace, grace_seconds=0)
+            while any(True for _ in self._watch.pods(namespace)) and time.monotonic() < end:
+                await self._watch.changed(_POLL_SECONDS)
+
+    async def _delete_pods(self, operation: op.DeletePods) -> None:
+        namespace = operation.namespace
+        if not operation.delete_pods_per_second:
+            labels = ",".join(f"{key}={value}" for key, value in operation.label_selector.items())
+            await delete_collection(self._client, "Pod", namespace, labels=labels)
+            return
+        chosen = [
+            pod.metadata.name
+            for pod in self._watch.pods(namespace)
+            if pod.selected(operation.label_selector)
+        ]
+        ticks = _ticks(operation.delete_pods_per_second)
+        for name in chosen:
+            await anext(ticks)
+            await self._client.delete(resource_for("Pod"), namespace, name)
+
+    # Waiting
+
+    async def _barrier(self, operation: op.Barrier) -> None:
+        namespaces = operation.namespaces or list(self._awaited)
+        attempted = operation.stage_requirement == "Attempted"
+        for namespace in namespaces:
+            if namespace not in self._awaited:
+                raise InputError(f"barrier: namespace {namespace} is not one of the workload's")
+            wanted = self._awaited[namespace]
+            await self._scheduled(namespace, wanted, operation.label_selector, attempted=attempted)
+        if not attempted:
+            for namespace in namespaces:
+                self._awaited[namespace] = 0
+
+    async def _scheduled(
+        self, namespace: str, wanted: int, labels: Mapping[str, str], *, attempted: bool = False
+    ) -> None:
+        """Wait until so many pods are on nodes (or have at least been tried)."""
+        deadline = time.monotonic() + self._timeout
+        while (reached := self._reached(namespace, labels, attempted)) < wanted:
+            self._check()
+            await self._watch.changed(_POLL_SECONDS)
+            if labels or attempted:  # counting them takes a while, so not at every change
+                await asyncio.sleep(_POLL_SECONDS)
+            if time.monotonic() > deadline:
+                done = "attempted" if attempted else "scheduled"
+                raise ApiError(
+                    0,
+                    "Timeout",
+                    f"{reached} of {wanted} pods of namespace {namespace} were {done} within "
+                    f"{self._timeout:g} s",
+                )
+
+    def _reached(self, namespace: str, labels: Mapping[str, str], attempted: bool) -> int:
+        if not labels and not attempted:
+            return self._watch.bound(namespace)
+        return sum(
+            pod.selected(labels) and bool(pod.spec.node_name or (attempted and pod.attempted))
+            for pod in self._watch.pods(namespace)
+        )
+
+    # Anything else
+
+    async def _create_any(self, operation: op.CreateAny | op.CreateResourceClaims) -> None:
+        template = self._needed(operation.template_path)
+        if operation.namespace:
+            await self._need_namespace(operation.namespace)
+        bodies = [template.make(index, operation.count) for index in range(operation.count)]
+        for body in bodies:
+            self._place(body, operation.namespace, template)
+        await create_all(self._client, bodies)
+
+    async def _update_any(self, operation: op.UpdateAny) -> None:
+        template = self._needed(operation.template_path)
+        ticks = _ticks(operation.update_per_second)
+        for index in range(operation.count):
+            await anext(ticks)
+            body = template.make(index, operation.count)
+            self._place(body, operation.namespace, template)
+            await self._update(body, "/".join(operation.subresources))
+            await self._update(body, "status")
+
+    async def _update(self, body: Json, subresource: str) -> None:
+        resource = resource_of(body)
+        if resource.kind == "Node":
+            with_allocatable(body)
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace", "")
+        path = resource.item(namespace, metadata["name"], subresource)
+        await self._client.send(Request("PUT", path, body=body))
+
+    @staticmethod
+    def _place(body: Json, namespace: str, template: Template) -> None:
+        resource = resource_of(body)
+        if resource.namespaced != bool(namespace):
+            given = f"namespace {namespace!r} is given" if namespace else "no namespace is given"
+            kind = "namespaced" if resource.namespaced else "cluster-wide"
+            raise InputError(f"{template.path}: {resource.kind} is {kind}, but {given}")
+        if namespace:
+            body.setdefault("metadata", {})["namespace"] = namespace
+
+    async def _create_driver(self, operation: op.CreateResourceDriver) -> None:
+        listed = await self._client.list_all(
+            resource_for("Node"), lambda raw: outline(raw).metadata.name
+        )
+        chosen = [name for name in listed.items if fnmatchcase(name, operation.nodes)]
+        bodies = (
+            resource_slice(operation.driver_name, name, operation.max_claims_per_node)
+            for name in chosen
+        )
+        await create_all(self._client, bodies)
+
+    async def _churn(self, index: int, operation: op.Churn) -> None:
+        namespace = operation.namespace or f"namespace-{index}"
+        await create_namespace(self._client, namespace)
+        templates = [self._needed(path) for path in operation.template_paths]
+        pause = (operation.interval_milliseconds or 500) / 1000
+        work = self._churning(operation, templates, namespace, pause)
+        self._background.append(asyncio.create_task(work, name="churn"))
+
+    async def _churning(
+        self, operation: op.Churn, templates: list[Template], namespace: str, pause: float
+    ) -> None:
+        recreate = operation.mode == "recreate"
+        kept: dict[tuple[int, int], Json] = {}
+        turn = 0
+        while recreate or not operation.number or turn < operation.number:
+            await asyncio.sleep(pause)
+            for place, template in enumerate(templates):
+                slot = place, turn % operation.number if recreate else turn
+                old = kept.pop(slot, None)
+                if old is None:
+                    body = template.make()
+                    if resource_of(body).namespaced:
+                        body["metadata"]["namespace"] = namespace
+                    made = await create_one(self._client, body)
+                    if recreate:
+                        kept[slot] = made
+                else:
+                    meta = old["metadata"]
+                    within = meta.get("namespace", "")
+                    await self._client.delete(resource_of(old), within, meta["name"])
+            turn += 1
+
+    # Measuring
+
+    def _start_collecting(
+        self, name: str, namespaces: list[str], labels: Mapping[str, str]
+    ) -> None:
+        if self._collector is not None:
+            raise InputError(f"{self._workload.name}: two measurements overlap")
+        self._collector = ThroughputCollector(self._watch, name, namespaces, labels)
+
+    async def _stop_collecting(self) -> None:
+        if self._collector is None:
+            raise InputError(f"{self._workload.name}: no measurement was started")
+        collector, self._collector = self._collector, None
+        self.results.append(await collector.stop())
+
+    # Pieces
+
+    async def _beside(self, aside: bool, work: Coroutine[Any, Any, None]) -> None:
+        if aside:
+            self._background.append(asyncio.create_task(work))
+        else:
+            await work
+
+    def _read_templates(self) -> None:
+        """All of them before anything is made, so that a missing one is noticed at once."""
+        default = self._workload.case.default_pod_template_path
+        self._template(default, "defaultPodTemplatePath")
+        for operation in self._workload.operations:
+            for field, name in TEMPLATE_FIELDS.items():
+                self._template(getattr(operation, field, ""), name)
+            if isinstance(operation, op.Churn):
+                for path in operation.template_paths:
+                    self._template(path, "templatePaths")
+
+    def _template(self, path: str, field: str) -> Template | None:
+        if not path:
+            return None
+        found = self._templates.get(path)
+        if found is None:
+            where = f"{field} of {self._workload.case.name} in {self._workload.file}"
+            found = self._templates[path] = Template(self._workload.folder / Path(path), where)
+        return found
+
+    def _needed(self, path: str) -> Template:
+        found = self._template(path, "templatePath")
+        assert found is not None, "checked when the file was read"
+        return found
+
+
+async def _ticks(per_second: int) -> AsyncIterator[None]:
+    """So many a second, made up for where one came late; without a number, no waiting."""
+    due = time.monotonic()
+    while True:
+        if per_second:
+            due += 1 / per_second
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+        yield

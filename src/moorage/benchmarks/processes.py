@@ -1,0 +1,135 @@
+"""Child processes of a benchmark: started with a log file, measured, and ended by their id.
+
+Knows nothing of what the programs do. CPU time and memory are read from /proc while the process
+runs (Linux); elsewhere the CPU time is what the system tells when it has ended.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from moorage.errors import InputError, MoorageError
+
+_TAIL_LINES = 12
+_TAIL_BYTES = 8_000
+_POLL_SECONDS = 0.02
+
+
+class ProcessError(MoorageError):
+    """A program that a benchmark needs ended by itself or does not answer."""
+
+    def __init__(self, message: str, log_end: str) -> None:
+        super().__init__(message)
+        self.log_end = log_end
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a process has used since it was started."""
+
+    cpu_seconds: float
+    peak_rss_mib: float
+
+
+class Process:
+    """One child process; everything it prints goes to its log file."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.started = time.monotonic()
+        self._code: int | None = None
+        self._usage = Usage(0.0, 0.0)
+        try:
+            with log.open("ab") as output:
+                self._child = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=None if environment is None else dict(environment),
+                )
+        except OSError as error:
+            raise InputError(f"{command[0]} cannot be started: {error.strerror}") from error
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Is the process still there?"""
+        if self._code is None:
+            self._reap(os.WNOHANG)
+        return self._code is None
+
+    def check(self) -> None:
+        """Complain with the end of the log if the process has ended by itself."""
+        if not self.running:
+            raise ProcessError(f"{self.name} ended with code {self._code}", self.tail())
+
+    def usage(self) -> Usage:
+        """What the process has used so far; of an ended one, what it used in all."""
+        if self.running:
+            self._usage = _from_proc(self.pid) or self._usage
+        return self._usage
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """Ask the process to end, and insist after a while."""
+        if not self.running:
+            return
+        self.usage()
+        self._child.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while self.running:
+            if time.monotonic() > deadline:
+                self._child.kill()
+                self._reap(0)
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def tail(self) -> str:
+        """The last lines of the log."""
+        text = self.log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+        lines = text.splitlines()[-_TAIL_LINES:]
+        return "\n".join(lines) or "its log is empty"
+
+    def _reap(self, options: int) -> None:
+        pid, status, used = os.wait4(self.pid, options)
+        if not pid:
+            return
+        self._code = self._child.returncode = os.waitstatus_to_exitcode(status)
+        if not self._usage.cpu_seconds:
+            self._usage = Usage(used.ru_utime + used.ru_stime, _mib(used))
+
+
+def _from_proc(pid: int) -> Usage | None:
+    folder = Path("/proc", str(pid))
+    try:
+        # The name in brackets may hold spaces; what follows it does not.
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        status = (folder / "status").read_text()
+    except OSError:
+        return None
+    ticks = int(fields[11]) + int(fields[12])
+    peak = next((line for line in status.splitlines() if line.startswith("VmHWM:")), "VmHWM: 0 kB")
+    return Usage(ticks / os.sysconf("SC_CLK_TCK"), round(int(peak.split()[1]) / 1024, 1))
+
+
+def _mib(used: resource.struct_rusage) -> float:
+    # Linux counts in KiB, macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(used.ru_maxrss * unit / 2**20, 1)

@@ -1,0 +1,207 @@
+"""`moorage bench api`: a whole scheduler at a real API server, alone or against another one."""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage.benchmarks.api_bench import ApiLoad, ApiMeasurement, measure_api
+from moorage.benchmarks.comparison import FIELDS, Comparison, compare, run_rounds
+from moorage.benchmarks.controlplane import control_plane, find_binaries, write_kubeconfig
+from moorage.benchmarks.plot import bound_pods_svg
+from moorage.benchmarks.processes import ProcessError
+from moorage.benchmarks.progress import Progress
+from moorage.benchmarks.schedulers import Command, moorage_command, parse_command
+from moorage.cli.arguments import positive
+from moorage.cli.output import fail, print_json, print_table
+from moorage.errors import InputError
+from moorage.kube.locate import user_access
+from moorage.simulator.workloads import WORKLOADS
+
+_DESCRIPTION = """\
+Fill an API server with nodes and pending pods, start a scheduler, wait until all pods are bound,
+and tell how fast that went, what it cost, and how many bare bindings the same API server takes.
+Everything that was created is removed again. Pods are made before the scheduler starts.
+"""
+
+_EPILOG = """\
+A scheduler's command may hold {kubeconfig} and {config} (a KubeSchedulerConfiguration with client
+limits of 5000); one that holds neither gets kube-scheduler's flags. CPU time and memory are those
+of the process that the command starts, from its start until the last binding.
+
+examples:
+  moorage bench api --start --nodes 5000 --pods 2000
+  moorage bench api --start --nodes 1000 --pods 1000 --workload spread \\
+      --versus ~/.cache/moorage/controlplane-v1.36.4-*/kube-scheduler --plot spread.svg
+  moorage bench api --kubeconfig test-cluster.yaml --nodes 100 --pods 500 --while-running
+"""
+
+_HEADINGS = {
+    "pods_per_second": "pods/s, first to last binding",
+    "pods_per_second_from_start": "pods/s, from the scheduler's start",
+    "seconds_to_first_binding": "s until the first binding",
+    "cpu_ms_per_pod": "ms CPU per pod",
+    "peak_rss_mib": "MiB peak memory",
+    "latency_ms_p50": "ms until bound, p50",
+    "latency_ms_p90": "ms until bound, p90",
+    "latency_ms_p99": "ms until bound, p99",
+    "raw_bindings_per_second": "bare bindings/s of the API server",
+    "share_of_raw": "share of the bare binding rate",
+}
+
+
+def add_parser(kinds: Any) -> None:
+    """Describe the command's arguments."""
+    parser: argparse.ArgumentParser = kinds.add_parser(
+        "api",
+        help="pods per second through an API server, compared with another scheduler",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    server = parser.add_mutually_exclusive_group(required=True)
+    server.add_argument("--kubeconfig", metavar="FILE", help="the API server of this kubeconfig")
+    server.add_argument("--server", metavar="URL", help="an API server without authentication")
+    server.add_argument(
+        "--start",
+        action="store_true",
+        help="start etcd and kube-apiserver for every run (of `make e2e` or KUBEBUILDER_ASSETS)",
+    )
+    number = positive()
+    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
+    parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to bind")
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
+    parser.add_argument("--scheduler", metavar="CMD", help="what to start (default: Moorage)")
+    parser.add_argument("--versus", metavar="CMD", help="another scheduler, measured in turn")
+    parser.add_argument(
+        "--rounds", type=number, metavar="R", help="runs of each (default: 1, with --versus 3)"
+    )
+    parser.add_argument(
+        "--while-running", action="store_true", help="create the pods after the scheduler's start"
+    )
+    parser.add_argument(
+        "--with-existing-nodes", action="store_true", help="go on where there are nodes already"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=number,
+        default=600,
+        metavar="SECONDS",
+        help="how long all bindings of a run may take (default 600)",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="bound pods over time")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and tell."""
+    commands = [parse_command(args.scheduler) if args.scheduler else moorage_command()]
+    if args.versus:
+        commands.append(parse_command(args.versus))
+        if commands[0].name == commands[1].name:
+            commands[1] = Command(f"{commands[1].name}-2", commands[1].words)
+    rounds = args.rounds or (3 if args.versus else 1)
+    try:
+        runs = asyncio.run(_measure(args, commands, rounds))
+    except ProcessError as error:
+        print(error.log_end, file=sys.stderr)
+        return fail(f"{error}; the end of its log is above")
+    result = compare(commands, runs)
+    if args.plot is not None:
+        title = f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes"
+        _write(args.plot, bound_pods_svg(title, runs))
+    if args.json:
+        print_json(_as_json(args, runs, result))
+    else:
+        _print(args, commands, result, rounds)
+    return 0
+
+
+async def _measure(
+    args: argparse.Namespace, commands: list[Command], rounds: int
+) -> list[ApiMeasurement]:
+    progress = Progress()
+    load = ApiLoad(
+        nodes=args.nodes,
+        pods=args.pods,
+        workload=args.workload,
+        while_running=args.while_running,
+        timeout=float(args.timeout),
+        existing_nodes=args.with_existing_nodes,
+    )
+
+    async def measure(command: Command) -> ApiMeasurement:
+        async with _server(args, progress) as kubeconfig:
+            access = user_access(str(kubeconfig))
+            return await measure_api(
+                access, kubeconfig, command, load, progress, disposable=args.start
+            )
+
+    return await run_rounds(commands, rounds, measure)
+
+
+@asynccontextmanager
+async def _server(args: argparse.Namespace, progress: Progress) -> AsyncIterator[Path]:
+    """The kubeconfig of the API server to use."""
+    async with contextlib.AsyncExitStack() as stack:
+        if args.kubeconfig:
+            yield Path(args.kubeconfig)
+        elif args.server:
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-bench-"))
+            yield write_kubeconfig(Path(name, "kubeconfig"), {"server": args.server}, {})
+        else:
+            binaries = find_binaries()
+            with progress.phase("control plane started"):
+                plane = await stack.enter_async_context(control_plane(binaries))
+            yield plane.kubeconfig
+
+
+def _as_json(
+    args: argparse.Namespace, runs: list[ApiMeasurement], result: Comparison
+) -> dict[str, Any]:
+    return {
+        "nodes": args.nodes,
+        "pods": args.pods,
+        "workload": args.workload,
+        "while_running": args.while_running,
+        "runs": msgspec.to_builtins(runs),
+        **msgspec.to_builtins(result),
+    }
+
+
+def _print(
+    args: argparse.Namespace, commands: list[Command], result: Comparison, rounds: int
+) -> None:
+    of = f", median of {rounds}" if rounds > 1 else ""
+    print(f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes{of}")
+    header = ["", *(command.name for command in commands)]
+    if result.ratios:
+        header.append("RATIO")
+    rows = []
+    for field in FIELDS:
+        row = [_HEADINGS[field]]
+        row += [_number(result.medians[command.name][field]) for command in commands]
+        if result.ratios:
+            row.append(f"{result.ratios[field]:.2f}" if field in result.ratios else "")
+        rows.append(row)
+    print_table(header, rows, right=" rrr")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,164 @@
+"""`moorage bench perf`: upstream's scheduler_perf workloads, beside upstream's thresholds."""
+
+import argparse
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage.benchmarks.controlplane import find_binaries
+from moorage.benchmarks.perf.cases import PerfWorkload, load_workloads, selected
+from moorage.benchmarks.perf.runs import (
+    BROKEN,
+    Setting,
+    WorkloadResult,
+    data_items,
+    run_workload,
+)
+from moorage.benchmarks.progress import Progress
+from moorage.benchmarks.schedulers import moorage_command, parse_command
+from moorage.cli.arguments import positive
+from moorage.cli.output import print_json, print_table
+from moorage.errors import InputError
+
+_DESCRIPTION = """\
+Run the op lists of Kubernetes' scheduler_perf (test/integration/scheduler_perf) unchanged, and
+print SchedulingThroughput as upstream measures it beside the threshold of upstream's CI.
+Without --api, API server and scheduler share this process and no HTTP is between them.
+"""
+
+_EPILOG = """\
+examples:
+  moorage bench perf --config scheduler_perf/misc/performance-config.yaml --label short
+  moorage bench perf --config scheduler_perf/affinity/performance-config.yaml \\
+      --workload 'SchedulingPodAntiAffinity/5000Nodes*'
+  moorage bench perf --config scheduler_perf/misc/performance-config.yaml \\
+      --workload SchedulingBasic/500Nodes --api --scheduler kube-scheduler
+"""
+_DEFAULT_LABEL = "performance"
+
+
+def add_parser(kinds: Any) -> None:
+    """Describe the command's arguments."""
+    parser: argparse.ArgumentParser = kinds.add_parser(
+        "perf",
+        help="upstream's scheduler_perf workloads",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="FILE",
+        help="a performance-config.yaml (may be repeated)",
+    )
+    parser.add_argument(
+        "--workload",
+        metavar="NAME",
+        help="a test case, or CASE/WORKLOAD, where * stands for anything",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="LABELS",
+        help="labels a workload must have, or not have (-LABEL), separated by commas: "
+        f"performance, short, integration-test (default: {_DEFAULT_LABEL}, with --workload any)",
+    )
+    parser.add_argument("--list", action="store_true", help="only name the workloads")
+    parser.add_argument(
+        "--api",
+        action="store_true",
+        help="through a real kube-apiserver, with the scheduler as a process",
+    )
+    parser.add_argument("--scheduler", metavar="CMD", help="with --api: what to start")
+    parser.add_argument(
+        "--timeout",
+        type=positive(),
+        default=600,
+        metavar="SECONDS",
+        help="how long one operation may wait for pods (default 600)",
+    )
+    parser.add_argument(
+        "--data-items", type=Path, metavar="FILE", help="write upstream's DataItems JSON"
+    )
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen workloads; 1 if one fails or is slower than its threshold."""
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(levelname)s %(message)s")
+    if args.scheduler and not args.api:
+        raise InputError("--scheduler: only with --api; in process Moorage itself runs")
+    label = args.label if args.label is not None else "" if args.workload else _DEFAULT_LABEL
+    workloads = [
+        workload
+        for file in args.config
+        for workload in selected(load_workloads(file), args.workload, label)
+    ]
+    if not workloads:
+        files = ", ".join(str(file) for file in args.config)
+        raise InputError(f"{files}: no workload is called {args.workload or '*'} with {label!r}")
+    if args.list:
+        _list(workloads)
+        return 0
+    setting = Setting(timeout=float(args.timeout))
+    if args.api:
+        command = parse_command(args.scheduler) if args.scheduler else moorage_command()
+        setting = msgspec.structs.replace(setting, binaries=find_binaries(), command=command)
+    results = [asyncio.run(run_workload(workload, setting, Progress())) for workload in workloads]
+    if args.data_items is not None:
+        _write(args.data_items, data_items(results))
+    if args.json:
+        print_json(msgspec.to_builtins(results))
+    else:
+        _print(results)
+    return 0 if all(result.good for result in results) else 1
+
+
+def _list(workloads: list[PerfWorkload]) -> None:
+    rows = [
+        (workload.name, ",".join(workload.labels), f"{workload.threshold:g}")
+        for workload in workloads
+    ]
+    print_table(("WORKLOAD", "LABELS", "THRESHOLD"), rows, right="  r")
+
+
+def _print(results: list[WorkloadResult]) -> None:
+    header = ("WORKLOAD", "PODS", "SECONDS", "AVG", "P50", "P90", "P99", "OVERALL")
+    rows = []
+    for result in results:
+        threshold = f"{result.threshold:g}" if result.threshold else ""
+        if result.reason:
+            rows.append((result.name, *[""] * 7, threshold, BROKEN))
+        for phase in result.measured:
+            sampled = (phase.average, phase.p50, phase.p90, phase.p99)
+            rows.append(
+                (
+                    f"{result.name}/{phase.name}",
+                    f"{phase.scheduled:,}",
+                    f"{phase.seconds:.1f}",
+                    *("" if value is None else f"{value:,.0f}" for value in sampled),
+                    f"{phase.overall:,.0f}",
+                    threshold,
+                    result.verdict(phase),
+                )
+            )
+    print_table((*header, "THRESHOLD", "RESULT"), rows, right=" rrrrrrrr")
+    for result in results:
+        for text in (result.reason, *result.notes):
+            if text:
+                print(f"{result.name}: {' '.join(text.split())}")
+
+
+def _write(path: Path, value: Any) -> None:
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,327 @@
+"""`moorage config`: look at scheduler configurations, and make them from legacy policies."""
+
+import argparse
+import asyncio
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from moorage.app.written_config import config_yaml
+from moorage.cli.config_checks import check_configuration
+from moorage.cli.config_input import (
+    STDIN,
+    read_configuration_text,
+    read_text,
+    source_of,
+)
+from moorage.cli.output import BAD_INPUT, fail, print_json, print_yaml, warn
+from moorage.config import (
+    DEFAULT_SCHEDULER_NAME,
+    FeatureGates,
+    KubeSchedulerConfiguration,
+    default_config,
+    effective_profiles,
+    encode_config,
+    load_config,
+)
+from moorage.config.as_built import as_built
+from moorage.config.difference import Difference, differences
+from moorage.config.legacy_policy import parse_policy
+from moorage.config.legacy_policy_conversion import (
+    Conversion,
+    convert_algorithm_provider,
+    convert_policy,
+)
+from moorage.errors import ConfigError, InputError, MoorageError
+from moorage.kube.client import KubeClient
+from moorage.kube.locate import user_access
+from moorage.kube.policy_sources import fetch_policy, policy_of, read_policy_file
+from moorage.simulator.world import full_registry
+
+_DIFFERENT = 1
+_TROUBLE = 2
+_DEFAULTS = "the defaults"
+
+_EPILOG = """\
+examples:
+  moorage config view scheduler.yaml                what a scheduler would make of a file
+  moorage config validate scheduler.yaml other.yaml everything that is wrong with files
+  moorage config diff scheduler.yaml                what a file changes about the defaults
+  moorage config diff old.yaml new.yaml             what an edit changes
+  moorage config convert-policy policy.cfg          a configuration from a scheduling Policy
+
+A FILE may be - for standard input, and may be the manifest of a ConfigMap that holds the
+configuration.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Describe the command's arguments."""
+    parser = commands.add_parser(
+        "config",
+        help="view, check and compare scheduler configurations; convert legacy policies",
+        description="View, check and compare KubeSchedulerConfigurations; convert policies.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _add_view(actions)
+    _add_validate(actions)
+    _add_diff(actions)
+    _add_convert(actions)
+
+
+def _add_view(actions: Any) -> None:
+    parser = actions.add_parser(
+        "view",
+        help="the effective configuration",
+        description="Print a configuration with all defaults filled in and the default plugins "
+        "merged, as kube-scheduler --write-config-to does.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="without it, the defaults")
+    _add_format(parser, "yaml", "yaml", "json")
+    _add_gates(parser)
+    parser.set_defaults(run=_view)
+
+
+def _add_validate(actions: Any) -> None:
+    parser = actions.add_parser(
+        "validate",
+        help="everything that is wrong with configurations",
+        description="Check configurations as kube-scheduler does when it starts, and print every "
+        "error, one per line. Exit codes: 0 all files are valid, 1 one is not, 2 wrong usage.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    _add_gates(parser)
+    parser.set_defaults(run=_validate)
+
+
+def _add_diff(actions: Any) -> None:
+    parser = actions.add_parser(
+        "diff",
+        help="what differs between two configurations",
+        description="Compare two configurations after defaulting: which plugins run at each "
+        "extension point, their weights and arguments, and all other fields. With one FILE, what "
+        "it changes about the defaults. Exit codes: 0 no difference, 1 differences, 2 an error.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("before", metavar="FILE")
+    parser.add_argument("after", nargs="?", metavar="FILE")
+    _add_format(parser, "text", "text", "json")
+    _add_gates(parser)
+    parser.set_defaults(run=_diff)
+
+
+def _add_convert(actions: Any) -> None:
+    parser = actions.add_parser(
+        "convert-policy",
+        help="a configuration from a scheduling Policy or an algorithm provider",
+        description="Print the KubeSchedulerConfiguration that does what a scheduling Policy or "
+        "an algorithm provider did up to v1.22.",
+        allow_abbrev=False,
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("file", nargs="?", metavar="FILE", help="a Policy, as YAML or JSON")
+    source.add_argument(
+        "--configmap",
+        type=_namespace_and_name,
+        metavar="NAMESPACE/NAME",
+        help="a ConfigMap of the cluster with the Policy under the key policy.cfg",
+    )
+    source.add_argument(
+        "--algorithm-provider",
+        metavar="NAME",
+        help="DefaultProvider or ClusterAutoscalerProvider",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="access to the cluster of --configmap; without it, as kubectl finds it",
+    )
+    parser.add_argument(
+        "--drop-unsupported",
+        action="store_true",
+        help="leave out what has no counterpart today and changes decisions",
+    )
+    parser.add_argument("--scheduler-name", default=DEFAULT_SCHEDULER_NAME, metavar="NAME")
+    _add_format(parser, "yaml", "yaml", "json")
+    _add_gates(parser)
+    parser.set_defaults(run=_convert)
+
+
+def _add_format(parser: argparse.ArgumentParser, default: str, *choices: str) -> None:
+    parser.add_argument(
+        "-o", "--output", choices=choices, default=default, help=f"{default} unless told otherwise"
+    )
+
+
+def _add_gates(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--feature-gates",
+        action="append",
+        default=[],
+        metavar="NAME=BOOL,…",
+        help="feature gates, as given to the scheduler",
+    )
+
+
+def _gates(args: argparse.Namespace) -> FeatureGates:
+    return FeatureGates.parse(",".join(args.feature_gates))
+
+
+def _view(args: argparse.Namespace) -> int:
+    config = _load(args.file, _gates(args))
+    config = as_built(config)
+    if args.output == "json":
+        print_json(encode_config(config))
+    else:
+        print(config_yaml(config), end="")
+    return 0
+
+
+def _validate(args: argparse.Namespace) -> int:
+    gates = _gates(args)
+    if args.files.count(STDIN) > 1:
+        raise InputError("standard input can be read only once")
+    valid = True
+    for path in args.files:
+        try:
+            text, source = read_configuration_text(path)
+        except InputError as error:
+            print(error)
+            valid = False
+            continue
+        findings = check_configuration(text, gates)
+        for error_text in findings.errors:
+            print(f"{source}: {error_text}")
+        for warning in findings.warnings:
+            print(f"{source}: warning: {warning}")
+        if not findings.errors:
+            print(f"{source}: valid")
+        valid = valid and not findings.errors
+    return 0 if valid else BAD_INPUT
+
+
+def _diff(args: argparse.Namespace) -> int:
+    before, after = (args.before, args.after) if args.after else (None, args.before)
+    try:
+        if before == after == STDIN:
+            raise InputError("standard input can be read only once")
+        gates = _gates(args)
+        registry = full_registry()
+        sides = _load(before, gates), _load(after, gates)
+        found = differences(*sides, registry.implements)
+    except MoorageError as error:
+        fail(str(error))
+        return _TROUBLE
+    if args.output == "json":
+        print_json([_plain_difference(one) for one in found])
+    elif found:
+        print(f"--- {source_of(before) if before else _DEFAULTS}")
+        print(f"+++ {source_of(after)}")
+        for profile, group in itertools.groupby(found, key=lambda one: one.profile):
+            if profile is not None:
+                print(f"profile {profile}:")
+            for one in group:
+                print(("  " if profile is not None else "") + _line(one))
+    return _DIFFERENT if found else 0
+
+
+def _load(path: str | None, gates: FeatureGates) -> KubeSchedulerConfiguration:
+    """A configuration from which a scheduler could be built."""
+    if path is None:
+        return default_config(gates)
+    text, source = read_configuration_text(path)
+    config = load_config(text, source, gates)
+    try:
+        effective_profiles(config, full_registry().implements)
+        as_built(config)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    return config
+
+
+def _line(one: Difference) -> str:
+    subject = f"{one.path}: " if one.path else ""
+    if one.before is None:
+        return f"+ {subject}{_shown(one.after)}"
+    if one.after is None:
+        return f"- {subject}{_shown(one.before)}"
+    return f"~ {subject}{_shown(one.before)} -> {_shown(one.after)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value) or "[]"
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def _plain_difference(one: Difference) -> dict[str, Any]:
+    fields = {"profile": one.profile, "path": one.path, "before": one.before, "after": one.after}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _convert(args: argparse.Namespace) -> int:
+    conversion = _conversion(args)
+    if conversion.refused and not args.drop_unsupported:
+        for refused in conversion.refused:
+            fail(f"{_policy_source(args)}: no counterpart in v1.36: {refused}")
+        return fail("nothing was converted; --drop-unsupported leaves these out")
+    for dropped in conversion.dropped:
+        warn(f"{_policy_source(args)}: {dropped}")
+    _print(conversion.document, args)
+    return 0
+
+
+def _conversion(args: argparse.Namespace) -> Conversion:
+    gates = _gates(args)
+    if args.algorithm_provider is not None:
+        return convert_algorithm_provider(
+            args.algorithm_provider, gates=gates, scheduler_name=args.scheduler_name
+        )
+    try:
+        return convert_policy(_policy(args), gates=gates, scheduler_name=args.scheduler_name)
+    except ConfigError as error:
+        raise ConfigError(f"{_policy_source(args)}: {error}") from error
+
+
+def _policy(args: argparse.Namespace) -> Mapping[str, object]:
+    if args.configmap is not None:
+        return asyncio.run(_from_cluster(args.kubeconfig, *args.configmap))
+    if args.file == STDIN:
+        document = parse_policy(read_text(STDIN))
+    else:
+        document = read_policy_file(args.file)
+    return policy_of(document) if document.get("kind") == "ConfigMap" else document
+
+
+async def _from_cluster(kubeconfig: str, namespace: str, name: str) -> Mapping[str, object]:
+    async with KubeClient(user_access(kubeconfig)) as client:
+        return await fetch_policy(client, namespace, name)
+
+
+def _policy_source(args: argparse.Namespace) -> str:
+    if args.algorithm_provider is not None:
+        return f"algorithm provider {args.algorithm_provider}"
+    if args.configmap is not None:
+        return f"ConfigMap {'/'.join(args.configmap)}"
+    return source_of(args.file)
+
+
+def _namespace_and_name(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise argparse.ArgumentTypeError(f"expected NAMESPACE/NAME, got {text!r}")
+    return namespace, name
+
+
+def _print(value: Any, args: argparse.Namespace) -> None:
+    if args.output == "json":
+        print_json(value)
+    else:
+        print_yaml(value)

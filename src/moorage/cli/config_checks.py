@@ -1,0 +1,65 @@
+"""Everything that can be said about a configuration without running a scheduler."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from moorage.config import FeatureGates, KubeSchedulerConfiguration, read_config
+from moorage.config.expansion import effective_plugins
+from moorage.config.field_errors import one_line
+from moorage.config.oddities import oddities
+from moorage.config.types import LeaderElectionConfiguration
+from moorage.config.validation import validation_errors
+from moorage.errors import ConfigError
+from moorage.kube.http_extender import http_extenders
+from moorage.simulator.world import World, full_registry
+
+_JITTER_NUMERATOR, _JITTER_DENOMINATOR = 6, 5
+"""How much longer than told a leader waits at most before it tries again: 1.2."""
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What was found; with no errors a scheduler can be started."""
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check_configuration(text: bytes, gates: FeatureGates) -> Findings:
+    """Go through all the steps of a scheduler's start; each needs the ones before."""
+    try:
+        config = read_config(text, "", gates)
+    except ConfigError as error:
+        return Findings((str(error).removeprefix(": "),))
+    errors = list(dict.fromkeys(validation_errors(config, gates)))
+    errors = errors or list(_building_errors(config, gates))
+    errors += _election_errors(config.leader_election)
+    warnings = tuple(oddities(config, gates))
+    return Findings(tuple(one_line(error) for error in errors), warnings)
+
+
+def _building_errors(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
+    """What upstream notices only when it builds the profiles, but for all profiles at once."""
+    registry = full_registry()
+    found = False
+    for profile in config.profiles:
+        try:
+            effective_plugins(profile, registry.implements)
+        except ConfigError as error:
+            found = True
+            yield str(error)
+    if not found:
+        try:
+            World(config, registry=registry, gates=gates, extenders=http_extenders(config))
+        except ConfigError as error:
+            yield str(error)
+
+
+def _election_errors(election: LeaderElectionConfiguration) -> Iterator[str]:
+    """What only the elector minds, right after the start."""
+    renew, retry = election.renew_deadline.nanoseconds, election.retry_period.nanoseconds
+    if election.leader_elect and 0 < renew * _JITTER_DENOMINATOR <= retry * _JITTER_NUMERATOR:
+        yield (
+            "couldn't create leader elector: "
+            "renewDeadline must be greater than retryPeriod*JitterFactor"
+        )

@@ -1,0 +1,344 @@
+"""From a policy or an algorithm provider of v1.21 to a KubeSchedulerConfiguration of today.
+
+Owns which plugins a profile gets, where, with which weights and arguments, and the list of what
+could not be taken over. Must not read files or talk to a cluster.
+
+The profile names every plugin at each of its extension points and nothing at MultiPoint: that is
+the form a policy was turned into, and the only one that keeps its order of filters.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from moorage.config import legacy_policy_table as table
+from moorage.config.args import NodeResourcesFitArgs
+from moorage.config.default_plugins import default_plugins
+from moorage.config.encoding import encode_config
+from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.config.field_errors import aggregate, quoted
+from moorage.config.legacy_policy import (
+    LabelsPresence,
+    Policy,
+    PredicatePolicy,
+    PriorityPolicy,
+    RequestedToCapacityRatioArguments,
+    decode_policy,
+)
+from moorage.config.legacy_policy_validation import today, validate_policy
+from moorage.config.loading import load_config
+from moorage.config.merging import EVERYTHING
+from moorage.config.types import (
+    API_VERSION,
+    DEFAULT_SCHEDULER_NAME,
+    KIND,
+    ExtensionPoint,
+    KubeSchedulerConfiguration,
+)
+from moorage.config.validation_args import node_resources_fit_errors
+from moorage.errors import ConfigError
+
+_FIT = "NodeResourcesFit"
+_STRATEGIES = {
+    table.LEAST_REQUESTED: "LeastAllocated",
+    table.MOST_REQUESTED: "MostAllocated",
+    table.REQUESTED_TO_CAPACITY: "RequestedToCapacityRatio",
+}
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """Something that has no counterpart today, and what to do about it.
+
+    `changes_decisions` is set where the user asked for it and pods may go elsewhere without it.
+    """
+
+    item: str
+    reason: str
+    changes_decisions: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.item}: {self.reason}"
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """A converted configuration: as a user would write it, and loaded; and what is not in it."""
+
+    document: dict[str, Any]
+    config: KubeSchedulerConfiguration
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def refused(self) -> tuple[Dropped, ...]:
+        """What must not be dropped without the user's consent."""
+        return tuple(one for one in self.dropped if one.changes_decisions)
+
+    def check(self) -> None:
+        """Raise a `ConfigError` if dropping something changes decisions."""
+        if self.refused:
+            texts = "; ".join(str(one) for one in self.refused)
+            raise ConfigError(f"this has no counterpart in v1.36: {texts}")
+
+
+def convert_policy(
+    document: Mapping[str, object],
+    *,
+    gates: FeatureGates = DEFAULT_FEATURE_GATES,
+    scheduler_name: str = DEFAULT_SCHEDULER_NAME,
+) -> Conversion:
+    """The configuration that does what a policy, given as plain values, asks for.
+
+    A `ConfigError` means that v1.21 would have refused the policy, too. Call `Conversion.check`
+    unless the user agreed to lose what cannot be converted.
+    """
+    policy = decode_policy(document)
+    validate_policy(policy)
+    profile = _Profile(gates)
+    if policy.always_check_all_predicates:
+        profile.drop("alwaysCheckAllPredicates", table.CHECK_ALL_GONE)
+    _add_predicates(profile, policy.predicates)
+    _add_priorities(profile, policy.priorities)
+    if policy.hard_pod_affinity_symmetric_weight and profile.scores("InterPodAffinity"):
+        weight = policy.hard_pod_affinity_symmetric_weight
+        profile.args["InterPodAffinity"] = {"hardPodAffinityWeight": weight}
+    return profile.conversion(scheduler_name, _extenders(profile, policy))
+
+
+def convert_algorithm_provider(
+    name: str,
+    *,
+    gates: FeatureGates = DEFAULT_FEATURE_GATES,
+    scheduler_name: str = DEFAULT_SCHEDULER_NAME,
+) -> Conversion:
+    """The configuration that does what an algorithm provider of v1.21 did."""
+    if name not in (table.DEFAULT_PROVIDER, table.CLUSTER_AUTOSCALER_PROVIDER):
+        raise ConfigError(f"algorithm provider {quoted(name)} is not registered")
+    profile = _Profile(gates)
+    for plugin in table.PROVIDER_FILTERS:
+        profile.add_filter(plugin)
+    for priority, weight in table.PROVIDER_PRIORITIES.items():
+        if priority == table.NODE_PREFER_AVOID_PODS:
+            profile.drop(f"priority {quoted(priority)}", table.AVOID_PODS_GONE)
+        elif priority == table.LEAST_REQUESTED and name == table.CLUSTER_AUTOSCALER_PROVIDER:
+            profile.add_score(_FIT, weight)
+            profile.args[_FIT] = {"scoringStrategy": {"type": _STRATEGIES[table.MOST_REQUESTED]}}
+        else:
+            profile.add_score(table.PRIORITY_PLUGINS[priority], weight)
+    return profile.conversion(scheduler_name, [])
+
+
+class _Profile:
+    """A profile that is being put together."""
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self.gates = gates
+        self.args: dict[str, dict[str, Any]] = {}
+        self.dropped: list[Dropped] = []
+        self._sets: dict[ExtensionPoint, dict[str, int]] = {point: {} for point in ExtensionPoint}
+        self._add_general(table.BEFORE_POLICY_PLUGINS)
+
+    def add_filter(self, plugin: str) -> None:
+        """Let a plugin refuse nodes."""
+        self._enable(plugin, table.FILTER_POINTS[plugin])
+
+    def add_score(self, plugin: str, weight: int) -> None:
+        """Let a plugin rank nodes; like upstream, the first weight that it is given stays."""
+        points = table.SCORE_POINTS.get(plugin, table.PRE_SCORE_AND_SCORE)
+        self._enable(plugin, points, weight)
+
+    def filters(self, plugin: str) -> bool:
+        """Whether the plugin refuses nodes."""
+        return plugin in self._sets[ExtensionPoint.FILTER]
+
+    def scores(self, plugin: str) -> bool:
+        """Whether the plugin ranks nodes."""
+        return plugin in self._sets[ExtensionPoint.SCORE]
+
+    def drop(self, item: str, reason: str, *, changes_decisions: bool = False) -> None:
+        """Note something that is not taken over."""
+        self.dropped.append(Dropped(item, reason, changes_decisions))
+
+    def conversion(self, scheduler_name: str, extenders: list[Any]) -> Conversion:
+        """The finished profile as a configuration."""
+        self._add_general(table.LATER_PLUGINS)
+        plugins: dict[str, Any] = {"multiPoint": {"disabled": [{"name": EVERYTHING}]}}
+        for point, chosen in self._sets.items():
+            if chosen:
+                plugins[point.value] = {"enabled": [_ref(*pair) for pair in chosen.items()]}
+        profile: dict[str, Any] = {"schedulerName": scheduler_name, "plugins": plugins}
+        if self.args:
+            entries = [{"name": name, "args": args} for name, args in sorted(self.args.items())]
+            profile["pluginConfig"] = entries
+        document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
+        if extenders:
+            document["extenders"] = extenders
+        config = load_config(json.dumps(document), "the converted configuration", self.gates)
+        _check_strategy(config)
+        return Conversion(document, config, tuple(self.dropped))
+
+    def _add_general(self, plugins: Mapping[str, Iterable[ExtensionPoint]]) -> None:
+        defaults = default_plugins(self.gates).multi_point.enabled
+        weights = {ref.name: ref.weight for ref in defaults}
+        for name, points in plugins.items():
+            if name in weights:
+                self._enable(name, points, weights[name])
+
+    def _enable(self, plugin: str, points: Iterable[ExtensionPoint], weight: int = 0) -> None:
+        for point in points:
+            weighs = point in (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
+            self._sets[point].setdefault(plugin, weight if weighs else 0)
+
+
+def _ref(name: str, weight: int) -> dict[str, Any]:
+    return {"name": name, "weight": weight} if weight else {"name": name}
+
+
+def _add_predicates(profile: _Profile, predicates: tuple[PredicatePolicy, ...] | None) -> None:
+    chosen = set(table.MANDATORY_PREDICATES)
+    presences: list[tuple[str, LabelsPresence]] = []
+    if predicates is None:
+        chosen.update(table.DEFAULT_PREDICATES)
+    for predicate in predicates or ():
+        name = table.PREDICATE_ALIASES.get(predicate.name, predicate.name)
+        item, argument = f"predicate {quoted(predicate.name)}", predicate.argument
+        if name in table.PREDICATE_ORDER:
+            chosen.add(name)
+            _note_predefined(profile, item, name, has_argument=argument is not None)
+        elif argument is None:
+            raise ConfigError(f"predicate type not found for {quoted(name)}")
+        elif argument.labels_presence is not None:
+            presences.append((item, argument.labels_presence))
+        else:
+            profile.drop(
+                f"{item} (serviceAffinity)", table.SERVICE_AFFINITY_GONE, changes_decisions=True
+            )
+    for name in table.PREDICATE_ORDER:
+        for plugin in table.PREDICATE_PLUGINS.get(name, ()) if name in chosen else ():
+            profile.add_filter(plugin)
+    _add_label_presences(profile, presences)
+
+
+def _note_predefined(profile: _Profile, item: str, name: str, *, has_argument: bool) -> None:
+    if name in table.MIGRATED_VOLUME_LIMITS:
+        profile.drop(item, table.VOLUME_LIMITS_MOVED)
+    if has_argument:
+        profile.drop(item, table.ARGUMENT_IGNORED)
+    elif name in (table.LABEL_PRESENCE, table.SERVICE_AFFINITY):
+        profile.drop(item, table.WITHOUT_LABELS)
+
+
+def _add_label_presences(profile: _Profile, presences: list[tuple[str, LabelsPresence]]) -> None:
+    """Labels that nodes must have, or lack, become an affinity that all pods have."""
+    present = [label for _, given in presences if given.presence for label in given.labels]
+    absent = [label for _, given in presences if not given.presence for label in given.labels]
+    for label in absent:
+        if label in present:
+            raise ConfigError(
+                f'presentLabels[{present.index(label)}]: Invalid value: "{label}": '
+                f"conflict with absentLabels[{absent.index(label)}]"
+            )
+    if not profile.filters("NodeAffinity"):
+        for item, _ in presences:
+            profile.drop(
+                f"{item} (labelsPresence)", table.LABEL_PRESENCE_GONE, changes_decisions=True
+            )
+        return
+    expressions = [{"key": label, "operator": "Exists"} for label in dict.fromkeys(present)]
+    expressions += [{"key": label, "operator": "DoesNotExist"} for label in dict.fromkeys(absent)]
+    if expressions:
+        terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+        profile.args["NodeAffinity"] = {
+            "addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        }
+
+
+def _add_priorities(profile: _Profile, priorities: tuple[PriorityPolicy, ...] | None) -> None:
+    ratio: RequestedToCapacityRatioArguments | None = None
+    if priorities is None:
+        weights = dict(table.DEFAULT_PRIORITIES)
+        del weights[table.NODE_PREFER_AVOID_PODS]
+        item = f"priority {quoted(table.NODE_PREFER_AVOID_PODS)}, one of the default ones"
+        profile.drop(item, table.AVOID_PODS_GONE)
+    else:
+        weights = {}
+        for priority in priorities:
+            name = _taken_over(profile, priority)
+            if name:
+                weights[name] = priority.weight
+            if name == table.REQUESTED_TO_CAPACITY and priority.argument is not None:
+                ratio = priority.argument.requested_to_capacity_ratio_arguments
+    _choose_strategy(profile, weights, ratio)
+    for name in sorted(weights):
+        profile.add_score(table.PRIORITY_PLUGINS[name], weights[name])
+    if table.EVEN_PODS_SPREAD in weights and table.SELECTOR_SPREAD not in weights:
+        profile.args["PodTopologySpread"] = {"defaultingType": "List"}
+
+
+def _taken_over(profile: _Profile, priority: PriorityPolicy) -> str | None:
+    """The name of a priority that has a counterpart; any other is dropped or refused."""
+    name = table.PRIORITY_ALIASES.get(priority.name, priority.name)
+    item, argument = f"priority {quoted(priority.name)}", priority.argument
+    if name == table.EQUAL:
+        return None
+    if name == table.NODE_PREFER_AVOID_PODS:
+        profile.drop(item, table.AVOID_PODS_GONE, changes_decisions=True)
+        return None
+    if name in table.PRIORITY_PLUGINS and name != table.REQUESTED_TO_CAPACITY:
+        return name
+    if argument is None:
+        raise ConfigError(f"priority type not found for {quoted(name)}")
+    if argument.requested_to_capacity_ratio_arguments is not None:
+        return table.REQUESTED_TO_CAPACITY
+    if argument.label_preference is not None:
+        kind, reason = "labelPreference", table.LABEL_PREFERENCE_GONE
+    else:
+        kind, reason = "serviceAntiAffinity", table.SERVICE_ANTI_AFFINITY_GONE
+    profile.drop(f"{item} ({kind})", reason, changes_decisions=True)
+    return None
+
+
+def _choose_strategy(
+    profile: _Profile, weights: dict[str, int], ratio: RequestedToCapacityRatioArguments | None
+) -> None:
+    """What were three plugins are three strategies of one, so only one can stay."""
+    asked = sorted(_STRATEGIES.keys() & weights.keys(), key=lambda name: (-weights[name], name))
+    if not asked:
+        return
+    winner = asked[0]
+    for name in asked[1:]:
+        del weights[name]
+        reason = table.ONE_STRATEGY.format(winner=winner, weight=weights[winner])
+        profile.drop(f"priority {quoted(name)}", reason, changes_decisions=True)
+    strategy: dict[str, Any] = {"type": _STRATEGIES[winner]}
+    if winner == table.REQUESTED_TO_CAPACITY and ratio is not None:
+        strategy["requestedToCapacityRatio"] = {
+            "shape": [msgspec.to_builtins(point) for point in ratio.shape]
+        }
+        if ratio.resources:
+            strategy["resources"] = [msgspec.to_builtins(one) for one in ratio.resources]
+    if winner != table.LEAST_REQUESTED:
+        profile.args[_FIT] = {"scoringStrategy": strategy}
+
+
+def _extenders(profile: _Profile, policy: Policy) -> list[Any]:
+    extenders = tuple(today(extender) for extender in policy.extenders)
+    if not extenders:
+        return []
+    manages = any(one.ignored_by_scheduler for each in extenders for one in each.managed_resources)
+    if manages:
+        # Resources that the scheduler shall ignore need these arguments, even without the plugin.
+        profile.args.setdefault(_FIT, {})
+    written: list[Any] = encode_config(KubeSchedulerConfiguration(extenders=extenders))["extenders"]
+    for extender, given in zip(written, policy.extenders, strict=True):
+        if not given.http_timeout:
+            del extender["httpTimeout"]
+    return written
+
+
+def _check_strategy(config: KubeSchedulerConfiguration) -> None:
+    """The curve and its resources are looked at only when the plugin is built; that is too late."""
+    args = config.profiles[0].args_for(_FIT)
+    errors = node_resources_fit_errors("", args) if isinstance(args, NodeResourcesFitArgs) else []
+    if errors:
+        raise ConfigError(f"initializing plugin {quoted(_FIT)}: {aggregate(errors)}")

@@ -1,0 +1,242 @@
+"""The short way to a node: for pods like others before them, in an ordinary cluster.
+
+Owns the choice by kept rankings (`framework.rankings`) and live plugins. It either finds the very
+node that the plain path in `engine.cycle` would choose, or gives up and says nothing: no node fits,
+a plugin rejects or narrows, a search ends early, an error. The plain path then decides and finds
+the words. tests/properties checks that both always agree.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Bools, Rows
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.engine.decisions import Bind
+from moorage.engine.selection import nodes_to_find
+from moorage.errors import MoorageError, PluginError
+from moorage.framework.guard import guard
+from moorage.framework.metering import Evaluations, Meter, RunningMeter, ShortDecision
+from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
+from moorage.framework.profile import Profile
+from moorage.framework.rankings import REFUSED, Ranking, Rankings
+from moorage.framework.status import SKIP
+from moorage.model.pod import Pod
+
+Totals = NDArray[Any]
+
+
+class FastLane:
+    """Decides about pods that need no explanation."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.rankings = Rankings(state)
+        self.taken = 0
+        """How many pods were decided here."""
+
+    def choose(self, profile: Profile, pod: Pod, start: int, meter: Meter) -> Bind | None:
+        """The node for a pod, looking at all of them from `start` on; None: ask the plain path."""
+        size = len(self._state)
+        if not size or pod.status.nominated_node_name or not profile.score:
+            return None
+        if nodes_to_find(profile.percentage_of_nodes_to_score, size, scoring=True) < size:
+            return None
+        short = _ShortAttempt(profile, pod, NodeView(self._state), _stopwatch(meter))
+        try:
+            ranking = self.rankings.find(profile, pod, short.nodes)
+            if ranking is None or not short.filter(ranking):
+                return None
+            short.score()
+        except MoorageError:
+            return None  # the plain path meets the same error, and tells it
+        row = self._first_best(short.totals, start)
+        self.taken += 1
+        if meter.measures:
+            meter.decided_shortly(short.told())
+        name = self._state.nodes.nodes[row].name
+        if short.feasible == 1:
+            return Bind(pod, name, 1)
+        return Bind(pod, name, short.feasible, int(short.totals[row]) + short.constant)
+
+    def _first_best(self, totals: Totals, start: int) -> int:
+        """The row with the largest total; of equals the first in the order of the search."""
+        order = self._state.order.rows(self._state.nodes.row_of)
+        ordered = totals if self._state.order.is_identity else totals.take(order)
+        best = int(ordered.argmax())
+        start %= len(ordered)
+        if best < start:
+            later = start + int(ordered[start:].argmax())
+            if ordered[later] == ordered[best]:
+                best = later
+        return int(order[best])
+
+
+class _ShortAttempt:
+    """One pod on the short way."""
+
+    __slots__ = (
+        "_asked",
+        "_laps",
+        "_now",
+        "_pod",
+        "_profile",
+        "_ranking",
+        "_scored",
+        "_skipped",
+        "constant",
+        "feasible",
+        "nodes",
+        "totals",
+    )
+
+    def __init__(
+        self, profile: Profile, pod: Pod, nodes: NodeView, now: Callable[[], float]
+    ) -> None:
+        self._profile = profile
+        self._pod = pod
+        self._now = now
+        self._laps = [now()]
+        self._skipped: set[str] = set()
+        self._scored = False
+        self._asked: list[tuple[str, int]] = []
+        self.nodes = nodes
+        self.feasible = 0
+        self.constant = 0
+        """What every total lacks alike."""
+
+    def filter(self, ranking: Ranking) -> bool:
+        """Find the feasible rows; False if there are none, or to be asked about otherwise."""
+        self._ranking = ranking
+        self._laps.append(self._now())
+        states = self._live_states()
+        if states is None:
+            return False
+        self._laps.append(self._now())
+        blocked = self._blocked(states)
+        totals: Totals = ranking.standing
+        self.feasible = ranking.feasible
+        if blocked is not None:
+            totals = np.where(blocked, totals.dtype.type(REFUSED), totals)
+            self.feasible = int(np.count_nonzero(totals >= 0))
+        self.totals = totals
+        self._laps.append(self._now())
+        return bool(self.feasible)
+
+    def score(self) -> None:
+        """Add to the totals what the ranking does not know in advance."""
+        ranking = self._ranking
+        if self.feasible == 1:
+            return
+        self._scored = True
+        constant = ranking.constant(self.feasible)
+        self.constant = constant or 0
+        if constant is not None and not ranking.live_scorers:
+            return
+        rows = None if self.feasible == len(self.nodes) else np.flatnonzero(self.totals >= 0)
+        if constant is None:
+            for scorer, raw in zip(ranking.scaled, ranking.raw, strict=True):
+                here = raw.copy() if rows is None else raw[rows]
+                self._add(rows, scorer.plugin, here, scorer.state, scorer.weight)
+        self._add_live(rows)
+
+    def told(self) -> ShortDecision:
+        """What there is to count."""
+        ranking, skipped = self._ranking, self._skipped
+        began, found, prepared, filtered, *rest = self._laps
+        ended = self._now()
+        weighed = rest[0] if rest else filtered
+        laps = (
+            prepared - found,
+            (found - began) + (filtered - prepared),
+            weighed - filtered,
+            ended - weighed,
+        )
+        live = [one.name for one in ranking.live_pre_filters if one.name not in skipped]
+        pre_score: tuple[str, ...] = ()
+        score: tuple[str, ...] = ()
+        if self._scored:
+            waiting = [name for name in ranking.live_pre_scorers if name not in skipped]
+            pre_score = (*ranking.kept_names.pre_score, *waiting)
+            steady = [one.plugin.name for one in (*ranking.scorers, *ranking.scaled)]
+            asked = [one.name for one in ranking.live_scorers if one.name not in skipped]
+            score = (*steady, *asked)
+        evaluations = Evaluations(
+            (*ranking.kept_names.pre_filter, *live),
+            (*ranking.nodes_asked(), *self._asked),
+            pre_score,
+            score,
+            self.feasible,
+        )
+        return ShortDecision(self._profile.name, laps, evaluations)
+
+    def _live_states(self) -> dict[str, Any] | None:
+        """What live PreFilter plugins prepared; None if one of them rejects or narrows."""
+        states: dict[str, Any] = {}
+        for plugin in self._ranking.live_pre_filters:
+            with guard(plugin, "PreFilter"):
+                answer = plugin.pre_filter(self._pod, self.nodes)
+            if answer is SKIP:
+                self._skipped.add(plugin.name)
+            elif isinstance(answer, PreFilterResult) and answer.node_names is None:
+                states[plugin.name] = answer.state
+            else:
+                return None
+        return states
+
+    def _blocked(self, states: dict[str, Any]) -> Bools | None:
+        """The rows that live filters refuse; None for none of them."""
+        blocked: Bools | None = None
+        for plugin in self._ranking.live_filters:
+            if plugin.name in self._skipped:
+                continue
+            with guard(plugin, "Filter"):
+                refused = plugin.refused(self._pod, self.nodes, states.get(plugin.name))
+            self._asked.append((plugin.name, self._ranking.feasible))
+            blocked = refused if blocked is None else blocked | refused
+        return blocked
+
+    def _add_live(self, rows: Rows | None) -> None:
+        chosen = self.nodes if rows is None else self.nodes.take(rows)
+        states: dict[str, Any] = {}
+        self._skipped.clear()
+        for pre_scorer in self._ranking.live_pre_scorers.values():
+            with guard(pre_scorer, "PreScore"):
+                answer = pre_scorer.pre_score(self._pod, chosen)
+            if answer is SKIP:
+                self._skipped.add(pre_scorer.name)
+            else:
+                states[pre_scorer.name] = answer
+        self._laps.append(self._now())
+        for plugin in self._ranking.live_scorers:
+            if plugin.name in self._skipped or plugin.is_silent(self._pod, chosen):
+                continue
+            state = states.get(plugin.name)
+            with guard(plugin, "Score"):
+                raw = plugin.score(self._pod, chosen, state)
+            self._add(rows, plugin, raw, state, self._profile.weights[plugin.name])
+
+    def _add(
+        self, rows: Rows | None, plugin: ScorePlugin[Any], raw: Totals, state: Any, weight: int
+    ) -> None:
+        with guard(plugin, "Score"):
+            normalized = plugin.normalize(raw, state)
+        # As unsigned numbers negative scores are huge, so one reduction tests both ends.
+        if int(normalized.view(np.uint64).max()) > MAX_NODE_SCORE:
+            raise PluginError(plugin.name, "Score", "a score is out of range")
+        if rows is None:
+            self.totals = self.totals + normalized * weight
+        else:
+            self.totals = self.totals.astype(np.int64)
+            self.totals[rows] += normalized * weight
+
+
+def _stopwatch(meter: Meter) -> Callable[[], float]:
+    return meter.now if isinstance(meter, RunningMeter) else _no_time
+
+
+def _no_time() -> float:
+    return 0.0

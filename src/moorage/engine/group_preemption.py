@@ -1,0 +1,99 @@
+"""Room made for a pod group that cannot be placed: the plugins' victims, found by trying.
+
+Owns the rehearsal: pods are really taken out of the cluster state and put back, and whatever is
+still missing in the end is restored, so that nobody else ever sees the cluster without them.
+"""
+
+from collections.abc import Callable, Iterable
+from copy import copy
+
+from moorage.cluster.state import ClusterState
+from moorage.framework.group_preemption import GroupVictims, PodGroupPostFilterPlugin
+from moorage.framework.guard import guard
+from moorage.framework.profile import Profile
+from moorage.framework.status import Code, Status
+from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
+
+NOT_CONFIGURED = Status(
+    Code.UNSCHEDULABLE,
+    ("default preemption plugin is not registered, workload aware preemption is disabled",),
+)
+NOT_BY_PLACEMENT = Status(
+    Code.UNSCHEDULABLE,
+    ("workload aware preemption is not supported for pod groups with scheduling constraints",),
+)
+
+
+class StateRehearsal:
+    """A `Rehearsal` on the cluster state itself."""
+
+    def __init__(
+        self, state: ClusterState, now: float, rejection: Callable[[], Status | None]
+    ) -> None:
+        self.now = now
+        self.rejection = rejection
+        self._state = state
+        self._gone: dict[str, tuple[Pod, str, bool]] = {}
+
+    def pods(self) -> list[Pod]:
+        """The pods on all nodes, node by node."""
+        nodes = self._state.nodes
+        return [
+            pod
+            for row in self._state.order.rows(nodes.row_of)
+            for pod in self._state.pods.on(int(row))
+        ]
+
+    def take(self, pods: Iterable[Pod]) -> None:
+        """Let pods be gone."""
+        state = self._state
+        for pod in pods:
+            node_name = state.node_of(pod)
+            assert node_name is not None, "only pods on nodes are taken away"
+            self._gone[pod.uid] = (pod, node_name, state.is_assumed(pod))
+            state.remove_pod(pod)
+
+    def give_back(self, pods: Iterable[Pod]) -> None:
+        """Let pods that were gone be there again."""
+        for pod in pods:
+            known, node_name, assumed = self._gone.pop(pod.uid)
+            if assumed:
+                self._state.assume(known, node_name)
+            else:
+                self._state.add_pod(known)
+
+    def end(self) -> None:
+        """Give everything back."""
+        self.give_back([pod for pod, _, _ in self._gone.values()])
+
+
+def without_post_filter(profile: Profile) -> Profile:
+    """The profile for a try that must have no consequences."""
+    bare = copy(profile)
+    bare.post_filter = ()
+    return bare
+
+
+def group_victims(
+    profile: Profile,
+    group: PodGroup,
+    pods: list[Pod],
+    state: ClusterState,
+    now: float,
+    rejection: Callable[[], Status | None],
+) -> GroupVictims:
+    """Ask the plugin who has to go; the state is the same as before in the end."""
+    plugin = next(
+        (p for p in profile.plugins.values() if isinstance(p, PodGroupPostFilterPlugin)), None
+    )
+    if plugin is None:
+        return GroupVictims(NOT_CONFIGURED)
+    if group.topology_keys:
+        return GroupVictims(NOT_BY_PLACEMENT)
+    rehearsal = StateRehearsal(state, now, rejection)
+    try:
+        with guard(plugin, "PodGroupPostFilter"):
+            return plugin.pod_group_post_filter(group, pods, rehearsal)
+    finally:
+        rehearsal.end()

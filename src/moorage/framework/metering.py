@@ -1,0 +1,260 @@
+"""How long plugins take, and what they tell whoever counts.
+
+Owns the measuring of one attempt: a `Meter` goes with the attempt from the first plugin to the
+last, and a `Span` covers one extension point. Both come in two kinds; the silent ones read no clock
+and tell nobody, so that code that is measured need not ask whether it is. Counting and keeping is
+the observer's business.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import ClassVar, NamedTuple, Protocol
+
+from moorage.framework.status import Code
+
+# The values of the label `status`, looked up once: reading an enum's value is slow.
+SUCCESS = Code.SUCCESS.value
+ERROR = Code.ERROR.value
+UNSCHEDULABLE = Code.UNSCHEDULABLE.value
+SKIPPED = Code.SKIP.value
+WAIT = Code.WAIT.value
+
+SHORT_POINTS = ("PreFilter", "Filter", "PreScore", "Score")
+"""The points of a `ShortDecision`, in the order of its laps."""
+
+
+class Named(Protocol):
+    """A plugin, as far as this is concerned."""
+
+    name: ClassVar[str]
+
+
+class Span:
+    """One extension point of one attempt; this one measures nothing."""
+
+    __slots__ = ("status",)
+
+    closely = False
+    """Is each plugin measured by itself?"""
+
+    def __init__(self) -> None:
+        self.status = SUCCESS
+        """How the point ends, as a status code's name; an exception makes it an error."""
+
+    def __enter__(self) -> "Span":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def ran(self, plugin: str, status: str = SUCCESS) -> None:
+        """A plugin answered; its time began when the one before it answered."""
+
+    def answered(self, plugins: Sequence[Named], skipped: Collection[str], times: int) -> None:
+        """All of the plugins but the skipped ones answered so often: a pod, or so many nodes."""
+
+
+class Meter:
+    """Measures one attempt; this one measures nothing."""
+
+    __slots__ = ()
+
+    measures = False
+    """Is it worth working out what to tell?"""
+
+    def point(self, name: str, profile: str) -> Span:
+        """The beginning of an extension point: use it in a `with` statement."""
+        del name, profile
+        return _NO_SPAN
+
+    def seconds(self) -> float:
+        """How long the attempt has taken so far."""
+        return 0.0
+
+    def resume(self, seconds: float) -> None:
+        """Go on as if the attempt had taken so long: it had to wait for others."""
+
+    def decided_shortly(self, decided: "ShortDecision") -> None:
+        """A pod was decided on the short way, all points at once."""
+
+
+class ShortDecision(NamedTuple):
+    """What there is to tell of a decision by a kept ranking."""
+
+    profile: str
+    laps: tuple[float, float, float, float]
+    """Seconds in PreFilter, Filter, PreScore and Score."""
+    evaluations: "Evaluations"
+
+
+class Evaluations(NamedTuple):
+    """Who answered how often; equal for most pods of a kind, so that they can be counted."""
+
+    pre_filter: tuple[str, ...]
+    filter: tuple[tuple[str, int], ...]
+    """With the number of nodes that nobody before had refused."""
+    pre_score: tuple[str, ...]
+    score: tuple[str, ...]
+    scored: int
+    """How many nodes were scored."""
+
+
+_NO_SPAN = Span()
+SILENT = Meter()
+
+
+class FrameworkObserver:
+    """Is told what happens inside of attempts; must not call back. This one ignores everything."""
+
+    def time(self) -> float:
+        """A stopwatch's reading in seconds; whoever does not measure reads no clock."""
+        return 0.0
+
+    def meter(self) -> Meter:
+        """A meter for an attempt that begins now."""
+        return SILENT
+
+    def plugin_finished(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One plugin is through, in an attempt that was picked for a closer look."""
+
+    def preemption_attempted(self) -> None:
+        """DefaultPreemption was asked to make room."""
+
+    def volume_stage_failed(self, stage: str) -> None:
+        """Something broke in the volume binder's stage `predicate`, `assume` or `bind`."""
+
+    def claim_created(self, status: str) -> None:
+        """A claim for extended resources was sent to the API: `success` or `failure`."""
+
+    def binding_conditions_waited(
+        self, profile: str, driver: str, status: str, seconds: float
+    ) -> None:
+        """The wait for a device's conditions ended: success, failure, timeout or error."""
+
+    def binding_conditions_allocated(self, profile: str, driver: str, status: str) -> None:
+        """The same, counted once for each device that has conditions."""
+
+
+class PointRecord:
+    """What is known of one extension point of one profile, over all attempts.
+
+    Spans only leave things here: sorting them in at once, between the work on two pods, was
+    measured to cost nearly twice as much as doing it for many pods together. Whoever made the
+    record must take away what lies here, before it gets too much.
+    """
+
+    __slots__ = ("answers", "ends", "name", "profile", "successes")
+
+    def __init__(self, name: str, profile: str) -> None:
+        self.name = name
+        self.profile = profile
+        self.successes: list[float] = []
+        """How long each attempt took that ended with a success."""
+        self.ends: list[tuple[str, float]] = []
+        """How each other attempt ended, and after how long."""
+        self.answers: list[tuple[Sequence[Named], Collection[str], int]] = []
+        """Plugins, those of them that skipped, and how often the others answered."""
+
+
+class RunningMeter(Meter):
+    """Measures one attempt by a stopwatch; `closely`: each plugin by itself, too."""
+
+    __slots__ = ("closely", "now", "observer", "started")
+
+    measures = True
+
+    def __init__(
+        self, observer: "MeteringObserver", now: Callable[[], float], *, closely: bool = False
+    ) -> None:
+        self.observer = observer
+        self.now = now
+        self.closely = closely
+        self.started = now()
+
+    def point(self, name: str, profile: str) -> Span:
+        """The beginning of an extension point."""
+        observer = self.observer
+        record = observer.points.get((name, profile))
+        if record is None:
+            record = observer.new_point(name, profile)
+        return _RunningSpan(self, record)
+
+    def seconds(self) -> float:
+        """How long the attempt has taken so far."""
+        return self.now() - self.started
+
+    def resume(self, seconds: float) -> None:
+        """Go on as if the attempt had taken so long."""
+        self.started = self.now() - seconds
+
+    def decided_shortly(self, decided: ShortDecision) -> None:
+        """Leave it to be sorted in later; looked at closely, all plugins of a point share its time.
+
+        Most of them gave a kept answer, so there is no time of their own to measure.
+        """
+        self.observer.short_decisions.append(decided)
+        if not self.closely:
+            return
+        answered = decided.evaluations
+        filters = tuple(name for name, _ in answered.filter)
+        parts = (answered.pre_filter, filters, answered.pre_score, answered.score)
+        for point, seconds, plugins in zip(SHORT_POINTS, decided.laps, parts, strict=True):
+            for plugin in plugins:
+                self.observer.plugin_finished(plugin, point, SUCCESS, seconds / len(plugins))
+
+
+class _RunningSpan(Span):
+    __slots__ = ("_lap", "_meter", "_record", "_started", "closely")
+
+    def __init__(self, meter: RunningMeter, record: PointRecord) -> None:
+        self.status = SUCCESS
+        self._meter = meter
+        self._record = record
+        self.closely = meter.closely
+
+    def __enter__(self) -> Span:
+        self._started = self._lap = self._meter.now()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        seconds = self._meter.now() - self._started
+        if error is not None:
+            self._record.ends.append((ERROR, seconds))
+        elif self.status is SUCCESS:
+            self._record.successes.append(seconds)
+        else:
+            self._record.ends.append((self.status, seconds))
+
+    def answered(self, plugins: Sequence[Named], skipped: Collection[str], times: int) -> None:
+        self._record.answers.append((plugins, skipped, times))
+
+    def ran(self, plugin: str, status: str = SUCCESS) -> None:
+        if self.closely:
+            meter = self._meter
+            now = meter.now()
+            meter.observer.plugin_finished(plugin, self._record.name, status, now - self._lap)
+            self._lap = now
+
+
+class MeteringObserver(Protocol):
+    """What a running meter needs of its observer."""
+
+    points: dict[tuple[str, str], PointRecord]
+    """The records by extension point and profile."""
+    short_decisions: list[ShortDecision]
+
+    def new_point(self, name: str, profile: str) -> PointRecord:
+        """A record that is not there yet."""
+
+    def plugin_finished(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One plugin is through."""

@@ -1,0 +1,382 @@
+"""All nodes ranked for pods that are alike, kept and patched instead of worked out again.
+
+`framework.reuse` keeps each plugin's answer; this keeps what becomes of all of them together: which
+rows are refused, and what the others score. After a pod was placed, only its node's row is asked
+about again, and only by the plugins that read what changed there.
+
+It holds for plugins whose whole part in a decision depends on the pod's key and the row alone
+(`steady`), and for those that have nothing to say about the pod (`idle_for`). The others are
+*live*: `engine.fast_lane` asks them for every pod. If a plugin's PreFilter rejects or narrows, or
+its answer is an error, there is no ranking, and the plain path has to find the words.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Ints
+from moorage.cluster.stamps import Aspect, bits_of
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.framework.guard import guard
+from moorage.framework.plugin import (
+    MAX_NODE_SCORE,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from moorage.framework.profile import Profile
+from moorage.framework.status import SKIP
+from moorage.model.pod import Pod
+
+REFUSED = -1
+"""Stands for the total of a row that cannot take the pod."""
+
+_LIMIT_BYTES = 64 * 1024 * 1024
+_ENTRY_BYTES = 4096
+_IDLE = object()
+_LIVE = object()
+# Past this share of changed rows one pass over everything is cheaper than patching.
+_REDO_SHARE = 16
+
+
+class SteadyFilter(msgspec.Struct, frozen=True):
+    """A filter in a ranking; `bit` is its own in the rows' sets of refusers."""
+
+    plugin: FilterPlugin[Any]
+    state: Any
+    reads: int
+    bit: int
+
+
+class SteadyScorer(msgspec.Struct, frozen=True):
+    """A scorer in a ranking."""
+
+    plugin: ScorePlugin[Any]
+    state: Any
+    reads: int
+    weight: int
+
+
+class _Names:
+    """The steady plugins that answered at each point, for whoever counts."""
+
+    __slots__ = ("pre_filter", "pre_score")
+
+    def __init__(self) -> None:
+        self.pre_filter: list[str] = []
+        self.pre_score: list[str] = []
+
+
+class Roles:
+    """Who does what in a profile, worked out once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
+        self._live = frozenset(p for p in plugins if not _may_be_kept(p))
+        distinct = tuple(dict.fromkeys(plugins))
+        self._keyed = tuple(plugin for plugin in distinct if plugin not in self._live)
+        self._maybe_idle = tuple(
+            plugin for plugin in distinct if type(plugin).idle_for is not Plugin.idle_for
+        )
+
+    def key(self, pod: Pod) -> Hashable | None:
+        """Pods with equal keys share a ranking; None if a plugin can say nothing in advance."""
+        parts: list[Hashable] = [plugin.idle_for(pod) for plugin in self._maybe_idle]
+        for plugin in self._keyed:
+            part = plugin.pod_key(pod)
+            if part is None:
+                return None
+            parts.append(part)
+        return tuple(parts)
+
+    def role(self, plugin: Plugin, pod: Pod) -> object:
+        """`_IDLE`, `_LIVE`, or None for a plugin whose part is kept."""
+        if plugin.idle_for(pod):
+            return _IDLE
+        return _LIVE if plugin in self._live else None
+
+
+def _may_be_kept(plugin: Plugin) -> bool:
+    return plugin.steady and plugin.row_local and bool(plugin.reads) and not plugin.by_node
+
+
+class Ranking:
+    """Every row's total for pods with one key, `REFUSED` where they cannot go."""
+
+    def __init__(self, state: ClusterState, roles: Roles, pod: Pod, nodes: NodeView) -> None:
+        self._state = state
+        self.pod = pod
+        self.filters: list[SteadyFilter] = []
+        self.scorers: list[SteadyScorer] = []
+        self.scaled: list[SteadyScorer] = []
+        """Scorers that normalise: their raw scores are kept, the rest is done per decision."""
+        self.live_filters: list[FilterPlugin[Any]] = []
+        self.live_pre_filters: list[PreFilterPlugin[Any]] = []
+        self.live_scorers: list[ScorePlugin[Any]] = []
+        self.live_pre_scorers: dict[str, PreScorePlugin[Any]] = {}
+        self.kept_names = _Names()
+        self.usable = self._cast(roles, pod, nodes)
+        self._first_refusals: dict[int, int] = {}
+        """Per filter bit, how many rows that filter is the first to refuse."""
+        self._as_of = -1
+        self.feasible = 0
+        self._refusers: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._points: list[Ints] = []
+        self.raw: list[Ints] = []
+        self._raw_counts: list[int] = []
+        """Per scaled scorer, how many rows have a raw score other than 0."""
+        self._constants: dict[int, int | None] = {}
+        weights = sum(scorer.weight for scorer in (*self.scorers, *self.scaled))
+        self._dtype = np.int32 if weights * MAX_NODE_SCORE < 2**31 else np.int64
+        self._totals: NDArray[Any] = np.zeros(0, self._dtype)
+        self.standing: NDArray[Any] = np.zeros(0, self._dtype)
+        """The totals of the steady scorers, `REFUSED` for rows that a steady filter refuses."""
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory it takes."""
+        per_row = 4 + 2 * self._dtype().itemsize + 8 * (len(self.scorers) + len(self.scaled))
+        return _ENTRY_BYTES + per_row * len(self._refusers)
+
+    def refresh(self, nodes: NodeView) -> None:
+        """Bring everything up to date."""
+        stamps = self._state.stamps
+        generation = stamps.generation
+        if self._as_of == generation:
+            return
+        changes = None
+        if self._as_of >= stamps.latest(Aspect.MEMBERSHIP):
+            changes = stamps.log_since(self._as_of)
+        if changes is None or len(changes) * _REDO_SHARE > len(nodes) + 256:
+            self._redo(nodes)
+        else:
+            merged: dict[int, int] = {}
+            for row, bits in changes:
+                merged[row] = merged.get(row, 0) | bits
+            for row, bits in merged.items():
+                self._patch(nodes, row, bits)
+        self._as_of = generation
+
+    def constant(self, feasible: int) -> int | None:
+        """What the scaled scorers add to every feasible row alike; None if they tell rows apart.
+
+        Raw scores that are all 0 are the usual case: no preferences, no soft taints.
+        """
+        if any(self._raw_counts):
+            return None
+        if feasible not in self._constants:
+            self._constants = {feasible: self._constant(feasible)}
+        return self._constants[feasible]
+
+    def _constant(self, feasible: int) -> int | None:
+        total = 0
+        for scorer in self.scaled:
+            with guard(scorer.plugin, "Score"):
+                scores = scorer.plugin.normalize(np.zeros(feasible, np.int64), scorer.state)
+            if (scores != scores[0]).any() or not 0 <= scores[0] <= MAX_NODE_SCORE:
+                return None
+            total += int(scores[0]) * scorer.weight
+        return total
+
+    # Who takes part
+
+    def _cast(self, roles: Roles, pod: Pod, nodes: NodeView) -> bool:
+        """Find out who has a part, asking PreFilter and PreScore of the steady plugins once."""
+        profile = roles.profile
+        states: dict[str, Any] = {}
+        out: set[str] = set()
+        for pre_filter in profile.pre_filter:
+            role = roles.role(pre_filter, pod)
+            if role is _IDLE:
+                out.add(pre_filter.name)
+            elif role is _LIVE:
+                self.live_pre_filters.append(pre_filter)
+            else:
+                with guard(pre_filter, "PreFilter"):
+                    answer = pre_filter.pre_filter(pod, nodes)
+                if answer is SKIP:
+                    out.add(pre_filter.name)
+                elif isinstance(answer, PreFilterResult) and answer.node_names is None:
+                    states[pre_filter.name] = answer.state
+                    self.kept_names.pre_filter.append(pre_filter.name)
+                else:
+                    return False
+        for number, plugin in enumerate(profile.filter):
+            role = roles.role(plugin, pod)
+            if role is _LIVE:
+                self.live_filters.append(plugin)
+            elif role is not _IDLE and plugin.name not in out:
+                reads = bits_of(plugin.reads)
+                state = states.get(plugin.name)
+                self.filters.append(SteadyFilter(plugin, state, reads, 1 << number))
+        self._cast_scorers(roles, pod, nodes)
+        return len(profile.filter) <= np.dtype(np.uint32).itemsize * 8
+
+    def _cast_scorers(self, roles: Roles, pod: Pod, nodes: NodeView) -> None:
+        profile = roles.profile
+        states: dict[str, Any] = {}
+        out: set[str] = set()
+        for pre_scorer in profile.pre_score:
+            role = roles.role(pre_scorer, pod)
+            if role is _IDLE:
+                out.add(pre_scorer.name)
+            elif role is _LIVE:
+                self.live_pre_scorers[pre_scorer.name] = pre_scorer
+            else:
+                with guard(pre_scorer, "PreScore"):
+                    answer = pre_scorer.pre_score(pod, nodes)
+                if answer is SKIP:
+                    out.add(pre_scorer.name)
+                else:
+                    states[pre_scorer.name] = answer
+                    self.kept_names.pre_score.append(pre_scorer.name)
+        for plugin in profile.score:
+            role = roles.role(plugin, pod)
+            if role is _LIVE:
+                self.live_scorers.append(plugin)
+            elif role is not _IDLE and plugin.name not in out:
+                reads, weight = bits_of(plugin.reads), profile.weights[plugin.name]
+                scorer = SteadyScorer(plugin, states.get(plugin.name), reads, weight)
+                plain = type(plugin).normalize is ScorePlugin.normalize
+                (self.scorers if plain else self.scaled).append(scorer)
+
+    # Working it out
+
+    def _redo(self, nodes: NodeView) -> None:
+        size, pod = len(nodes), self.pod
+        self._refusers = np.zeros(size, np.uint32)
+        for one in self.filters:
+            with guard(one.plugin, "Filter"):
+                refused = one.plugin.refused(pod, nodes, one.state)
+            self._refusers[refused] |= np.uint32(one.bit)
+        self._points = [self._column(scorer, nodes) for scorer in self.scorers]
+        self.raw = [self._column(scorer, nodes) for scorer in self.scaled]
+        self._raw_counts = [int(np.count_nonzero(raw)) for raw in self.raw]
+        self._totals = np.zeros(size, self._dtype)
+        for scorer, points in zip(self.scorers, self._points, strict=True):
+            self._in_range(points)
+            self._totals += (points * scorer.weight).astype(self._dtype)
+        self.standing = np.where(self._refusers == 0, self._totals, self._dtype(REFUSED))
+        self.feasible = size - int(np.count_nonzero(self._refusers))
+        self._count_refusals()
+
+    def _count_refusals(self) -> None:
+        left = self._refusers != 0
+        self._first_refusals = {}
+        for one in self.filters:
+            if left.any():
+                first = left & ((self._refusers & np.uint32(one.bit)) != 0)
+                self._first_refusals[one.bit] = int(np.count_nonzero(first))
+                left &= ~first
+
+    def nodes_asked(self) -> tuple[tuple[str, int], ...]:
+        """Each steady filter with the nodes that none of them before had refused.
+
+        Upstream asks no further about a node once it is refused, and this is what it counts.
+        """
+        left, asked = len(self._refusers), []
+        for one in self.filters:
+            asked.append((one.plugin.name, left))
+            left -= self._first_refusals.get(one.bit, 0)
+        return tuple(asked)
+
+    def _column(self, scorer: SteadyScorer, nodes: NodeView) -> Ints:
+        with guard(scorer.plugin, "Score"):
+            return scorer.plugin.score(self.pod, nodes, scorer.state).astype(np.int64)
+
+    def _in_range(self, points: Ints) -> None:
+        if len(points) and int(points.view(np.uint64).max()) > MAX_NODE_SCORE:
+            self.usable = False
+
+    def _patch(self, nodes: NodeView, row: int, bits: int) -> None:
+        pod = self.pod
+        before = after = int(self._refusers[row])
+        for one in self.filters:
+            if one.reads & bits:
+                with guard(one.plugin, "Filter"):
+                    refused = one.plugin.refuses(pod, nodes, row, one.state)
+                after = after | one.bit if refused else after & ~one.bit
+        if after != before:
+            self._refusers[row] = after
+            self.feasible += (not after) - (not before)
+            for bits_of_row, change in ((before, -1), (after, 1)):
+                first = bits_of_row & -bits_of_row
+                if first:
+                    self._first_refusals[first] = self._first_refusals.get(first, 0) + change
+        total = int(self._totals[row])
+        for scorer, points in zip(self.scorers, self._points, strict=True):
+            if scorer.reads & bits:
+                score = self._score(scorer, nodes, row)
+                if not 0 <= score <= MAX_NODE_SCORE:
+                    self.usable = False
+                total += (score - int(points[row])) * scorer.weight
+                points[row] = score
+        for index, scorer in enumerate(self.scaled):
+            if scorer.reads & bits:
+                raw, score = self.raw[index], self._score(scorer, nodes, row)
+                self._raw_counts[index] += bool(score) - bool(raw[row])
+                raw[row] = score
+        self._totals[row] = total
+        self.standing[row] = REFUSED if after else total
+
+    def _score(self, scorer: SteadyScorer, nodes: NodeView, row: int) -> int:
+        with guard(scorer.plugin, "Score"):
+            return scorer.plugin.score_row(self.pod, nodes, row, scorer.state)
+
+
+class Rankings:
+    """Rankings of all profiles by key, the most recently used ones."""
+
+    def __init__(self, state: ClusterState, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._state = state
+        self._limit = limit_bytes
+        self._bytes = 0
+        self._roles: dict[int, Roles] = {}
+        self._kept: OrderedDict[Hashable, Ranking] = OrderedDict()
+        self._charged: dict[Hashable, int] = {}
+
+    def clear(self) -> None:
+        """Forget everything, because other plugins will be asked."""
+        self._roles.clear()
+        self._kept.clear()
+        self._charged.clear()
+        self._bytes = 0
+
+    def find(self, profile: Profile, pod: Pod, nodes: NodeView) -> Ranking | None:
+        """The ranking for a pod, up to date; None if there can be none."""
+        roles = self._roles.get(id(profile))
+        if roles is None:
+            roles = self._roles[id(profile)] = Roles(profile)
+        part = roles.key(pod)
+        if part is None:
+            return None
+        key = (id(profile), part)
+        ranking = self._kept.get(key)
+        if ranking is None:
+            ranking = self._kept[key] = Ranking(self._state, roles, pod, nodes)
+        else:
+            self._kept.move_to_end(key)
+        if not ranking.usable:
+            return None
+        ranking.refresh(nodes)
+        self._charge(key, ranking.bytes)
+        return ranking if ranking.usable else None
+
+    def _charge(self, key: Hashable, size: int) -> None:
+        known = self._charged.get(key, 0)
+        if known == size:
+            return
+        self._charged[key] = size
+        self._bytes += size - known
+        while self._bytes > self._limit and len(self._kept) > 1:
+            dropped, _ = self._kept.popitem(last=False)
+            self._bytes -= self._charged.pop(dropped, 0)

@@ -1,0 +1,196 @@
+"""Connections to one server that are kept and shared: who gets one, how many, for how long.
+
+Owns the limit, the queue of those who wait, idle connections and deadlines. Knows no requests.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+
+from moorage.kube.connections import Address, BodyStream, ConnectError, Connection, connect
+from moorage.kube.http_wire import AnswerReader
+
+CONNECT_TIMEOUT = 30.0
+IDLE_SECONDS = 15.0
+"""An idle connection is closed after so long: before most servers and load balancers do."""
+NO_ANSWER = "no answer in time"
+
+
+class Place:
+    """A claim on a connection: what those who wait for one are told apart by."""
+
+    __slots__ = ("deadline", "granted")
+
+    def __init__(self, granted: "asyncio.Future[None]", deadline: float) -> None:
+        self.granted = granted
+        self.deadline = deadline
+
+
+class ConnectionPool:
+    """At most `limit` connections for short exchanges; streams have one each besides."""
+
+    def __init__(self, address: Address, server_name: str, limit: int) -> None:
+        self._address = address
+        self._server_name = server_name
+        self._free = limit
+        self._closed = False
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._streams: set[Connection] = set()
+        self._waiting: deque[Place] = deque()
+        self._session: tuple[ssl.SSLContext, ssl.SSLSession] | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweep_at = float("inf")
+
+    @property
+    def idle(self) -> int:
+        """How many connections wait for their next request."""
+        return len(self._idle)
+
+    async def exchange(
+        self, data: bytes, context: ssl.SSLContext | None, seconds: float
+    ) -> tuple[AnswerReader, bytes]:
+        """Send a request; its answer and the body.
+
+        `ConnectError` if nothing can have been sent, otherwise `BrokenError`.
+        """
+        deadline = asyncio.get_running_loop().time() + seconds
+        connection = await self._acquire(context, deadline)
+        answer = AnswerReader()
+        connection.deadline = deadline
+        self._busy.add(connection)
+        try:
+            body = await connection.exchange(data, answer)
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            self._busy.discard(connection)
+            self._release(connection)
+        return answer, body
+
+    async def stream(
+        self, data: bytes, context: ssl.SSLContext | None, seconds: float
+    ) -> BodyStream:
+        """Send a request on a connection of its own; whoever reads the stream closes it."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        connection = await self._connect(context, deadline)
+        connection.deadline = deadline
+        self._streams = {stream for stream in self._streams if not stream.closed}
+        self._streams.add(connection)
+        self._sweep_by(deadline)
+        stream = connection.stream(data, AnswerReader())
+        try:
+            await stream.head()
+        except BaseException:
+            connection.close()
+            raise
+        return stream
+
+    def close(self) -> None:
+        """Close all connections, busy ones too."""
+        self._closed = True
+        for connection in (*self._idle, *self._streams):
+            connection.close()
+        for connection in list(self._busy):
+            connection.fail("the client was closed")
+        self._idle.clear()
+        self._streams.clear()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+
+    async def _acquire(self, context: ssl.SSLContext | None, deadline: float) -> Connection:
+        """A connection, once there is a slot for it; `_release` or `_free_slot` gives that back."""
+        self._sweep_by(deadline)
+        if self._free:
+            self._free -= 1
+        else:
+            await self._slot(deadline)
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.context is context:
+                return connection
+            connection.close()
+        try:
+            return await self._connect(context, deadline)
+        except BaseException:
+            self._free_slot()
+            raise
+
+    async def _slot(self, deadline: float) -> None:
+        """Wait for a slot; whoever frees one hands it to the first in the queue."""
+        place = Place(asyncio.get_running_loop().create_future(), deadline)
+        self._waiting.append(place)
+        try:
+            await place.granted
+        except asyncio.CancelledError:
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif not place.granted.cancelled():
+                self._free_slot()  # it came too late
+            raise
+
+    def _free_slot(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.granted.done():
+                place.granted.set_result(None)
+                return
+        self._free += 1
+
+    async def _connect(self, context: ssl.SSLContext | None, deadline: float) -> Connection:
+        left = deadline - asyncio.get_running_loop().time()
+        known = self._session
+        session = known[1] if known is not None and known[0] is context else None
+        seconds = min(left, CONNECT_TIMEOUT)
+        made = await connect(self._address, context, self._server_name, seconds, session)
+        made.when_lost = self._lost
+        return made
+
+    def _release(self, connection: Connection) -> None:
+        if self._closed:
+            connection.close()
+        if not connection.closed:
+            if connection.uses == 1 and connection.context is not None:
+                session = connection.session
+                if session is not None:
+                    self._session = (connection.context, session)
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+            self._sweep_by(connection.idle_since + IDLE_SECONDS)
+        self._free_slot()
+
+    def _lost(self, connection: Connection) -> None:
+        """The server closed an idle connection."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    # ---- deadlines: one timer for all, since nearly none is ever reached ----
+
+    def _sweep_by(self, moment: float) -> None:
+        if moment < self._sweep_at:
+            if self._sweeping is not None:
+                self._sweeping.cancel()
+            self._sweep_at = moment
+            self._sweeping = asyncio.get_running_loop().call_at(moment, self._sweep)
+
+    def _sweep(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._sweeping, self._sweep_at = None, float("inf")
+        for connection in [c for c in (*self._busy, *self._streams) if c.deadline <= now]:
+            self._streams.discard(connection)
+            connection.fail(NO_ANSWER)
+        for place in [place for place in self._waiting if place.deadline <= now]:
+            self._waiting.remove(place)
+            if not place.granted.done():
+                place.granted.set_exception(ConnectError(NO_ANSWER))
+        for connection in [c for c in self._idle if c.idle_since + IDLE_SECONDS <= now]:
+            self._idle.remove(connection)
+            connection.close()
+        self._streams = {stream for stream in self._streams if not stream.closed}
+        moments = [c.deadline for c in (*self._busy, *self._streams)]
+        moments += [place.deadline for place in self._waiting]
+        moments += [c.idle_since + IDLE_SECONDS for c in self._idle]
+        if moments:
+            self._sweep_by(min(moments))

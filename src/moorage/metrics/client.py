@@ -1,0 +1,87 @@
+"""Metrics of the API client, under client-go's names.
+
+Owns `rest_client_*` as far as something stands behind them. Which requests there are is told by
+whoever sends them (`kube.client`), by host and method.
+"""
+
+from moorage.metrics.families import Counter, Histogram
+from moorage.metrics.registry import Registry
+
+_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
+_BYTES = [64.0, 256.0, 512.0, 1024.0] + [4096.0 * 4**power for power in range(7)]
+_BY_VERB = ("verb", "host")
+_NO_ANSWER = "<error>"
+
+
+class ClientMetrics:
+    """Records requests to the API server."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._requests = registry.register(
+            Counter(
+                "rest_client_requests_total",
+                "Number of HTTP requests, partitioned by status code, method, and host.",
+                ("code", "method", "host"),
+            )
+        )
+        self._duration = registry.register(
+            Histogram(
+                "rest_client_request_duration_seconds",
+                "Request latency in seconds. Broken down by verb, and host.",
+                _BY_VERB,
+                buckets=_SECONDS,
+            )
+        )
+        self._limiter = registry.register(
+            Histogram(
+                "rest_client_rate_limiter_duration_seconds",
+                "Client side rate limiter latency in seconds. Broken down by verb, and host.",
+                _BY_VERB,
+                buckets=_SECONDS,
+            )
+        )
+        self._sent = registry.register(
+            Histogram(
+                "rest_client_request_size_bytes",
+                "Request size in bytes. Broken down by verb and host.",
+                _BY_VERB,
+                buckets=_BYTES,
+            )
+        )
+        self._received = registry.register(
+            Histogram(
+                "rest_client_response_size_bytes",
+                "Response size in bytes. Broken down by verb and host.",
+                _BY_VERB,
+                buckets=_BYTES,
+            )
+        )
+        self._retries = registry.register(
+            Counter(
+                "rest_client_request_retries_total",
+                "Number of request retries, partitioned by status code, verb, and host.",
+                ("code", "verb", "host"),
+            )
+        )
+
+    def answered(self, host: str, method: str, status: int) -> None:
+        """The headers of an answer came (status 0: none came)."""
+        self._requests.labels(_code(status), method, host).add()
+
+    def finished(self, host: str, method: str, seconds: float, sent: int, received: int) -> None:
+        """A request that is no watch is through, with so many bytes each way."""
+        self._duration.labels(method, host).observe(seconds)
+        self._sent.labels(method, host).observe(sent)
+        self._received.labels(method, host).observe(received)
+
+    def throttled(self, host: str, method: str, seconds: float) -> None:
+        """The client made a request wait so long to keep its own rate."""
+        self._limiter.labels(method, host).observe(seconds)
+
+    def retried(self, host: str, method: str, status: int) -> None:
+        """A request is sent again after such an answer."""
+        self._retries.labels(_code(status), method, host).add()
+
+
+def _code(status: int) -> str:
+    return str(status) if status else _NO_ANSWER

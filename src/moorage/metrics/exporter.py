@@ -1,0 +1,76 @@
+"""All metrics of a scheduler in one place: who records what, and the texts that are served.
+
+Owns the assembly only; each part is a module of its own.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from random import Random
+
+from moorage.config.feature_gates import FeatureGates
+from moorage.metrics.client import ClientMetrics
+from moorage.metrics.component import register_component
+from moorage.metrics.election import ElectionMetrics
+from moorage.metrics.families import Gauge
+from moorage.metrics.operations import OperationMetrics
+from moorage.metrics.options import MetricsOptions
+from moorage.metrics.pod_resources import render_pod_resources
+from moorage.metrics.process import START_TIME_HELP, ProcessMetrics
+from moorage.metrics.registry import Registry
+from moorage.metrics.scheduler import SchedulerMetrics
+from moorage.metrics.serving import HealthMetrics, ServingMetrics
+from moorage.model.pod import Pod
+
+
+class AllMetrics:
+    """Everything that /metrics, /metrics/slis and /metrics/resources show.
+
+    `now` is a stopwatch for durations, `clock` the time of day, `random` picks the attempts in
+    which plugins are measured one by one.
+    """
+
+    def __init__(
+        self,
+        gates: FeatureGates,
+        options: MetricsOptions | None = None,
+        *,
+        now: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.time,
+        random: Random | None = None,
+    ) -> None:
+        self.registry = Registry(options)
+        self.registry.register_self()
+        self.scheduler = SchedulerMetrics(self.registry, gates.enabled, now=now, random=random)
+        self.client = ClientMetrics(self.registry)
+        self.election = ElectionMetrics(self.registry)
+        self.operations = OperationMetrics(self.registry, clock)
+        register_component(self.registry, gates)
+        ProcessMetrics(self.registry)
+        self.slis_registry = Registry(options)
+        self.slis = HealthMetrics(self.slis_registry)
+        self.serving = ServingMetrics(self.registry, self.slis)
+        self.slis_registry.register(
+            Gauge("process_start_time_seconds", START_TIME_HELP)
+        ).labels().set(clock())
+
+    @property
+    def queue(self) -> SchedulerMetrics:
+        """Who watches the queue: the same one that watches the scheduler."""
+        return self.scheduler
+
+    def render(self, accept: str = "") -> tuple[str, bytes]:
+        """Content type and text of /metrics, in the format that the Accept header prefers."""
+        return self.registry.render(accept)
+
+    def render_slis(self, accept: str = "") -> tuple[str, bytes]:
+        """Content type and text of /metrics/slis."""
+        return self.slis_registry.render(accept)
+
+    def render_resources(self, pods: Iterable[Pod], accept: str = "") -> tuple[str, bytes]:
+        """Content type and text of /metrics/resources for the pods there are now."""
+        return render_pod_resources(pods, accept)
+
+    def reset(self) -> None:
+        """DELETE /metrics: begin to count again; gauges keep saying how things stand."""
+        self.scheduler.forget()
+        self.registry.reset()

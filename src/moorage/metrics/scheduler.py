@@ -1,0 +1,294 @@
+"""What the scheduler and its queue tell, put into kube-scheduler's metrics.
+
+Owns the way from an event of the engine to labels and values. It is called for every pod many
+times, so the values that are needed all the time are kept at hand.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from random import Random
+
+from moorage.engine.observer import SchedulerObserver
+from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
+from moorage.framework.metering import (
+    SHORT_POINTS,
+    SUCCESS,
+    Evaluations,
+    Meter,
+    PointRecord,
+    RunningMeter,
+    ShortDecision,
+)
+from moorage.framework.profile import Profile
+from moorage.framework.status import Code
+from moorage.metrics.registry import Registry
+from moorage.metrics.scheduler_families import (
+    ActionFamilies,
+    AttemptFamilies,
+    GatedFamilies,
+    GateState,
+    QueueFamilies,
+    register_batching,
+)
+
+SAMPLE_PERCENT = 10
+"""In how many of a hundred attempts each plugin is measured by itself."""
+
+_MOST_ATTEMPTS = 15
+_MOST_LEFT = 256
+"""After how many attempts what they left is sorted in."""
+_SUCCEEDED = "success"
+_BINDING = "binding"
+_PRE_ENQUEUE = "PreEnqueue"
+
+
+class SchedulerMetrics(SchedulerObserver, QueueObserver):
+    """Records everything; `now` is a stopwatch, `random` picks the attempts to look at closely."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        enabled: GateState,
+        *,
+        now: Callable[[], float] = time.perf_counter,
+        random: Random | None = None,
+    ) -> None:
+        self._now = now
+        self._random = random or Random()
+        self._attempts = AttemptFamilies(registry)
+        self._queue = QueueFamilies(registry, enabled)
+        self._actions = ActionFamilies(registry, enabled)
+        self._gated = GatedFamilies(registry, enabled)
+        register_batching(registry)
+        # These are there from the beginning, as upstream; gauges are never reset.
+        self._pending = {
+            queue: self._queue.pending.labels(queue)
+            for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
+        }
+        self._sizes: Callable[[], Mapping[str, int]] = _no_sizes
+        # What attempts left here to be sorted in later; see `PointRecord`.
+        self.points: dict[tuple[str, str], PointRecord] = {}
+        self.short_decisions: list[ShortDecision] = []
+        self._algorithm: list[float] = []
+        self._ends: list[tuple[str, str, float]] = []
+        self._scheduled: list[tuple[int, float | None]] = []
+        registry.before_render(self._refresh)
+
+    # Measuring.
+
+    def time(self) -> float:
+        """The stopwatch's reading."""
+        return self._now()
+
+    def meter(self) -> Meter:
+        """A meter that runs; chance decides whether it looks closely."""
+        if len(self._algorithm) >= _MOST_LEFT:
+            self._gather()
+        closely = self._random.random() * 100 < SAMPLE_PERCENT
+        return RunningMeter(self, self._now, closely=closely)
+
+    # What there is.
+
+    def profiles_known(self, profiles: Mapping[str, Profile]) -> None:
+        """Every plugin's evaluations are shown before there are any, as upstream."""
+        for name, profile in profiles.items():
+            for point, plugins in (
+                ("PreFilter", profile.pre_filter),
+                ("Filter", profile.filter),
+                ("PreScore", profile.pre_score),
+                ("Score", profile.score),
+            ):
+                for plugin in plugins:
+                    self._attempts.evaluations.labels(plugin.name, point, name)
+
+    def cache_known(self, sizes: Callable[[], Mapping[str, int]]) -> None:
+        """The sizes are asked for whenever somebody reads the metrics."""
+        self._sizes = sizes
+
+    def _refresh(self) -> None:
+        self._gather()
+        for kind, size in self._sizes().items():
+            self._queue.cache_size.labels(kind).set(size)
+
+    def forget(self) -> None:
+        """What was counted is going to be reset, and what lies about with it."""
+        self._gather()
+
+    def _gather(self) -> None:
+        """Sort in what attempts left since the last time."""
+        families = self._attempts
+        for record in self.points.values():
+            self._gather_point(record)
+        self._gather_short_decisions()
+        for seconds in self._algorithm:
+            families.algorithm_duration.observe(seconds)
+        for result, profile, seconds in self._ends:
+            families.attempt_duration.labels(result, profile).observe(seconds)
+            families.attempts.labels(result, profile).value += 1
+        for attempts, waited in self._scheduled:
+            families.pod_attempts.observe(attempts)
+            if waited is not None:
+                shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+                families.sli_duration.labels(shown).observe(waited)
+        self._algorithm.clear()
+        self._ends.clear()
+        self._scheduled.clear()
+
+    def _gather_point(self, record: PointRecord) -> None:
+        durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
+        name, profile = record.name, record.profile
+        for seconds in record.successes:
+            durations.labels(name, SUCCESS, profile).observe(seconds)
+        for status, seconds in record.ends:
+            durations.labels(name, status, profile).observe(seconds)
+        for plugins, skipped, times in record.answers:
+            for plugin in plugins:
+                if plugin.name not in skipped:
+                    evaluations.labels(plugin.name, name, profile).value += times
+        record.successes.clear()
+        record.ends.clear()
+        record.answers.clear()
+
+    def _gather_short_decisions(self) -> None:
+        durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
+        alike: Counter[tuple[str, Evaluations]] = Counter()
+        for profile, laps, answered in self.short_decisions:
+            for point, seconds in zip(SHORT_POINTS, laps, strict=True):
+                durations.labels(point, SUCCESS, profile).observe(seconds)
+            alike[profile, answered] += 1
+        self.short_decisions.clear()
+        for (profile, answered), times in alike.items():
+            for plugin in answered.pre_filter:
+                evaluations.labels(plugin, "PreFilter", profile).value += times
+            for plugin, nodes in answered.filter:
+                evaluations.labels(plugin, "Filter", profile).value += times * nodes
+            for plugin in answered.pre_score:
+                evaluations.labels(plugin, "PreScore", profile).value += times
+            for plugin in answered.score:
+                evaluations.labels(plugin, "Score", profile).value += times * answered.scored
+
+    # Attempts.
+
+    def new_point(self, name: str, profile: str) -> PointRecord:
+        """A record for an extension point of a profile."""
+        record = self.points[name, profile] = PointRecord(name, profile)
+        return record
+
+    def plugin_finished(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One plugin is through."""
+        self._attempts.plugin_duration.labels(plugin, point, status).observe(seconds)
+
+    def attempt_finished(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended."""
+        self._ends.append((result, profile, seconds))
+
+    def algorithm_finished(self, seconds: float) -> None:
+        """A node was found, or none."""
+        self._algorithm.append(seconds)
+
+    def pod_scheduled(self, attempts: int, seconds: float | None) -> None:
+        """A pod was bound."""
+        self._scheduled.append((attempts, seconds))
+
+    def permit_waited(self, status: str, seconds: float) -> None:
+        """A pod was held back so long."""
+        self._attempts.permit_wait.labels(status).observe(seconds)
+
+    def binding_cycles(self, change: int) -> None:
+        """What upstream does in goroutines; here, tasks and a queue before them."""
+        self._actions.goroutines.labels(_BINDING).value += change
+
+    # Preemption.
+
+    def preemption_attempted(self) -> None:
+        """DefaultPreemption was asked."""
+        self._actions.preemptions.add()
+
+    def victims_selected(self, victims: int) -> None:
+        """Pods are to leave."""
+        self._actions.victims.observe(victims)
+
+    def preemption_finished(self) -> None:
+        """Upstream fixes result and duration when it begins: success after no time, always."""
+        self._actions.preemption_duration.labels(_SUCCEEDED).observe(0.0)
+        self._actions.preemption_runs.labels(_SUCCEEDED).add()
+
+    # The queue.
+
+    def incoming_pods(self, queue: str, event: str) -> None:
+        """A pod entered a part of the queue."""
+        self._queue.incoming.labels(queue, event).value += 1
+
+    def pending_pods(self, queue: str, change: int) -> None:
+        """More or fewer pods wait."""
+        self._pending[queue].value += change
+
+    def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
+        """More or fewer pods were turned away."""
+        self._queue.unschedulable.labels(plugin, profile).value += change
+
+    def in_flight_events(self, event: str, change: int) -> None:
+        """More or fewer events are kept."""
+        self._queue.in_flight.labels(event).value += change
+
+    def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        """A hint answered."""
+        self._queue.hint_duration.labels(plugin, event, hint).observe(seconds)
+
+    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
+        """A PreEnqueue plugin answered; chance decides whether it counts."""
+        if self._random.random() * 100 < SAMPLE_PERCENT:
+            self._attempts.plugin_duration.labels(plugin, _PRE_ENQUEUE, code.value).observe(seconds)
+
+    def pre_enqueue_finished(self, profile: str, seconds: float) -> None:
+        """Upstream's status is a success here, whoever refused."""
+        self._attempts.point_duration.labels(_PRE_ENQUEUE, SUCCESS, profile).observe(seconds)
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        """The books follow an event."""
+        self._queue.event_duration.labels(event).observe(seconds)
+
+    # Volumes and devices.
+
+    def volume_stage_failed(self, stage: str) -> None:
+        """Something broke in the volume binder."""
+        self._actions.volume_errors.labels(stage).add()
+
+    def claim_created(self, status: str) -> None:
+        """A claim was sent to the API."""
+        self._actions.claim_creates.labels(status).add()
+
+    def binding_conditions_waited(
+        self, profile: str, driver: str, status: str, seconds: float
+    ) -> None:
+        """A wait for devices ended."""
+        self._actions.conditions_wait.labels(profile, driver, status).observe(seconds)
+
+    def binding_conditions_allocated(self, profile: str, driver: str, status: str) -> None:
+        """A device with conditions was waited for."""
+        self._actions.conditions_total.labels(profile, driver, status).add()
+
+    # Behind gates; without the gate nobody sees these.
+
+    def group_attempt_finished(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt at a whole group ended."""
+        self._gated.group_duration.labels(result, profile).observe(seconds)
+        self._gated.group_attempts.labels(result, profile).add()
+
+    def group_algorithm_finished(self, seconds: float) -> None:
+        """It is known what becomes of a group."""
+        self._gated.group_algorithm_duration.observe(seconds)
+
+    def api_calls_pending(self, call_type: str, change: int) -> None:
+        """More or fewer calls are not answered yet."""
+        self._gated.pending_calls.labels(call_type).add(change)
+
+    def api_call_finished(self, call_type: str, result: str, seconds: float) -> None:
+        """A call was answered."""
+        self._gated.calls.labels(call_type, result).add()
+        self._gated.call_duration.labels(call_type, result).observe(seconds)
+
+
+def _no_sizes() -> Mapping[str, int]:
+    return {}

@@ -1,0 +1,222 @@
+"""What the benchmarks schedule: nodes, the pods to place, and what is in the cluster before.
+
+Owns the objects of each workload; measuring is `simulator.bench`'s. All nodes are alike.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from moorage.model.decode import UnknownKind, decode_object
+from moorage.model.meta import ApiObject, Json
+from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL, Node
+from moorage.model.pod import Pod
+
+ZONES = 10
+APPS = 20
+DEVICES_PER_NODE = 8
+LESSER_PODS_PER_NODE = 4
+_NAMESPACE = "default"
+_DRIVER = "gpu.example.com"
+_DEVICES = "resource.k8s.io/v1"
+_BLUE: Json = {"matchLabels": {"color": "blue"}}
+_SELECTOR = (
+    f'device.attributes["{_DRIVER}"].model == "large" && '
+    f'device.capacity["{_DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
+)
+
+
+def _nothing(index: int) -> Json:
+    del index
+    return {}
+
+
+def _no_objects(nodes: int, pods: int) -> Iterator[Json]:
+    del nodes, pods
+    return iter(())
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """What a workload has beside equal nodes and pods that ask for little."""
+
+    spec: Callable[[int], Json] = _nothing
+    """What the pod of a number has in its spec beside the basic pod's."""
+    before: Callable[[int, int], Iterator[Json]] = _no_objects
+    """What is there before, beside so many nodes, for so many pods to come."""
+    cpu: str = "100m"
+
+
+def _always(spec: Json) -> Workload:
+    return Workload(lambda _: spec)
+
+
+def _spread(when_unsatisfiable: str) -> Workload:
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": ZONE_LABEL,
+        "whenUnsatisfiable": when_unsatisfiable,
+        "labelSelector": _BLUE,
+    }
+    return _always({"topologySpreadConstraints": [constraint]})
+
+
+def _term(topology_key: str) -> Json:
+    return {"topologyKey": topology_key, "labelSelector": _BLUE}
+
+
+def _required(kind: str, topology_key: str) -> Workload:
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_term(topology_key)]}
+    return _always({"affinity": {kind: terms}})
+
+
+def _preferred(kind: str, topology_key: str) -> Workload:
+    weighted = {"weight": 1, "podAffinityTerm": _term(topology_key)}
+    terms = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    return _always({"affinity": {kind: terms}})
+
+
+def _lesser_pods(nodes: int, pods: int) -> Iterator[Json]:
+    """Pods without priority that fill every node, each started at another time."""
+    del pods
+    for index in range(nodes * LESSER_PODS_PER_NODE):
+        body = _pod(f"lesser-{index:06d}", index, "8", {"nodeName": _node_name(index % nodes)})
+        started = f"2026-03-01T{index // 3600 % 24:02d}:{index // 60 % 60:02d}:{index % 60:02d}Z"
+        yield body | {"status": {"startTime": started}}
+
+
+def _devices(selector: Callable[[int], str]) -> Callable[[int, int], Iterator[Json]]:
+    """Devices of two models on every node, no two the same, and a claim per pod."""
+
+    def objects(nodes: int, pods: int) -> Iterator[Json]:
+        driver = f'device.driver == "{_DRIVER}"'
+        yield _object("DeviceClass", "gpu", {"selectors": [{"cel": {"expression": driver}}]})
+        for index in range(nodes):
+            yield _object("ResourceSlice", f"slice-{index:05d}", _offer(_node_name(index)))
+        for index in range(pods):
+            exactly = {
+                "deviceClassName": "gpu",
+                "allocationMode": "ExactCount",
+                "count": 1,
+                "selectors": [{"cel": {"expression": selector(index)}}],
+            }
+            spec = {"devices": {"requests": [{"name": "one", "exactly": exactly}]}}
+            yield _object("ResourceClaim", _claim_name(index), spec, namespace=_NAMESPACE)
+
+    return objects
+
+
+def _offer(node_name: str) -> Json:
+    devices = [
+        {
+            "name": f"gpu-{number}",
+            "attributes": {
+                "model": {"string": "large" if number % 2 else "small"},
+                "numa": {"int": number // 4},
+                "uuid": {"string": f"{node_name}-{number}"},
+            },
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for number in range(DEVICES_PER_NODE)
+    ]
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+    return {"driver": _DRIVER, "nodeName": node_name, "pool": pool, "devices": devices}
+
+
+def _claiming(selector: Callable[[int], str]) -> Workload:
+    def spec(index: int) -> Json:
+        claim = {"name": "gpu", "resourceClaimName": _claim_name(index)}
+        return {"resourceClaims": [claim]}
+
+    return Workload(spec, _devices(selector))
+
+
+WORKLOADS: Mapping[str, Workload] = {
+    "basic": Workload(),
+    "spread": _spread("DoNotSchedule"),
+    "prefspread": _spread("ScheduleAnyway"),
+    "affinity": _required("podAffinity", ZONE_LABEL),
+    "antiaffinity": _required("podAntiAffinity", HOSTNAME_LABEL),
+    "prefaffinity": _preferred("podAffinity", HOSTNAME_LABEL),
+    "preemption": Workload(lambda _: {"priority": 100}, _lesser_pods, cpu="20"),
+    "devices": _claiming(lambda _: _SELECTOR),
+    "devices-distinct": _claiming(lambda index: f"{_SELECTOR} && {index} >= 0"),
+}
+"""By name."""
+
+
+def node_manifest(index: int) -> Json:
+    """One of the benchmark's nodes as it would be written down."""
+    name = _node_name(index)
+    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "200Gi"}
+    labels = {
+        HOSTNAME_LABEL: name,
+        ZONE_LABEL: f"zone-{index % ZONES}",
+        REGION_LABEL: "region-1",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def pod_manifest(index: int, workload: Workload) -> Json:
+    """One of a workload's pods as it would be written down."""
+    return _pod(f"pod-{index:06d}", index, workload.cpu, workload.spec(index))
+
+
+def make_node(index: int) -> Node:
+    """One of the benchmark's nodes."""
+    decoded = decode_object(node_manifest(index), "benchmark")
+    assert isinstance(decoded, Node)
+    return decoded
+
+
+def make_pod(index: int, workload: Workload) -> Pod:
+    """One of a workload's pods."""
+    decoded = decode_object(pod_manifest(index, workload), "benchmark")
+    assert isinstance(decoded, Pod)
+    return decoded
+
+
+def made_before(workload: Workload, nodes: int, pods: int) -> Iterator[ApiObject]:
+    """What is in the cluster before the first pod comes: nodes and whatever else."""
+    for index in range(nodes):
+        yield make_node(index)
+    for body in workload.before(nodes, pods):
+        decoded = decode_object(body, "benchmark")
+        assert not isinstance(decoded, UnknownKind)
+        yield decoded
+
+
+def _node_name(index: int) -> str:
+    return f"node-{index:05d}"
+
+
+def _claim_name(index: int) -> str:
+    return f"claim-{index:06d}"
+
+
+def _pod(name: str, index: int, cpu: str, spec: Json) -> Json:
+    requests = {"cpu": cpu, "memory": "500Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": _NAMESPACE,
+            "uid": name,
+            "labels": {"app": f"app-{index % APPS}", "color": "blue"},
+        },
+        "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}], **spec},
+    }
+
+
+def _object(kind: str, name: str, spec: Json, **metadata: str) -> Json:
+    return {
+        "apiVersion": _DEVICES,
+        "kind": kind,
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1", **metadata},
+        "spec": spec,
+    }

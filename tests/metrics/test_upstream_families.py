@@ -1,0 +1,85 @@
+"""Our metric families beside those of the real kube-scheduler v1.36.4."""
+
+from typing import Any
+
+import pytest
+
+from metrics.upstream import known
+from moorage.config.feature_gates import FeatureGates
+from moorage.metrics.exporter import AllMetrics
+from moorage.metrics.exposition import go_float
+from moorage.metrics.families import AnyFamily, Histogram
+from moorage.metrics.pod_resources import pod_resource_families
+
+UPSTREAM = known()
+
+LEFT_OUT = {
+    "aggregator_": "about an aggregated API, which a scheduler links in but does not serve",
+    "apiserver_audit_": "about audit logs, which a scheduler does not write",
+    "apiserver_envelope_encryption_": "about encryption of stored objects",
+    "apiserver_storage_": "about stored objects",
+    "apiserver_validation_": "about the validation of API objects",
+    "apiserver_webhooks_": "about webhooks that are called",
+    "authentication_token_cache_active_fetch_count": "reviews are awaited one by one per token",
+    "rest_client_exec_plugin_": "the client does not tell of credential plugins",
+    "rest_client_transport_": "about client-go's cache of connections' settings; there is none",
+    "workqueue_": "about client-go's work queues; nothing here is kept in one",
+}
+"""Beginnings of names that we do not have, and why. Go's own (`go_*`) are not even on file."""
+
+
+@pytest.fixture(scope="module")
+def ours() -> dict[str, AnyFamily]:
+    """Everything we can show, with the gates on that bring more."""
+    gates = FeatureGates({"GenericWorkload": True, "SchedulerAsyncAPICalls": True})
+    metrics = AllMetrics(gates)
+    families = {**metrics.slis_registry.families, **metrics.registry.families}
+    return families | {family.name: family for family in pod_resource_families()}
+
+
+def _describe(family: AnyFamily) -> dict[str, Any]:
+    buckets = None
+    if isinstance(family, Histogram):
+        buckets = [*map(go_float, family.buckets), "+Inf"]
+    return {
+        "type": family.kind,
+        "labels": sorted(family.label_names),
+        "buckets": buckets,
+        "help": family.help_text,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in UPSTREAM if not name.startswith(tuple(LEFT_OUT))]
+)
+def test_a_family_of_kube_scheduler_is_ours_with_equal_type_labels_buckets_and_help(
+    name: str, ours: dict[str, AnyFamily]
+) -> None:
+    theirs = {key: value for key, value in UPSTREAM[name].items() if key != "observed"}
+    assert _describe(ours[name]) == theirs
+
+
+def test_every_reason_for_leaving_something_out_is_needed() -> None:
+    for beginning in LEFT_OUT:
+        assert any(name.startswith(beginning) for name in UPSTREAM), beginning
+
+
+def test_no_metric_of_the_scheduler_itself_is_left_out() -> None:
+    assert not any(beginning.startswith(("sched", "kube")) for beginning in LEFT_OUT)
+    assert sum(name.startswith("scheduler_") for name in UPSTREAM) == 37
+
+
+def test_what_upstream_does_not_have_bears_a_name_of_our_own(ours: dict[str, AnyFamily]) -> None:
+    extra = {name for name in ours if name not in UPSTREAM}
+    assert {name for name in extra if not name.startswith(("moorage_", "python_"))} == set()
+
+
+def test_families_behind_gates_are_there_only_with_the_gate() -> None:
+    default = AllMetrics(FeatureGates()).registry.families
+    for name in ("podgroup_schedule_attempts_total", "pending_async_api_calls"):
+        assert f"scheduler_{name}" not in default
+    assert "scheduler_resourceclaim_creates_total" in default
+    without = FeatureGates({"DRAExtendedResource": False, "SchedulerAsyncPreemption": False})
+    off = AllMetrics(without).registry.families
+    assert "scheduler_resourceclaim_creates_total" not in off
+    assert "scheduler_preemption_goroutines_execution_total" not in off

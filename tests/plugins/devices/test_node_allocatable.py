@@ -1,0 +1,251 @@
+"""Devices that count as cpu and memory of their node, behind DRANodeAllocatableResources."""
+
+import asyncio
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.config.feature_gates import FeatureGates
+from moorage.framework.plugin import PreFilterResult
+from moorage.framework.status import Code
+from moorage.model.devices import ResourceClaim
+from moorage.model.meta import Json
+from moorage.model.pod import NodeAllocatableResourceClaimStatus, Pod
+from moorage.model.quantity import parse_nano
+from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources.claim_work import ClearStatus
+from moorage.plugins.dynamic_resources.node_allocatable import quantity_text, with_statuses
+from moorage.testing import cluster, make_node, make_pod
+from plugins.devices.device_objects import claim, device, device_class, plugin, request, slice_of
+from plugins.devices.fake_api import FakeApi
+
+ON = FeatureGates({"DRANodeAllocatableResources": True})
+UNITS = {"allowMultipleAllocations": True, "capacity": {"units": "8"}}
+
+
+class StatusApi(FakeApi):
+    """Remembers what pods' statuses were to tell."""
+
+    def __init__(self, state: ClusterState) -> None:
+        super().__init__(state)
+        self.told: list[list[NodeAllocatableResourceClaimStatus]] = []
+
+    async def write_node_allocatable_claims(
+        self, pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]
+    ) -> None:
+        del pod
+        self.told.append(list(statuses))
+
+
+def mapped(name: str = "d0", fields: Json | None = None, **mappings: Json) -> Json:
+    return device(name, nodeAllocatableResourceMappings=mappings, **(fields or {}))
+
+
+def pod_using(*claims: str, name: str = "pod", referenced: bool = True, **spec: object) -> Pod:
+    references = [{"name": c, "resourceClaimName": c} for c in claims]
+    uses = [{"name": c} for c in claims] if referenced else []
+    container = {"name": "main", "resources": {"requests": {"cpu": "500m"}, "claims": uses}}
+    return make_pod(name, spec={"resourceClaims": references, "containers": [container], **spec})
+
+
+class Trial:
+    """A node with some devices, and what the plugin says of pods there."""
+
+    def __init__(
+        self, *devices: Json, gates: FeatureGates = ON, cpu: str = "2", memory: str = "1Gi"
+    ) -> None:
+        offered = slice_of("s", devices, node="n")
+        self.state: ClusterState = cluster(
+            [make_node("n", cpu=cpu, memory=memory)],
+            others=[device_class(), offered],
+        )
+        self.plugin: DynamicResources = plugin(self.state.listers, gates)
+
+    def reasons(self, pod: Pod, *claims: ResourceClaim) -> list[tuple[str, Code]]:
+        for one in claims:
+            self.state.listers.of(ResourceClaim).put(one)
+        nodes = NodeView(self.state)
+        before = self.plugin.pre_filter(pod, nodes)
+        assert isinstance(before, PreFilterResult)
+        found = self.plugin.filter(pod, nodes, before.state).reasons_of(0)
+        return [(reason.text, reason.code) for reason in found]
+
+    def statuses(self, pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
+        return self.plugin.assumed(pod, "n").status.node_allocatable_resource_claim_statuses
+
+
+def test_a_device_takes_what_its_mapping_says_beside_the_containers() -> None:
+    trial = Trial(mapped(cpu={"allocationMultiplier": "1500m"}))
+    pod = pod_using("a")
+    assert trial.reasons(pod, claim("a")) == []
+    (status,) = trial.statuses(pod)
+    assert (status.resource_claim_name, status.containers) == ("a", ("main",))
+    assert status.resources == {"cpu": "1500m"}
+    assert trial.plugin.assumed(pod, "n").requests.occupied["cpu"] == 2000
+
+
+def test_a_node_without_enough_left_is_refused() -> None:
+    def asked(amount: str) -> list[tuple[str, Code]]:
+        trial = Trial(mapped(cpu={"allocationMultiplier": amount}))
+        trial.state.add_pod(make_pod("other", cpu="600m", node_name="n"))
+        return trial.reasons(pod_using("a"), claim("a"))
+
+    assert asked("900m") == []
+    assert asked("901m") == [("Insufficient cpu", Code.UNSCHEDULABLE)]
+    assert asked("1501m") == [("Insufficient cpu", Code.UNRESOLVABLE)]
+
+
+def test_capacity_that_is_shared_is_multiplied() -> None:
+    mapping = {"capacityKey": "units", "allocationMultiplier": "128Mi"}
+    trial = Trial(mapped("d0", UNITS, memory=mapping))
+    pod = pod_using("a")
+    wanted = claim("a", request("r", capacity={"requests": {"units": "3"}}))
+    assert trial.reasons(pod, wanted) == []
+    assert trial.statuses(pod)[0].resources == {"memory": str(3 * 128 * 2**20)}
+    too_much = claim("a", request("r", capacity={"requests": {"units": "8"}}))
+    assert trial.reasons(pod, too_much) == []
+    assert Trial(mapped("d0", UNITS, memory=mapping), memory="512Mi").reasons(pod, too_much) == [
+        ("Insufficient memory", Code.UNRESOLVABLE)
+    ]
+
+
+def test_a_capacity_key_without_consumed_capacity_is_an_error() -> None:
+    trial = Trial(mapped(memory={"capacityKey": "units"}))
+    assert trial.reasons(pod_using("a"), claim("a")) == [
+        (
+            "claim default/a, device d0: ConsumedCapacity is nil, but Capacity key 'units' is set "
+            "in NodeAllocatableResourceMappings for resource memory",
+            Code.ERROR,
+        )
+    ]
+
+
+def test_some_container_must_use_the_claim() -> None:
+    trial = Trial(mapped(cpu={"allocationMultiplier": "1"}))
+    assert trial.reasons(pod_using("a", referenced=False), claim("a")) == [
+        (
+            "claim a: node-allocatable resource claim not referenced by any container within "
+            "the pod",
+            Code.UNRESOLVABLE,
+        )
+    ]
+
+
+def test_requests_for_the_whole_pod_must_cover_devices() -> None:
+    trial = Trial(mapped(cpu={"allocationMultiplier": "1"}))
+    pod = pod_using("a", resources={"requests": {"cpu": "1"}})
+    assert trial.reasons(pod, claim("a")) == [
+        (
+            "pod level request for cpu is insufficient to cover the aggregated container and "
+            "node-allocatable DRA requests",
+            Code.UNRESOLVABLE,
+        )
+    ]
+    enough = pod_using("a", resources={"requests": {"cpu": "1500m"}})
+    assert trial.reasons(enough, claim("a")) == []
+    assert trial.plugin.assumed(enough, "n").requests.occupied["cpu"] == 1500
+
+
+def test_such_a_claim_serves_one_pod_only() -> None:
+    trial = Trial(mapped(cpu={"allocationMultiplier": "100m"}))
+    taken = NodeAllocatableResourceClaimStatus("a", ("main",), {"cpu": "100m"})
+    other = with_statuses(make_pod("other", node_name="n"), (taken,))
+    trial.state.add_pod(other)
+    status = {
+        "allocation": {
+            "devices": {
+                "results": [
+                    {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "d0"}
+                ]
+            }
+        }
+    }
+    assert trial.reasons(pod_using("a"), claim("a", status=status)) == [
+        ("node allocatable resource claim a is already used by another pod", Code.UNRESOLVABLE)
+    ]
+    trial.state.add_pod(with_statuses(make_pod("third", node_name="n"), (taken,)))
+    assert trial.reasons(pod_using("a"), claim("a", status=status)) == [
+        ("node allocatable resource claim a shared by multiple pods", Code.UNRESOLVABLE)
+    ]
+
+
+def test_without_the_gate_mappings_mean_nothing() -> None:
+    trial = Trial(mapped(cpu={"allocationMultiplier": "99"}), gates=FeatureGates())
+    pod = pod_using("a")
+    assert trial.reasons(pod, claim("a")) == []
+    assert trial.plugin.assumed(pod, "n") is pod
+
+
+def test_the_status_is_written_before_binding_and_cleared_if_that_fails() -> None:
+    trial = Trial(mapped(cpu={"allocationMultiplier": "1"}))
+    pod, wanted = pod_using("a"), claim("a")
+    assert trial.reasons(pod, wanted) == []
+    api = StatusApi(trial.state)
+    assert trial.plugin.reserve(pod, "n") is None
+    assert asyncio.run(trial.plugin.pre_bind(pod, "n", api)) is None
+    assert [s.resources for s in api.told[0]] == [{"cpu": "1"}]
+    trial.plugin.unreserve(pod, "n")
+    assert ClearStatus(pod) in trial.plugin.work
+    asyncio.run(trial.plugin.flush(api))
+    assert api.told[1:] == [[]]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1500), st.integers(0, 1000)), min_size=1, max_size=6),
+    st.integers(500, 4000),
+)
+def test_no_node_gives_more_than_it_has(pods: list[tuple[int, int]], cpu: int) -> None:
+    devices = [
+        mapped(f"d{i}", cpu={"allocationMultiplier": f"{drawn}m"})
+        for i, (drawn, _) in enumerate(pods)
+    ]
+    trial = Trial(*devices, cpu=f"{cpu}m")
+    for i, (_, asked) in enumerate(pods):
+        selector = f'device.driver == "gpu.example.com" && {i} == {i}'
+        pod = make_pod(
+            f"p{i}",
+            spec={
+                "resourceClaims": [{"name": "c", "resourceClaimName": f"c{i}"}],
+                "containers": [
+                    {
+                        "name": "main",
+                        "resources": {"requests": {"cpu": f"{asked}m"}, "claims": [{"name": "c"}]},
+                    }
+                ],
+            },
+        )
+        free = cpu - int(NodeView(trial.state).requested("cpu")[0])
+        if asked > free:
+            continue  # NodeResourcesFit would have refused it
+        if not trial.reasons(pod, claim(f"c{i}", request("r", selector))):
+            trial.state.assume(trial.plugin.assumed(pod, "n"), "n")
+            trial.plugin.reserve(pod, "n")
+        nodes = NodeView(trial.state)
+        assert int(nodes.requested("cpu")[0]) <= cpu
+
+
+@given(st.integers(0, 10**15), st.booleans())
+def test_quantities_are_written_without_loss(nano: int, binary: bool) -> None:
+    value = Fraction(nano, 10**9)
+    read = Fraction(parse_nano(quantity_text(value, binary)), 10**9)
+    assert read == value if not binary or value < 1024 else 0 <= read - value < 1
+
+
+@pytest.mark.parametrize(
+    ("value", "binary", "text"),
+    [
+        (Fraction(3, 2), False, "1500m"),
+        (Fraction(2000), False, "2k"),
+        (Fraction(0), False, "0"),
+        (Fraction(2**30), True, "1Gi"),
+        (Fraction(512), True, "512"),
+        (Fraction(1, 10**9), False, "1n"),
+    ],
+)
+def test_how_quantities_are_written(value: Fraction, binary: bool, text: str) -> None:
+    assert quantity_text(value, binary) == text
