@@ -28,6 +28,7 @@ from moorage.model.pod import Pod
 from moorage.model.resources import CPU, MEMORY
 
 _POD_ASPECTS = (Aspect.REQUESTED, Aspect.PODS)
+_POD_OBJECT = (Aspect.PODS,)
 
 
 class ClusterState:
@@ -137,7 +138,8 @@ class ClusterState:
         if pod.uid in self._placed:
             if pod.uid not in self._assumed:
                 raise StateError(f"pod {pod.uid}({pod.key}) was already in added state")
-            self._displace(pod.uid)
+            self._replace(pod)
+            return
         self._place(pod, pod.spec.node_name)
 
     def update_pod(self, pod: Pod) -> None:
@@ -152,8 +154,7 @@ class ClusterState:
                 f"pod {pod.uid}({pod.key}) was on node {known[1]} and is now on "
                 f"{pod.spec.node_name}: the cache is corrupted"
             )
-        self._displace(pod.uid)
-        self._place(pod, pod.spec.node_name)
+        self._replace(pod)
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod is gone from its node."""
@@ -196,6 +197,20 @@ class ClusterState:
         else:
             self._occupy(row, pod)
 
+    def _replace(self, pod: Pod) -> None:
+        """A newer version of a pod that is here already, perhaps on another node."""
+        old, node_name = self._placed[pod.uid]
+        row = self.nodes.row_of.get(node_name)
+        if row is None or node_name != pod.spec.node_name or not weighs_the_same(old, pod):
+            self._displace(pod.uid)
+            self._place(pod, pod.spec.node_name)
+            return
+        # By far the most frequent change, a confirmed or a running pod, touches no column.
+        self._placed[pod.uid] = (pod, node_name)
+        self._assumed.discard(pod.uid)
+        self.pods.swap(row, pod)
+        self.stamps.touch(row, _POD_OBJECT)
+
     def _displace(self, uid: str) -> None:
         pod, node_name = self._placed.pop(uid)
         self._assumed.discard(uid)
@@ -235,3 +250,24 @@ class ClusterState:
             self.volumes.count(row, pod, sign)
             aspects = (*aspects, Aspect.VOLUMES)
         self.stamps.touch(row, aspects)
+
+
+def weighs_the_same(old: Pod, new: Pod) -> bool:
+    """Are two versions of a pod equal in everything that columns are made of?"""
+    before, after = old.requests, new.requests
+    return (
+        old.terminating == new.terminating
+        and old.metadata.labels == new.metadata.labels
+        and old.priority == new.priority
+        and (
+            before is after
+            or (
+                before.occupied == after.occupied
+                and before.occupied_cpu == after.occupied_cpu
+                and before.occupied_memory == after.occupied_memory
+            )
+        )
+        and old.affinity_terms == new.affinity_terms
+        and old.host_ports == new.host_ports
+        and old.spec.volumes == new.spec.volumes
+    )
