@@ -213,8 +213,17 @@ def test_a_pods_image_and_more_tolerations_may_change(api: Client) -> None:
     created["spec"]["tolerations"].append({"key": "k", "operator": "Exists"})
     assert api.put(f"{PODS}/a", created).code == 200
     created = api.get(f"{PODS}/a").body
-    created["spec"]["tolerations"].pop(0)
+    created["spec"]["tolerations"].pop()
     assert api.put(f"{PODS}/a", created).fields == ["spec.tolerations"]
+
+
+def test_tolerations_that_every_pod_gets_may_be_left_out_of_an_update(api: Client) -> None:
+    created = api.create_pod("a")
+    every = created["spec"]["tolerations"]
+    created["spec"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
+    updated = api.put(f"{PODS}/a", created)
+    assert updated.code == 200
+    assert updated.body["spec"]["tolerations"] == [{"key": "k", "operator": "Exists"}, *every]
 
 
 def test_gates_can_only_go(api: Client) -> None:

@@ -32,6 +32,7 @@ KINDS = {
     "PersistentVolume": Kind("/api/v1", "persistentvolumes", False),
     "PersistentVolumeClaim": Kind("/api/v1", "persistentvolumeclaims", True),
     "Event": Kind("/apis/events.k8s.io/v1", "events", True),
+    "LeaseCandidate": Kind("/apis/coordination.k8s.io/v1beta1", "leasecandidates", True),
     "Lease": Kind("/apis/coordination.k8s.io/v1", "leases", True),
     "PriorityClass": Kind("/apis/scheduling.k8s.io/v1", "priorityclasses", False),
     "PodGroup": Kind("/apis/scheduling.k8s.io/v1alpha2", "podgroups", True),

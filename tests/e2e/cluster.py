@@ -33,6 +33,11 @@ _GATES = (
     *("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"),
     *("WorkloadAwarePreemption", "DRADeviceTaintRules", "DRAListTypeAttributes"),
     *("DRAWorkloadResourceClaims", "DRANodeAllocatableResources"),
+    "CoordinatedLeaderElection",
+)
+_APIS = (
+    *("scheduling.k8s.io/v1alpha2", "resource.k8s.io/v1beta2"),
+    "coordination.k8s.io/v1beta1",
 )
 SCHEDULER = "system:kube-scheduler"
 # All requests of this group are in the audit log, not only what becomes of pods.
@@ -201,7 +206,7 @@ def control_plane(binaries: Binaries, folder: Path) -> Iterator[ControlPlane]:
             "audit-log-path": folder / "audit.log",
             # Alpha, so off by default; without objects of that API nothing else changes.
             "feature-gates": ",".join(f"{gate}=true" for gate in _GATES),
-            "runtime-config": "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true",
+            "runtime-config": ",".join(f"{api}=true" for api in _APIS),
         }
         command = [str(binaries.kube_apiserver), *(f"--{key}={flags[key]}" for key in flags)]
         plane = ControlPlane(command, folder, port, tokens, clients)

@@ -256,6 +256,37 @@ def test_a_standby_that_delays_its_cache_is_ready_only_as_leader(
     assert healthy.status == 200
 
 
+def test_in_a_coordinated_election_the_api_server_names_the_leader(stage: Stage) -> None:
+    seen = {}
+    for who in dict.fromkeys((PEER, subject())):
+        for left in stage.api.list("LeaseCandidate", _NAMESPACE):
+            stage.api.delete("LeaseCandidate", left["metadata"]["name"], _NAMESPACE)
+        stage.api.delete("Lease", _NAME, _NAMESPACE)
+        flags = (*_FLAGS, "--feature-gates=CoordinatedLeaderElection=true")
+        with stage.instance("first", who, True, *flags) as leader:
+            identity = stage.led_by_another_than()
+            leader.wait("leadership", leader.leads)
+            (candidate,) = stage.api.list("LeaseCandidate", _NAMESPACE)
+            assert candidate["metadata"]["name"] == identity
+            renewed = leader.wait("a renewal", partial(_renewed, stage, stage.lease()))
+            readiness = leader.ask("/readyz?verbose")
+            leader.process.send(signal.SIGTERM)
+            assert leader.process.ended() == 0
+        seen[who] = (_plain(renewed, identity), _timeless(candidate), readiness)
+    assert seen[subject()] == seen[PEER]
+    assert seen[subject()][0]["spec"]["strategy"] == "OldestEmulationVersion"
+
+
+def _renewed(stage: Stage, before: Json) -> Json | None:
+    now = stage.lease()
+    return now if now["spec"]["renewTime"] != before["spec"]["renewTime"] else None
+
+
+def _timeless(item: Json) -> Json:
+    """A spec without moments."""
+    return {key: value for key, value in item["spec"].items() if not key.endswith("Time")}
+
+
 def _delayed(kubeconfig: Path) -> Json:
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -269,7 +300,9 @@ def _delayed(kubeconfig: Path) -> Json:
 def _plain(lease: Json, identity: str) -> Json:
     """A Lease without what differs from run to run."""
     spec = {
-        key: "<time>" if key.endswith("Time") else value for key, value in lease["spec"].items()
+        key: "<time>" if key.endswith("Time") else value
+        for key, value in lease["spec"].items()
+        if value is not None
     }
     if spec.get("holderIdentity") == identity:
         spec["holderIdentity"] = "<me>"

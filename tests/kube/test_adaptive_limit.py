@@ -1,75 +1,71 @@
-"""How many calls go out at once: more while that helps, fewer when the server suffers."""
+"""How many requests go out at once: more while that helps, fewer when the server suffers."""
 
 import asyncio
+from collections.abc import Iterable
 
-import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.fake_api import JumpingTimer, run
+from kube.fake_api import FakeApi, JumpingTimer, failure, run
+from moorage.kube.access import Access
 from moorage.kube.adaptive_limit import AdaptiveLimit
+from moorage.kube.client import KubeClient
+from moorage.kube.requests import Request
 
 
-def _full_round(limit: AdaptiveLimit, seconds: float) -> None:
-    """As many calls as may be, all of them at once, each taking so long."""
-
-    async def calls() -> None:
-        count = limit.limit
-        for _ in range(count):
-            await limit.enter()
-        for _ in range(count):
-            limit.leave(seconds)
-
-    run(calls())
+def _rounds(limit: AdaptiveLimit, seconds: Iterable[float], *, full: bool = True) -> None:
+    for took in seconds:
+        for _ in range(limit.limit):
+            limit.ended(took, full=full)
 
 
 def test_full_rounds_that_go_well_raise_the_limit_up_to_the_most() -> None:
-    limit = AdaptiveLimit(JumpingTimer(), least=2, most=6, first=4)
+    limit = AdaptiveLimit(JumpingTimer(), 6, least=2, first=4)
     seen = []
     for _ in range(4):
-        _full_round(limit, 0.005)
+        _rounds(limit, [0.005])
         seen.append(limit.limit)
     assert seen == [5, 6, 6, 6]
 
 
 def test_a_limit_that_nobody_reaches_does_not_grow() -> None:
-    limit = AdaptiveLimit(JumpingTimer(), least=2, most=64, first=10)
-
-    async def one_by_one() -> None:
-        for _ in range(100):
-            await limit.enter()
-            limit.leave(0.005)
-
-    run(one_by_one())
+    limit = AdaptiveLimit(JumpingTimer(), 64, first=10)
+    _rounds(limit, [0.005] * 20, full=False)
     assert limit.limit == 10
 
 
-def test_calls_that_become_much_slower_lower_the_limit_step_by_step() -> None:
-    limit = AdaptiveLimit(JumpingTimer(), least=4, most=64, first=32)
-    _full_round(limit, 0.005)
+def test_requests_that_become_much_slower_lower_the_limit_step_by_step() -> None:
+    limit = AdaptiveLimit(JumpingTimer(), 64, least=4, first=32)
+    _rounds(limit, [0.005])
     before = limit.limit
-    for _ in range(6):
-        _full_round(limit, 0.5)
-    assert limit.limit < before / 2
-    for _ in range(20):
-        _full_round(limit, 0.5)
-    assert limit.limit >= 4
+    _rounds(limit, [0.5] * 6)
+    assert 4 < limit.limit < before / 2
+    _rounds(limit, [0.5] * 5)
     settled = limit.limit
-    for _ in range(30):
-        _full_round(limit, 0.005)
+    assert settled >= 4
+    _rounds(limit, [0.005] * 40)
     assert limit.limit > settled
 
 
-def test_slow_but_steady_calls_are_no_reason_to_send_fewer() -> None:
-    limit = AdaptiveLimit(JumpingTimer(), least=2, most=64, first=8)
-    for _ in range(10):
-        _full_round(limit, 0.3)
+def test_slow_but_steady_requests_are_no_reason_to_send_fewer() -> None:
+    limit = AdaptiveLimit(JumpingTimer(), 64, first=8)
+    _rounds(limit, [0.3] * 10)
     assert limit.limit == 18
+
+
+def test_a_server_that_has_become_slower_for_good_is_believed_in_the_end() -> None:
+    limit = AdaptiveLimit(JumpingTimer(), 64, least=4, first=16)
+    _rounds(limit, [0.01] * 3)
+    _rounds(limit, [0.1] * 30)
+    low = limit.limit
+    _rounds(limit, [0.1] * 200)
+    assert limit.limit > low
 
 
 def test_a_refusal_halves_the_limit_once_a_second() -> None:
     timer = JumpingTimer()
-    limit = AdaptiveLimit(timer, least=4, most=64, first=64)
+    limit = AdaptiveLimit(timer, 64, least=4, first=64)
     for _ in range(20):
         limit.overloaded()
     assert limit.limit == 32
@@ -82,56 +78,65 @@ def test_a_refusal_halves_the_limit_once_a_second() -> None:
     assert limit.limit == 4
 
 
-@pytest.mark.parametrize("cancelled", [0, 1, 2])
-def test_whoever_gives_up_waiting_takes_no_place(cancelled: int) -> None:
+@given(st.integers(1, 9), st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=200))
+def test_the_limit_stays_between_its_bounds(most: int, events: list[tuple[float, bool]]) -> None:
+    timer = JumpingTimer()
+    limit = AdaptiveLimit(timer, most, least=2, first=3)
+    for seconds, full in events:
+        limit.ended(seconds, full=full)
+        if seconds > 9:
+            timer.time += seconds
+            limit.overloaded()
+        assert min(2, most) <= limit.limit <= most
+
+
+class _BusyServer(FakeApi):
+    """Answers slowly, and counts how many it is asked at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running = 0
+        self.most = 0
+        self.refused = 0
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            if self.refused:
+                self.refused -= 1
+                return failure(429, "TooManyRequests", {"Retry-After": "1"})
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return web.json_response({})
+        finally:
+            self.running -= 1
+
+
+def test_a_client_begins_with_few_connections_and_takes_more_as_they_serve_it_well() -> None:
     async def scenario() -> None:
-        limit = AdaptiveLimit(JumpingTimer(), least=1, most=1, first=1)
-        await limit.enter()
-        tasks = [asyncio.create_task(limit.enter()) for _ in range(3)]
-        await asyncio.sleep(0)
-        assert limit.is_full
-        limit.leave()  # the first of the three has leave now, but has not run yet
-        tasks[cancelled].cancel()
-        await asyncio.sleep(0)
-        others = [task for task in tasks if task is not tasks[cancelled]]
-        for task in others:
-            await task
-            limit.leave()
-        assert limit.running == 0
-        assert not limit.is_full
+        async with _BusyServer() as api:
+            access = Access(server=api.url)
+            async with KubeClient(access, qps=0, max_connections=20, env={}) as client:
+                post = Request("POST", "/x", body={})
+                await asyncio.gather(*(client.send(post) for _ in range(8)))
+                assert api.most <= 8
+                client.limit.ended(0.001, full=False)  # whatever this machine makes of it
+                await asyncio.gather(*(client.send(post) for _ in range(60)))
+                assert api.most <= 20
 
     run(scenario())
 
 
-@given(st.lists(st.integers(0, 3), max_size=120), st.integers(1, 5))
-def test_never_more_than_the_limit_and_nobody_is_forgotten(steps: list[int], first: int) -> None:
+def test_a_refusing_server_is_asked_less_at_once() -> None:
     async def scenario() -> None:
         timer = JumpingTimer()
-        limit = AdaptiveLimit(timer, least=1, most=8, first=first)
-        order: list[int] = []
-        waiting: list[asyncio.Task[None]] = []
-        asked = 0
-
-        async def call(number: int) -> None:
-            before = limit.limit
-            await limit.enter()
-            assert limit.running <= max(before, limit.limit)
-            order.append(number)
-
-        for step in steps:
-            if step <= 1:
-                waiting.append(asyncio.create_task(call(asked)))
-                asked += 1
-            elif step == 2 and limit.running:
-                limit.leave(0.01)
-            elif step == 3:
-                timer.time += 1
-                limit.overloaded()
-            await asyncio.sleep(0)
-        while len(order) < asked:
-            limit.leave(0.01)
-            await asyncio.sleep(0)
-        await asyncio.gather(*waiting)
-        assert order == sorted(order), "first come, first served"
+        async with _BusyServer() as api:
+            api.refused = 3
+            access = Access(server=api.url)
+            async with KubeClient(access, qps=0, env={}, timer=timer) as client:
+                before = client.limit.limit
+                await client.send(Request("POST", "/x", body={}))
+                assert client.limit.limit <= before // 2
 
     run(scenario())

@@ -13,6 +13,7 @@ from kube.fake_api import JumpingTimer, run
 from moorage.errors import KubeconfigError, UnreachableError
 from moorage.kube import connection_pool, connections
 from moorage.kube.access import Access, Pem
+from moorage.kube.adaptive_limit import AdaptiveLimit
 from moorage.kube.client import KubeClient
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.requests import Request
@@ -130,7 +131,9 @@ def test_a_server_that_closes_idle_connections_is_called_anew() -> None:
             await caller.send(OK)
 
         async with ScriptedServer(once) as server:
-            pool = ConnectionPool(("localhost", server.port), "localhost", 10)
+            pool = ConnectionPool(
+                ("localhost", server.port), "localhost", AdaptiveLimit(JumpingTimer(), 10)
+            )
             for number in range(1, 4):
                 _, body = await pool.exchange(b"POST /x HTTP/1.1\r\n\r\n", None, 5.0)
                 assert body == b"{}"
@@ -150,11 +153,10 @@ def test_a_connection_that_ends_just_when_it_is_used_is_replaced_for_reading_onl
             if caller.number % 2 == 0:
                 await caller.request()  # and not a word
 
-        async with ScriptedServer(faithless) as server:
-            async with server.client() as client:
-                await client.send(GET)
-                assert await client.send(GET) == b"{}"
-                assert len(server.callers) == 2
+        async with ScriptedServer(faithless) as server, server.client() as client:
+            await client.send(GET)
+            assert await client.send(GET) == b"{}"
+            assert len(server.callers) == 2
         async with ScriptedServer(faithless) as server, server.client() as client:
             await client.send(GET)
             with pytest.raises(UnreachableError, match="closed the connection without an answer"):
@@ -225,15 +227,17 @@ def test_whoever_waits_too_long_for_a_connection_has_sent_nothing() -> None:
         async def silent(caller: Caller) -> None:
             await caller.gone()
 
-        async with ScriptedServer(silent) as server:
-            async with server.client(timeout=10.0, max_connections=1) as client:
-                first = asyncio.create_task(client.send(POST))
-                await asyncio.sleep(0)
-                with pytest.raises(UnreachableError, match="no answer in time") as caught:
-                    await client.send(Request("POST", "/y", timeout=0.02))
-                assert not caught.value.maybe_applied
-                first.cancel()
-                await asyncio.gather(first, return_exceptions=True)
+        async with (
+            ScriptedServer(silent) as server,
+            server.client(timeout=10.0, max_connections=1) as client,
+        ):
+            first = asyncio.create_task(client.send(POST))
+            await asyncio.sleep(0)
+            with pytest.raises(UnreachableError, match="no answer in time") as caught:
+                await client.send(Request("POST", "/y", timeout=0.02))
+            assert not caught.value.maybe_applied
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
 
     run(scenario())
 
@@ -247,16 +251,18 @@ def test_a_cancelled_request_takes_its_connection_with_it() -> None:
             else:
                 await caller.send(OK)
 
-        async with ScriptedServer(first_silent) as server:
-            async with server.client(max_connections=1) as client:
-                task = asyncio.create_task(client.send(POST))
-                while not server.callers:
-                    await asyncio.sleep(0)
-                waiting = asyncio.create_task(client.send(POST))
+        async with (
+            ScriptedServer(first_silent) as server,
+            server.client(max_connections=1) as client,
+        ):
+            task = asyncio.create_task(client.send(POST))
+            while not server.callers:
                 await asyncio.sleep(0)
-                task.cancel()
-                assert await waiting == b"{}", "the answer of another request would be wrong"
-                assert len(server.callers) == 2
+            waiting = asyncio.create_task(client.send(POST))
+            await asyncio.sleep(0)
+            task.cancel()
+            assert await waiting == b"{}", "the answer of another request would be wrong"
+            assert len(server.callers) == 2
 
     run(scenario())
 
@@ -269,16 +275,16 @@ def test_requests_wait_their_turn_when_connections_are_few() -> None:
             while True:
                 _, body = await caller.request()
                 order.append(json.loads(body)["n"])
-                await caller.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                await caller.send(
+                    b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+                )
 
-        async with ScriptedServer(echoing) as server:
-            async with server.client(max_connections=2) as client:
-                asked = [Request("POST", "/x", body={"n": number}) for number in range(40)]
-                answers = await asyncio.gather(*map(client.json, asked))
-                assert [answer["n"] for answer in answers] == list(range(40))
-                assert len(server.callers) == 2
-                # Two connections may overtake each other by one request, not by more.
-                assert all(abs(place - number) <= 1 for place, number in enumerate(order))
+        async with ScriptedServer(echoing) as server, server.client(max_connections=1) as client:
+            asked = [Request("POST", "/x", body={"n": number}) for number in range(40)]
+            answers = await asyncio.gather(*map(client.json, asked))
+            assert [answer["n"] for answer in answers] == list(range(40))
+            assert len(server.callers) == 1
+            assert order == list(range(40)), "the first to ask is the first to be served"
 
     run(scenario())
 
@@ -379,18 +385,21 @@ def test_a_stream_that_nobody_reads_makes_the_server_wait(monkeypatch: pytest.Mo
                 sent += 1
             await caller.send(b"0\r\n\r\n")
 
-        async with ScriptedServer(flooding) as server, server.client() as client:
-            async with client.stream(GET) as read:
-                before = -1
-                while sent != before:  # until the server has filled every buffer on the way
-                    before = sent
-                    for _ in range(200):
-                        await asyncio.sleep(0)
-                assert sent < 400
-                total = 0
-                while piece := await read():
-                    total += len(piece)
-                assert total == 400 << 16
+        async with (
+            ScriptedServer(flooding) as server,
+            server.client() as client,
+            client.stream(GET) as read,
+        ):
+            before = -1
+            while sent != before:  # until the server has filled every buffer on the way
+                before = sent
+                for _ in range(200):
+                    await asyncio.sleep(0)
+            assert sent < 400
+            total = 0
+            while piece := await read():
+                total += len(piece)
+            assert total == 400 << 16
 
     run(scenario())
 
@@ -405,9 +414,12 @@ def test_a_stream_that_is_left_hangs_up() -> None:
             await caller.gone()
             gone.set()
 
-        async with ScriptedServer(endless) as server, server.client() as client:
-            async with client.stream(GET) as read:
-                assert await read() == b"a"
+        async with (
+            ScriptedServer(endless) as server,
+            server.client() as client,
+            client.stream(GET) as read,
+        ):
+            assert await read() == b"a"
             await gone.wait()
 
     run(scenario())
@@ -450,7 +462,9 @@ def test_a_server_that_speaks_no_tls_is_one_sentence() -> None:
             url = server.access.server.replace("http:", "https:")
             access = Access(server=url, ca=Pem(), insecure=True)
             async with KubeClient(access, env={}, timer=JumpingTimer()) as client:
-                with pytest.raises(UnreachableError, match="cannot be reached: TLS failed") as caught:
+                with pytest.raises(
+                    UnreachableError, match="cannot be reached: TLS failed"
+                ) as caught:
                     await client.send(POST)
                 assert not caught.value.maybe_applied
 

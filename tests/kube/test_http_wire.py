@@ -1,5 +1,7 @@
 """HTTP/1.1 as bytes: requests as they leave, answers in whatever pieces they come."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ def _chunks(parts: list[bytes], *, extension: bytes = b"", trailer: bytes = b"")
 def _read(data: bytes, cuts: list[int]) -> tuple[AnswerReader, bytes]:
     answer = AnswerReader()
     edges = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
-    pieces = [data[start:end] for start, end in zip(edges, edges[1:], strict=False) if end > start]
+    pieces = [data[start:end] for start, end in pairwise(edges) if end > start]
     body = b"".join([answer.feed(piece) for piece in pieces])
     return answer, body
 

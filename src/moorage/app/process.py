@@ -137,10 +137,13 @@ class Process:
         self._live = LiveScheduler(self._scheduler, client, recorder, shadow=self._shadow)
         self._elector: LeaderElector | None = None
         self._candidate: LeaseCandidate | None = None
+        self._events: LeaseEvents | None = None
         if self._elects:
-            self._elector = self._make_elector(stack)
+            self._elector = self._make_elector()
         for one in self._clients:
             stack.push_async_callback(one.close)
+        if self._events is not None:  # before the client that writes them
+            stack.push_async_callback(self._events.close)
         self._health = Health(self._live, self._elector, self._candidate)
         self._reloader = Reloader(
             self._live,
@@ -171,7 +174,7 @@ class Process:
     def _is_its_turn(self) -> bool:
         return self._elector is None or self._elector.holds_lease
 
-    def _make_elector(self, stack: contextlib.AsyncExitStack) -> LeaderElector:
+    def _make_elector(self) -> LeaderElector:
         election, connection = self._config.leader_election, self._config.client_connection
         client = election_client(
             self._access,
@@ -181,8 +184,7 @@ class Process:
             observe=self._metrics.client,
         )
         self._clients.append(client)
-        events = LeaseEvents(client, next(iter(self._scheduler.profiles)))
-        stack.push_async_callback(events.close)
+        self._events = LeaseEvents(client, next(iter(self._scheduler.profiles)))
         coordinated = self._completed.gates.enabled("CoordinatedLeaderElection")
         if coordinated:
             version = self._completed.gates.version
@@ -199,7 +201,7 @@ class Process:
             election,
             self._identity,
             observer=self._metrics.election,
-            events=events,
+            events=self._events,
             coordinated=coordinated,
         )
 

@@ -6,6 +6,7 @@ kube-scheduler or something that understands its flags.
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,8 +54,11 @@ def moorage_command() -> Command:
     return Command("moorage", (sys.executable, "-m", "moorage", "scheduler"))
 
 
-def parse_command(text: str) -> Command:
-    """The command that a user wrote in one argument."""
+def parse_command(text: str, binaries: Path | None = None) -> Command:
+    """The command that a user wrote in one argument.
+
+    A bare `kube-scheduler` that is nowhere on the path is looked for among `binaries`.
+    """
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -62,6 +66,9 @@ def parse_command(text: str) -> Command:
     if not words:
         raise InputError("the scheduler command is empty: expected a program and its arguments")
     name = Path(words[0]).name
+    if binaries is not None and name == words[0] and shutil.which(name) is None:
+        beside = binaries / name
+        words[0] = str(beside) if beside.exists() else name
     if "moorage" in words[1:3]:  # python -m moorage scheduler
         name = "moorage"
     return Command(name, tuple(words))

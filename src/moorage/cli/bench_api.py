@@ -33,13 +33,14 @@ Everything that was created is removed again. Pods are made before the scheduler
 
 _EPILOG = """\
 A scheduler's command may hold {kubeconfig} and {config} (a KubeSchedulerConfiguration with client
-limits of 5000); one that holds neither gets kube-scheduler's flags. CPU time and memory are those
+limits of 5000); one that holds neither gets kube-scheduler's flags. A bare kube-scheduler is also
+found beside the programs of --start. CPU time and memory are those
 of the process that the command starts, from its start until the last binding.
 
 examples:
   moorage bench api --start --nodes 5000 --pods 2000
   moorage bench api --start --nodes 1000 --pods 1000 --workload spread \\
-      --versus ~/.cache/moorage/controlplane-v1.36.4-*/kube-scheduler --plot spread.svg
+      --versus kube-scheduler --plot spread.svg
   moorage bench api --kubeconfig test-cluster.yaml --nodes 100 --pods 500 --while-running
 """
 
@@ -104,9 +105,12 @@ def add_parser(kinds: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and tell."""
-    commands = [parse_command(args.scheduler) if args.scheduler else moorage_command()]
+    binaries = find_binaries() if args.start else None
+    commands = [moorage_command()]
+    if args.scheduler:
+        commands = [parse_command(args.scheduler, binaries)]
     if args.versus:
-        commands.append(parse_command(args.versus))
+        commands.append(parse_command(args.versus, binaries))
         if commands[0].name == commands[1].name:
             commands[1] = Command(f"{commands[1].name}-2", commands[1].words)
     rounds = args.rounds or (3 if args.versus else 1)

@@ -110,8 +110,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     setting = Setting(timeout=float(args.timeout))
     if args.api:
-        command = parse_command(args.scheduler) if args.scheduler else moorage_command()
-        setting = msgspec.structs.replace(setting, binaries=find_binaries(), command=command)
+        binaries = find_binaries()
+        command = parse_command(args.scheduler, binaries) if args.scheduler else moorage_command()
+        setting = msgspec.structs.replace(setting, binaries=binaries, command=command)
     results = [asyncio.run(run_workload(workload, setting, Progress())) for workload in workloads]
     if args.data_items is not None:
         _write(args.data_items, data_items(results))

@@ -125,8 +125,6 @@ class KubeClient:
         env: Mapping[str, str] = os.environ,
     ) -> None:
         self.access = access
-        self.when_overloaded: Callable[[], None] | None = None
-        """Told whenever the server asks to be left alone for a while (429 or 503 with a time)."""
         self._read_only = read_only
         self._may_write = may_write
         self._timer = timer or WallTimer()
@@ -141,6 +139,8 @@ class KubeClient:
             max_connections=max_connections,
             env=env,
         )
+        self.limit = self._transport.limit
+        """How many requests may be on their way at once; learnt from the answers."""
 
     async def __aenter__(self) -> "KubeClient":
         return self
@@ -174,8 +174,7 @@ class KubeClient:
                     retried_credentials = True
                 elif error.retry_after is not None:
                     self._retry(request, error.status)
-                    if self.when_overloaded is not None:
-                        self.when_overloaded()
+                    self.limit.overloaded()
                     await self._timer.sleep(error.retry_after)
                 else:
                     raise

@@ -1,12 +1,14 @@
 """Connections to one server that are kept and shared: who gets one, how many, for how long.
 
-Owns the limit, the queue of those who wait, idle connections and deadlines. Knows no requests.
+Owns the queue of those who wait, idle connections and deadlines. Knows no requests; how many may be
+on their way at once is worked out in `adaptive_limit`.
 """
 
 import asyncio
 import ssl
 from collections import deque
 
+from moorage.kube.adaptive_limit import AdaptiveLimit
 from moorage.kube.connections import Address, BodyStream, ConnectError, Connection, connect
 from moorage.kube.http_wire import AnswerReader
 
@@ -27,12 +29,13 @@ class Place:
 
 
 class ConnectionPool:
-    """At most `limit` connections for short exchanges; streams have one each besides."""
+    """As many connections for short exchanges as `limit` says; streams have one each besides."""
 
-    def __init__(self, address: Address, server_name: str, limit: int) -> None:
+    def __init__(self, address: Address, server_name: str, limit: AdaptiveLimit) -> None:
         self._address = address
         self._server_name = server_name
-        self._free = limit
+        self._limit = limit
+        self._running = 0
         self._closed = False
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
@@ -48,19 +51,24 @@ class ConnectionPool:
         return len(self._idle)
 
     async def exchange(
-        self, data: bytes, context: ssl.SSLContext | None, seconds: float
+        self, data: bytes, context: ssl.SSLContext | None, seconds: float, *, learn: bool = False
     ) -> tuple[AnswerReader, bytes]:
-        """Send a request; its answer and the body.
+        """Send a request; its answer and the body. `learn` how the server takes such requests.
 
         `ConnectError` if nothing can have been sent, otherwise `BrokenError`.
         """
-        deadline = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
         connection = await self._acquire(context, deadline)
+        started = loop.time()
         answer = AnswerReader()
         connection.deadline = deadline
         self._busy.add(connection)
         try:
             body = await connection.exchange(data, answer)
+            if learn:
+                full = bool(self._waiting) or self._running >= self._limit.limit
+                self._limit.ended(loop.time() - started, full=full)
         except BaseException:
             connection.close()
             raise
@@ -82,6 +90,7 @@ class ConnectionPool:
         stream = connection.stream(data, AnswerReader())
         try:
             await stream.head()
+            self._remember(connection)
         except BaseException:
             connection.close()
             raise
@@ -103,10 +112,10 @@ class ConnectionPool:
     async def _acquire(self, context: ssl.SSLContext | None, deadline: float) -> Connection:
         """A connection, once there is a slot for it; `_release` or `_free_slot` gives that back."""
         self._sweep_by(deadline)
-        if self._free:
-            self._free -= 1
-        else:
+        if self._waiting or self._running >= self._limit.limit:
             await self._slot(deadline)
+        else:
+            self._running += 1
         while self._idle:
             connection = self._idle.pop()
             if connection.context is context:
@@ -132,12 +141,12 @@ class ConnectionPool:
             raise
 
     def _free_slot(self) -> None:
-        while self._waiting:
+        self._running -= 1
+        while self._waiting and self._running < self._limit.limit:
             place = self._waiting.popleft()
             if not place.granted.done():
+                self._running += 1
                 place.granted.set_result(None)
-                return
-        self._free += 1
 
     async def _connect(self, context: ssl.SSLContext | None, deadline: float) -> Connection:
         left = deadline - asyncio.get_running_loop().time()
@@ -152,14 +161,20 @@ class ConnectionPool:
         if self._closed:
             connection.close()
         if not connection.closed:
-            if connection.uses == 1 and connection.context is not None:
-                session = connection.session
-                if session is not None:
-                    self._session = (connection.context, session)
+            self._remember(connection)
             connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
             self._sweep_by(connection.idle_since + IDLE_SECONDS)
         self._free_slot()
+
+    def _remember(self, connection: Connection) -> None:
+        """Keep the first TLS session of a context: asking for more of them is not cheap."""
+        context = connection.context
+        if context is None or (self._session is not None and self._session[0] is context):
+            return
+        session = connection.session
+        if session is not None:
+            self._session = (context, session)
 
     def _lost(self, connection: Connection) -> None:
         """The server closed an idle connection."""

@@ -371,10 +371,10 @@ async def _ready(
 ) -> None:
     """Wait until the socket can go on."""
     number = sock.fileno()
-    ready = asyncio.get_running_loop().create_future()
-    add(number, lambda: ready.done() or ready.set_result(None))
+    ready = asyncio.Event()
+    add(number, ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         remove(number)
 

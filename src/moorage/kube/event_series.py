@@ -19,9 +19,7 @@ MOST_REMEMBERED = 100_000
 NAME_LIMIT = 253
 
 
-class ObjectReference(
-    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
-):
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Which object an event is about; the version is part of it, as upstream."""
 
     kind: str = ""

@@ -14,6 +14,7 @@ import msgspec
 
 from moorage.errors import KubeconfigError, UnreachableError
 from moorage.kube.access import Access
+from moorage.kube.adaptive_limit import AdaptiveLimit
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.connections import BodyStream, BrokenError, ConnectError
 from moorage.kube.credentials import Credentials, CredentialSource, Headers
@@ -83,6 +84,8 @@ class Transport:
         self._timer = timer
         self._timeout = timeout
         self._max_connections = max_connections
+        self.limit = AdaptiveLimit(timer, max_connections)
+        """How many short requests may be on their way at once."""
         self._headers: Headers = (
             ("User-Agent", user_agent),
             ("Accept", "application/json"),
@@ -123,9 +126,7 @@ class Transport:
         if self._carrier is None:
             access = self._access
             if self._proxy is None:
-                self._carrier = _Direct(
-                    access, self._headers, self._max_connections, self._tls_context
-                )
+                self._carrier = _Direct(access, self._headers, self.limit, self._tls_context)
             else:
                 # The library that knows proxies takes a while to load, and few need it.
                 from moorage.kube.proxied import Proxied
@@ -174,7 +175,7 @@ class _Direct:
         self,
         access: Access,
         headers: Headers,
-        max_connections: int,
+        limit: AdaptiveLimit,
         context: Callable[[], Awaitable[ssl.SSLContext | None]],
     ) -> None:
         parts = urlsplit(access.server)
@@ -185,7 +186,7 @@ class _Direct:
         self._prefix = parts.path.rstrip("/")
         self._headers = headers
         self._context = context
-        self._pool = ConnectionPool((host, port), access.tls_server_name or host, max_connections)
+        self._pool = ConnectionPool((host, port), access.tls_server_name or host, limit)
         self._fixed: tuple[Headers, bytes] | None = None
 
     async def exchange(
@@ -196,7 +197,9 @@ class _Direct:
         again = request.repeatable
         while True:
             try:
-                answer, received = await self._pool.exchange(data, context, timeout)
+                answer, received = await self._pool.exchange(
+                    data, context, timeout, learn=not request.repeatable
+                )
             except ConnectError as error:
                 raise unreachable(self._server, str(error), maybe_applied=False) from None
             except BrokenError as error:

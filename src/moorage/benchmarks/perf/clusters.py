@@ -60,11 +60,11 @@ def gates_of(workload: PerfWorkload) -> FeatureGates:
     return FeatureGates(*settings_of(workload))
 
 
-def notes_on(workload: PerfWorkload) -> list[str]:
-    """What differs from upstream's run in process, where Moorage has no such switch."""
+def notes_on(workload: PerfWorkload, *, moorage: bool) -> list[str]:
+    """What differs from upstream's run; some of it only if Moorage is what runs."""
     gates = workload.feature_gates
     notes = []
-    if gates.get(_HINTS) is False:
+    if moorage and gates.get(_HINTS) is False:
         notes.append("queueing hints cannot be switched off: they are on")
     if workload.params.get("numNodeDeclaredFeatures"):
         notes.append(

@@ -16,7 +16,7 @@ from moorage.benchmarks.perf.throughput import Throughput
 from moorage.benchmarks.pod_watch import PodWatch
 from moorage.benchmarks.processes import ProcessError
 from moorage.benchmarks.progress import Progress
-from moorage.benchmarks.schedulers import Command
+from moorage.benchmarks.schedulers import Command, moorage_command
 from moorage.config import FeatureGates
 from moorage.errors import MoorageError
 
@@ -61,7 +61,8 @@ async def run_workload(
 ) -> WorkloadResult:
     """Run one; what is wrong with it becomes its result."""
     started = time.monotonic()
-    notes = notes_on(workload) if setting.binaries is None else []
+    moorage = setting.command is None or setting.command == moorage_command()
+    notes = notes_on(workload, moorage=moorage)
     selector = workload.selector
     if selector.name != _THROUGHPUT or selector.data_bucket != "Average":
         notes.append(f"its threshold is about {selector.name} {selector.data_bucket}: not compared")

@@ -17,6 +17,9 @@ from moorage.plugins.inter_pod_affinity.domains import (
 )
 
 
+_FEW_VALUES = 4096
+
+
 def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> DomainCounts | None:
     """The summed weights per topology domain; None if no term finds anybody anywhere."""
     totals: dict[str, Ints] = {}
@@ -48,9 +51,16 @@ def normalize(scores: Ints) -> Ints:
     smallest, largest = int(scores.min()), int(scores.max())
     if largest == smallest:
         return np.zeros_like(scores)
+    above: Ints = scores - smallest
+    if largest - smallest > _FEW_VALUES or largest - smallest > len(scores):
+        return _stretched(above, largest - smallest)
+    # There are fewer values than nodes: work each out once.
+    return _stretched(np.arange(largest - smallest + 1), largest - smallest)[above]
+
+
+def _stretched(above: Ints, most: int) -> Ints:
     # Division before multiplication, in floats, then truncation: upstream's order.
-    stretched = float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))
-    return stretched.astype(np.int64)
+    return (float(MAX_NODE_SCORE) * (above / float(most))).astype(np.int64)
 
 
 def _weight(pod_term: PodTerm, hard_weight: int) -> int | None:
