@@ -185,55 +185,48 @@ def test_the_next_pod_is_placed_as_the_changed_file_says(stage: Stage) -> None:
         assert "conditions" not in orphan["status"]
 
 
-@pytest.mark.parametrize(
-    ("bad", "told"),
-    [
-        pytest.param("nonsense: [", "yaml", id="not-yaml"),
-        pytest.param(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-            "profile: []\n",
-            'unknown field "profile"',
-            id="unknown-field",
-        ),
-        pytest.param(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-            "percentageOfNodesToScore: 101\n",
-            "percentageOfNodesToScore",
-            id="invalid-value",
-        ),
-        pytest.param(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-            "profiles: [{plugins: {filter: {enabled: [{name: Nowhere}]}}}]\n",
-            "Nowhere",
-            id="unknown-plugin",
-        ),
-    ],
-)
-def test_a_bad_file_leaves_everything_as_it_was(stage: Stage, bad: str, told: str) -> None:
+_HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+_BAD = {
+    "nonsense: [": "yaml: ",
+    f"{_HEAD}profile: []\n": 'unknown field "profile"',
+    f"{_HEAD}percentageOfNodesToScore: 101\n": "percentageOfNodesToScore: Invalid value: 101",
+    f"{_HEAD}profiles: [{{plugins: {{filter: {{enabled: [{{name: Nowhere}}]}}}}}}]\n": (
+        'FilterPlugin "Nowhere" does not exist'
+    ),
+}
+
+
+def test_a_bad_file_leaves_everything_as_it_was(stage: Stage) -> None:
     stage.api.create(node("n1"))
     stage.write(_config(stage.server, "LeastAllocated"))
     with stage.moorage(f"--config={stage.file}") as running:
         before = running.read("/configz")
-        stage.write(bad)
-        running.process.send(signal.SIGHUP)
-        running.wait("a refusal", lambda: _reloads(running, "error") == 1)
-        assert running.read("/configz") == before
-        (line,) = [line for line in running.log().splitlines() if "was not reloaded" in line]
-        assert line.startswith("E")
-        assert str(stage.file) in line
-        assert told in line.replace("\\", "")
-        notes = wait_for("an event", lambda: _notes_of(stage, str(stage.file)))
-        assert told in notes[0]
+        for count, (bad, told) in enumerate(_BAD.items(), 1):
+            stage.write(bad)
+            running.process.send(signal.SIGHUP)
+            running.wait("a refusal", partial(_has_refused, running, count))
+            assert running.read("/configz") == before
+            lines = [line for line in running.log().splitlines() if "was not reloaded" in line]
+            assert len(lines) == count
+            assert lines[-1].startswith("E")
+            assert str(stage.file) in lines[-1]
+            assert told in lines[-1].replace("\\", "")
+            wait_for(f"an event that says {told!r}", partial(_noted, stage, told))
         stage.add_pod("after", cpu="1")
         assert stage.node_of("after") == "n1"
         stage.write(_config(stage.server, "MostAllocated"))
         running.process.send(signal.SIGHUP)
-        running.wait("a reload", lambda: _reloads(running, "success") == 1)
+        running.wait("a reload", partial(_has_reloaded, running, 1))
         assert _strategy(running) == "MostAllocated"
 
 
-def _notes_of(stage: Stage, file: str) -> list[str]:
-    return [n for n in stage.events("ConfigReloadFailed", "kube-system") if file in n]
+def _has_refused(running: Instance, times: int) -> bool:
+    return _reloads(running, "error") == times
+
+
+def _noted(stage: Stage, told: str) -> bool:
+    notes = stage.events("ConfigReloadFailed", "kube-system")
+    return any(told in note and str(stage.file) in note for note in notes)
 
 
 def test_a_changed_config_map_is_taken_over(stage: Stage, binaries: Binaries) -> None:

@@ -54,7 +54,7 @@ class Cycle:
         self._random = random
         self.extension = Extension(state, extenders, random) if extenders else None
         self._search = NodeSearch()
-        self._fast_lane = FastLane(state) if reuse else None
+        self.fast_lane = FastLane(state) if reuse else None
 
     @property
     def extenders(self) -> Sequence[Extender]:
@@ -64,8 +64,8 @@ class Cycle:
     def adopt(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
         self.answers.clear()
-        if self._fast_lane is not None:
-            self._fast_lane.rankings.clear()
+        if self.fast_lane is not None:
+            self.fast_lane.rankings.clear()
         self.extension = Extension(self.state, extenders, self._random) if extenders else None
 
     def gate(self, profile: Profile, pod: Pod) -> Status | None:
@@ -105,9 +105,9 @@ class Cycle:
 
     def choose(self, profile: Profile, pod: Pod, meter: Meter = SILENT) -> Bind | None:
         """The quick answer, where there is one: what `attempt` would decide, without the record."""
-        if self._fast_lane is None or self.extension is not None or self.nominated:
+        if self.fast_lane is None or self.extension is not None or self.nominated:
             return None
-        return self._fast_lane.choose(profile, pod, self._search.start, meter)
+        return self.fast_lane.choose(profile, pod, self._search.start, meter)
 
     def attempt(
         self, profile: Profile, pod: Pod, within: Bools | None = None, meter: Meter = SILENT

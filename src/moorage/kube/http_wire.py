@@ -50,27 +50,34 @@ def request_bytes(
 class AnswerReader:
     """One answer; `feed` it what arrives and it hands out the body's bytes."""
 
-    __slots__ = ("_chunked", "_gap", "_head", "_left", "_rest", "done", "reason", "reusable")
+    __slots__ = (
+        "_chunked",
+        "_gap",
+        "_head",
+        "_left",
+        "_rest",
+        "done",
+        "reason",
+        "reusable",
+        "status",
+    )
 
     def __init__(self) -> None:
+        self.status = 0
+        """0 until the head is complete."""
         self.done = False
         self.reusable = False
         """May the connection serve another request once the answer is `done`?"""
         self.reason = ""
-        self._head = b""
+        self._head = b""  # with its names in lower case
         self._rest = b""
         self._chunked = False
         self._left = -1  # bytes of the body, or of the chunk, to come; -1 up to the end
         self._gap = 0  # bytes of the line break after a chunk still to come
 
-    @property
-    def status(self) -> int:
-        """The answer's status; 0 until its head is complete."""
-        return int(self._head[9:12]) if self._head else 0
-
     def header(self, name: bytes) -> bytes:
-        """A header's value by its lower-case name; empty if there is none."""
-        found = self._head.lower().find(b"\r\n" + name + b":")
+        """A header's value, in lower case as its name; empty if there is none."""
+        found = self._head.find(b"\r\n" + name + b":")
         if found < 0:
             return b""
         start = found + len(name) + 3
@@ -120,16 +127,17 @@ class AnswerReader:
             # 100 Continue, 103 Early Hints: the answer itself follows.
             if not (found[1].startswith(b"1") and found[1] != b"101"):
                 break
-        self._head = head
+        self._head = head.lower()
+        self.status = int(found[1])
         self.reason = (found[2] or b"").decode("latin-1")
-        self._frame(int(found[1]), head.startswith(b"HTTP/1.1"))
+        self._frame(self.status, head.startswith(b"HTTP/1.1"))
         return data
 
     def _frame(self, status: int, current: bool) -> None:
         """Learn from the head where the body ends."""
-        connection = self.header(b"connection").lower()
+        connection = self.header(b"connection")
         self.reusable = connection != b"close" if current else connection == b"keep-alive"
-        if self.header(b"transfer-encoding").lower() == b"chunked":
+        if self.header(b"transfer-encoding") == b"chunked":
             self._chunked, self._left = True, 0
             return
         length = self.header(b"content-length")

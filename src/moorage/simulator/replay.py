@@ -83,6 +83,7 @@ def _decode(raw: msgspec.Raw, where: str) -> ApiObject:
 
 def _decide(world: World, profile: Profile, pod: Pod) -> Json:
     actual: Json = dict(_NOTHING)
+    quick = world.cycle.choose(profile, pod)
     try:
         decision, attempt = world.cycle.decide(profile, pod)
     except PluginError as error:
@@ -91,6 +92,10 @@ def _decide(world: World, profile: Profile, pod: Pod) -> Json:
         return actual
     if isinstance(decision, Gated):
         actual["preEnqueue"] = _status(decision.status)
+        return actual
+    if quick is not None and quick != decision:
+        # Both ways must lead to the same node, so this case agrees with nothing that was recorded.
+        actual["error"] = f"the short way chose {quick.node_name} ({quick.total_score})"
         return actual
     if attempt is not None:
         actual.update(_filtered(attempt))

@@ -16,7 +16,6 @@ from moorage.plugins.inter_pod_affinity.domains import (
     resolve,
 )
 
-
 _FEW_VALUES = 4096
 
 
