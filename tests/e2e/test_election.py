@@ -2,6 +2,7 @@
 
 import signal
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -98,7 +99,7 @@ def stage(
     request: pytest.FixtureRequest, server: ControlPlane, scheduler: Callable[[str], Scheduler]
 ) -> Iterator[Stage]:
     let_read(server)
-    namespace = f"election-{abs(hash(request.node.name)) % 10**8}"
+    namespace = f"election-{zlib.crc32(request.node.name.encode())}"
     with closing(Api(server.admin)) as api:
         empty(api)
         api.delete("Lease", _NAME, _NAMESPACE)

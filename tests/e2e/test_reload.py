@@ -1,6 +1,7 @@
 """A configuration that changes while pods are being scheduled, and a shadow of kube-scheduler."""
 
 import signal
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -79,7 +80,7 @@ def stage(
     tmp_path: Path,
 ) -> Iterator[Stage]:
     let_read(server)
-    namespace = f"reload-{abs(hash(request.node.name)) % 10**8}"
+    namespace = f"reload-{zlib.crc32(request.node.name.encode())}"
     with closing(Api(server.admin)) as api:
         empty(api)
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

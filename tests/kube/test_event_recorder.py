@@ -159,6 +159,20 @@ def test_repetition_becomes_a_series() -> None:
     run(scenario())
 
 
+def test_events_that_are_kept_apart_are_no_series() -> None:
+    async def scenario() -> None:
+        async with EventServer() as api, Recording(api) as recording:
+            for note in ("one thing", "another"):
+                recording.timer.time += 1
+                recording.recorder.event(
+                    *(POD, "Warning", "Wrong", "Reading", note), controller="mine", apart=note
+                )
+            await api.got(2)
+            assert [event["note"] for event in api.events.values()] == ["one thing", "another"]
+
+    run(scenario())
+
+
 def _key(name: str = "web", version: str = "7") -> EventKey:
     regarding = ObjectReference("Pod", "default", name, "u", "v1", version)
     return EventKey("Warning", "Scheduling", "FailedScheduling", "c", "c-h", regarding, None)

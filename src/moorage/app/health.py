@@ -3,12 +3,14 @@
 Owns which checks there are and their order; how they are asked and answered is `http.health`'s.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from moorage.http.endpoints import HealthCheck
 from moorage.kube.leader_election import LeaderElector
 from moorage.kube.lease_candidate import LeaseCandidate
 from moorage.kube.live import LiveScheduler
+
+Check = tuple[str, Callable[[], str | None]]
+"""A name, and a question: what is wrong? None for nothing."""
 
 
 class Health:
@@ -26,22 +28,22 @@ class Health:
         self.shutting_down = False
 
     @property
-    def healthz(self) -> Sequence[HealthCheck]:
+    def healthz(self) -> Sequence[Check]:
         """Does the leader renew its lease?"""
         if self._elector is None:
             return ()
-        return (HealthCheck("leaderElection", self._elector.check),)
+        return (("leaderElection", self._elector.check),)
 
     @property
-    def readyz(self) -> Sequence[HealthCheck]:
+    def readyz(self) -> Sequence[Check]:
         """Could it schedule, now or when it becomes leader?"""
         checks = [
             *self.healthz,
-            HealthCheck("shutdown", self._shutdown),
-            HealthCheck("sched-handler-sync", self._synced),
+            ("shutdown", self._shutdown),
+            ("sched-handler-sync", self._synced),
         ]
         if self._candidate is not None:
-            checks.append(HealthCheck("informer-sync", self._candidate_synced))
+            checks.append(("informer-sync", self._candidate_synced))
         return checks
 
     def _shutdown(self) -> str | None:

@@ -11,10 +11,8 @@ import logging
 import os
 import platform
 import signal
-import time
 from collections.abc import Callable
-
-from aiohttp import web
+from typing import TYPE_CHECKING
 
 from moorage.app.completed import Completed
 from moorage.app.health import Health
@@ -26,9 +24,6 @@ from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError
 from moorage.framework.registry import Registry
-from moorage.http.endpoints import Endpoints, Route
-from moorage.http.endpoints import Status as StatusPage
-from moorage.http.secure_port import SecurePort, secure_port
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient, user_agent
 from moorage.kube.debugger import dump
@@ -48,6 +43,9 @@ from moorage.log_fields import fields
 from moorage.metrics.exporter import AllMetrics
 from moorage.model.pod import Pod
 from moorage.version import KUBERNETES_VERSION, __version__
+
+if TYPE_CHECKING:  # loaded only where a port is served
+    from moorage.http.secure_port import SecurePort
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +83,7 @@ class Process:
         registry: Registry,
         metrics: AllMetrics,
         access: Access,
-        port: SecurePort | None,
+        port: "SecurePort | None",
         logs: Logs,
     ) -> None:
         self._completed = completed
@@ -224,49 +222,25 @@ class Process:
         if self._port is None:
             return
         stack.push_async_callback(self._port.stop)
+        from moorage.app.pages import endpoints
+
         await self._port.look_up()
-        await self._port.start(self._endpoints())
-
-    def _endpoints(self) -> Endpoints:
-        gates, metrics = self._completed.gates, self._metrics
-        started = time.time()
-        statusz = StatusPage(
-            started=started,
-            runtime_version=f"python{platform.python_version()}",
-            binary_version=KUBERNETES_VERSION.removeprefix("v"),
-            emulation_version=str(gates.version.emulation),
-        )
-        return Endpoints(
-            healthz=self._health.healthz,
-            readyz=self._health.readyz,
-            # In kube-scheduler's one format, whatever else a scraper would take: in OpenMetrics
-            # the labels `le` are written differently.
-            metrics=lambda accept: metrics.render(),
-            reset_metrics=metrics.reset,
+        pages = endpoints(
+            self._completed,
+            self._health,
+            self._metrics,
             resources=self._resources,
-            slis=lambda accept: metrics.render_slis(),
-            configz=lambda: {"componentconfig": encode_config(self._reloader.config)},
-            flags=self._flags if gates.enabled("ComponentFlagz") else None,
-            statusz=statusz if gates.enabled("ComponentStatusz") else None,
-            profiling=self._config.enable_profiling,
+            configz=lambda: encode_config(self._reloader.config),
             set_verbosity=self._logs.set_verbosity,
-            extra=() if self._shadow is None else (Route("/shadow", self._shadow_page),),
-            process_started=started,
+            shadow=self._shadow,
         )
-
-    def _flags(self) -> dict[str, str]:
-        return dict(self._completed.flag_values)
+        await self._port.start(pages)
 
     def _resources(self, accept: str) -> tuple[str, bytes] | None:
         del accept
         if self._elector is not None and not self._elector.is_leader:
             return None
         return self._metrics.render_resources(self._scheduler.state.listers.of(Pod))
-
-    async def _shadow_page(self, request: web.Request) -> web.StreamResponse:
-        del request
-        assert self._shadow is not None, "only served by a shadow"
-        return web.json_response(body=self._shadow.report())
 
     def _compared(self, comparison: Comparison) -> None:
         self._metrics.operations.shadow_compared(comparison.outcome)
@@ -333,11 +307,3 @@ async def _cancelled(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-
-
-def open_port(completed: Completed, metrics: AllMetrics) -> SecurePort | None:
-    """The secure port of the flags, opened but not serving yet."""
-    options = completed.options
-    return secure_port(
-        options.serving, options.authentication, options.authorization, observer=metrics.serving
-    )

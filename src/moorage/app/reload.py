@@ -146,8 +146,9 @@ class Reloader:
 
     def _event(self, type_: str, reason: str, note: str) -> None:
         controller = next(iter(self._live.scheduler.profiles))
+        # Kept apart: what is wrong this time must not vanish in a count of what was wrong before.
         self._recorder.event(
-            self._regarding, type_, reason, "Reloading", note, controller=controller
+            self._regarding, type_, reason, "Reloading", note, controller=controller, apart=note
         )
 
     # What to watch

@@ -9,11 +9,12 @@ import contextlib
 import logging
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from moorage.app.completed import Completed, complete
 from moorage.app.logs import Logs, configure_logging, reset_logging
 from moorage.app.options import EarlyExit, Options, announce, parse_options
-from moorage.app.process import DONE, FAILED, Process, build, open_port
+from moorage.app.process import DONE, FAILED, Process, build
 from moorage.app.sources import Source, source_of
 from moorage.app.written_config import log_or_write_config
 from moorage.errors import CorruptStateError, MoorageError
@@ -23,6 +24,9 @@ from moorage.kube.locate import scheduler_access
 from moorage.log_fields import fields
 from moorage.metrics.exporter import AllMetrics
 from moorage.simulator.world import full_registry
+
+if TYPE_CHECKING:  # loaded only where a port is served
+    from moorage.http.secure_port import SecurePort
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 async def _run(options: Options, logs: Logs) -> int:
     completed, source = await _completed(options)
     metrics = AllMetrics(completed.gates, options.metrics)
-    port = open_port(completed, metrics)
+    port = _port(completed, metrics)
     try:
         access = _access(completed)
         registry = full_registry()
@@ -88,6 +92,14 @@ async def _completed(options: Options) -> tuple[Completed, Source | None]:
             client = await stack.enter_async_context(KubeClient(access))
         config = await source.load(client)
     return Completed(config, checked.gates, options, checked.flag_values), source
+
+
+def _port(completed: Completed, metrics: AllMetrics) -> "SecurePort | None":
+    if completed.options.serving.secure_port == 0:
+        return None
+    from moorage.app.pages import open_port
+
+    return open_port(completed, metrics)
 
 
 def _access(completed: Completed) -> Access:

@@ -92,8 +92,9 @@ class EventRecorder:
         *,
         controller: str,
         related: ApiObject | None = None,
+        apart: str = "",
     ) -> None:
-        """Record an event; returns at once."""
+        """Record an event; returns at once. Equal ones are counted, unless kept `apart`."""
         if self._closing or self.waiting >= MOST_WAITING:
             self.dropped += 1
             return
@@ -105,6 +106,7 @@ class EventRecorder:
             instance=f"{controller}-{self._hostname}",
             regarding=reference(regarding),
             related=reference(related) if related is not None else None,
+            apart=apart,
         )
         now = self._last_event = self._timer.now()
         event = self._memory.record(key, event_note(note), now)

@@ -54,6 +54,8 @@ class EventKey(msgspec.Struct, frozen=True, gc=False):
     instance: str
     regarding: ObjectReference
     related: ObjectReference | None
+    apart: str = ""
+    """Tells events apart that upstream's rule would count as one."""
 
 
 class _Name(msgspec.Struct, frozen=True, gc=False):
