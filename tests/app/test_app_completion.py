@@ -46,7 +46,7 @@ def offered(script: Path, *words: str) -> list[str]:
     ("words", "expected"),
     [
         (("moorage", "sched"), ["schedule", "scheduler"]),
-        (("moorage", "bench", ""), ["engine"]),
+        (("moorage", "bench", ""), ["api", "engine", "perf"]),
         (("moorage", "scheduler", "--leader-elect-re"), None),
         (("moorage-scheduler", "--vm"), ["--vmodule"]),
         (("moorage-scheduler", "--logging-format", "="), ["json", "text"]),

@@ -9,8 +9,9 @@ import pytest
 from app.recorded import recorded
 from moorage.app.completed import complete
 from moorage.app.options import Options, parse_options
-from moorage.app.written_config import as_built, config_yaml, log_or_write_config
+from moorage.app.written_config import config_yaml, log_or_write_config
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
+from moorage.config.as_built import as_built
 from moorage.errors import InputError
 from moorage.log_fields import V, fields_of
 

@@ -7,6 +7,8 @@ import pytest
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Binding, Failure, Scheduler
+from moorage.errors import PluginError
+from moorage.framework.plugin import QueueSortPlugin
 from moorage.framework.profile import build_profiles
 from moorage.framework.status import Code, Status
 from moorage.kube.live import build_scheduler
@@ -162,6 +164,38 @@ def test_an_assumed_pod_of_a_gone_profile_that_is_deleted_frees_its_place(
     scheduler.handlers.add_pod(pod_of("one", "next", cpu="3"))
     [taken] = run(scheduler)
     assert taken.node_name == "n1"
+
+
+class Confused(QueueSortPlugin):
+    """A plugin that cannot order one of the pods."""
+
+    name = "Confused"
+
+    def sort_key(self, pod: Pod, timestamp: float) -> Any:
+        if pod.name == "odd":
+            raise ValueError("cannot be compared")
+        return timestamp
+
+
+def test_an_order_that_fails_for_a_waiting_pod_changes_nothing(clock: VirtualClock) -> None:
+    scheduler = made(ONLY_ONE, clock)
+    for name in ("a", "odd", "b"):
+        scheduler.handlers.add_pod(pod_of("one", name, cpu="1"))
+    registry = in_tree_registry()
+    registry.register(Confused)
+    text = """
+profiles:
+- schedulerName: two
+  plugins: {queueSort: {enabled: [{name: Confused}], disabled: [{name: PrioritySort}]}}
+- schedulerName: one
+  plugins: {queueSort: {enabled: [{name: Confused}], disabled: [{name: PrioritySort}]}}
+"""
+    config = load_config(HEAD + text, "test")
+    profiles = build_profiles(config, registry, scheduler.handle)
+    with pytest.raises(PluginError, match="cannot be compared"):
+        scheduler.adopt(profiles, (), initial_backoff_seconds=1, max_backoff_seconds=10)
+    assert list(scheduler.profiles) == ["one"]
+    assert [action.pod.name for action in run(scheduler)] == ["a", "odd", "b"]
 
 
 def test_new_back_off_limits_count_from_the_next_failure(clock: VirtualClock) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Self
@@ -467,5 +468,35 @@ def test_a_server_that_speaks_no_tls_is_one_sentence() -> None:
                 ) as caught:
                     await client.send(POST)
                 assert not caught.value.maybe_applied
+
+    run(scenario())
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(connections, "ADDRESS_SECONDS", 0.01)
+        loop = asyncio.get_running_loop()
+        connecting = loop.sock_connect
+
+        async def some_are_silent(sock: socket.socket, address: tuple[str, int]) -> None:
+            if address[1] == 1:
+                await asyncio.Event().wait()
+            await connecting(sock, address)
+
+        monkeypatch.setattr(loop, "sock_connect", some_are_silent)
+        async with ScriptedServer(_answering) as server:
+            silent, living = (
+                (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))
+                for port in (1, server.port)
+            )
+
+            async def addresses(*_: object, **__: object) -> list[object]:
+                return [silent, living]
+
+            monkeypatch.setattr(loop, "getaddrinfo", addresses)
+            async with server.client() as client:
+                assert await client.send(POST) == b"{}"
 
     run(scenario())

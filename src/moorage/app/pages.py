@@ -16,6 +16,7 @@ from moorage.http.endpoints import Endpoints, Handler, HealthCheck, Route, Statu
 from moorage.http.secure_port import SecurePort, secure_port
 from moorage.kube.shadow import Shadow
 from moorage.metrics.exporter import AllMetrics
+from moorage.version import KUBERNETES_VERSION
 
 
 def open_port(completed: Completed, metrics: AllMetrics) -> SecurePort | None:
@@ -41,7 +42,7 @@ def endpoints(
     statusz = Status(
         started=started,
         runtime_version=f"python{platform.python_version()}",
-        binary_version=completed.options.reported_version,
+        binary_version=KUBERNETES_VERSION.removeprefix("v"),
         emulation_version=str(gates.version.emulation),
     )
 
@@ -51,10 +52,12 @@ def endpoints(
     return Endpoints(
         healthz=[HealthCheck(name, check) for name, check in health.healthz],
         readyz=[HealthCheck(name, check) for name, check in health.readyz],
-        metrics=metrics.render,
+        # In kube-scheduler's one format, whatever else a scraper would take: in OpenMetrics the
+        # labels `le` are written differently.
+        metrics=lambda accept: metrics.render(),
         reset_metrics=metrics.reset,
         resources=resources,
-        slis=metrics.render_slis,
+        slis=lambda accept: metrics.render_slis(),
         configz=lambda: {"componentconfig": configz()},
         flags=flags if gates.enabled("ComponentFlagz") else None,
         statusz=statusz if gates.enabled("ComponentStatusz") else None,

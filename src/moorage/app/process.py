@@ -120,8 +120,8 @@ class Process:
             log.info("Python settings", extra=fields(version=platform.python_version()))
             self._listen_to_signals()
             await self._serve(stack)
-            reloading = asyncio.create_task(self._reloader.run())
-            stack.push_async_callback(_cancelled, reloading)
+            self._reloading = asyncio.create_task(self._reloader.run(), name="reloading")
+            self._reloading.add_done_callback(_report)
             if self._elector is None:
                 return await self._run_alone()
             return await self._run_elected(self._elector, stack)
@@ -152,6 +152,7 @@ class Process:
             recorder=recorder,
             metrics=self._metrics.operations,
             regarding=self._regarding(),
+            read=self._config,
             watch=self._options.moorage.watch_config,
         )
 
@@ -252,7 +253,7 @@ class Process:
         try:
             await self._live.schedule()
         finally:
-            await self._live.close()
+            await self._close()
         if self._shadow is not None:
             log.info("shadow: %s", self._shadow.summary())
             return DONE
@@ -260,10 +261,11 @@ class Process:
 
     async def _run_elected(self, elector: LeaderElector, stack: contextlib.AsyncExitStack) -> int:
         if self._candidate is not None:
-            task = asyncio.create_task(self._candidate.run())
+            task = asyncio.create_task(self._candidate.run(), name="the lease candidate")
+            task.add_done_callback(_report)
             stack.push_async_callback(_cancelled, task)
         live = self._live
-        stack.push_async_callback(live.close)
+        stack.push_async_callback(self._close)
         if not self._config.delay_cache_until_active:
             live.follow()
             await live.known()
@@ -286,6 +288,11 @@ class Process:
         log.info("Requested to terminate, exiting")
         return DONE
 
+    async def _close(self) -> None:
+        """Reload no more, then follow the cluster no more."""
+        await _cancelled(self._reloading)
+        await self._live.close()
+
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -305,5 +312,10 @@ class Process:
 
 async def _cancelled(task: "asyncio.Task[None]") -> None:
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _report(task: "asyncio.Task[None]") -> None:
+    """Nothing else would tell of work that ended although it should go on."""
+    if not task.cancelled() and task.exception() is not None:
+        log.error("%s ended", task.get_name(), exc_info=task.exception())

@@ -67,6 +67,7 @@ class Reloader:
         recorder: EventRecorder,
         metrics: OperationMetrics,
         regarding: Subject,
+        read: KubeSchedulerConfiguration,
         watch: bool = True,
         file_period: float = FILE_PERIOD,
     ) -> None:
@@ -83,7 +84,7 @@ class Reloader:
         self._file_period = file_period
         self._asked = asyncio.Event()
         self._digest = _digest(Path(source.file)) if source is not None and source.file else None
-        self._read = config
+        self._read = read
         """What the source said last: reading the same again is no news."""
 
     def ask(self) -> None:

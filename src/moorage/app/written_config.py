@@ -9,15 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
-from moorage.config import (
-    KubeSchedulerConfiguration,
-    KubeSchedulerProfile,
-    encode_config,
-    with_extender_resources,
-)
+from moorage.config import KubeSchedulerConfiguration, encode_config
+from moorage.config.as_built import as_built
 from moorage.errors import InputError
 from moorage.log_fields import V, fields
 
@@ -26,12 +21,6 @@ log = logging.getLogger(__name__)
 _SHOWN_FROM = 2
 _STRING = "tag:yaml.org,2002:str"
 _INDICATOR = "tag:yaml.org,2002:yaml"
-
-
-def as_built(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The configuration with its profiles as the scheduler was built from them."""
-    built = with_extender_resources(config)
-    return msgspec.structs.replace(built, profiles=tuple(map(_as_built, built.profiles)))
 
 
 def config_yaml(config: KubeSchedulerConfiguration) -> str:
@@ -68,13 +57,6 @@ def log_or_write_config(
             raise InputError(f"open {path}: {reason}") from None
         log.info("Wrote configuration", extra=fields(file=path))
     return config
-
-
-def _as_built(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
-    needed = profile.plugins.enabled_names()
-    entries = [entry for entry in profile.plugin_config if entry.name in needed]
-    entries.sort(key=lambda entry: entry.name)
-    return msgspec.structs.replace(profile, plugin_config=tuple(entries))
 
 
 class _Dumper(yaml.SafeDumper):

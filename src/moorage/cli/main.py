@@ -24,7 +24,7 @@ _INTERRUPTED = 130
 _PIPE_CLOSED = 141
 
 _DESCRIPTION = f"""\
-kube-scheduler {KUBERNETES_VERSION}, written in Python: the same decisions, offline.
+kube-scheduler {KUBERNETES_VERSION}, written in Python: for live clusters, and without any.
 """
 
 _EPILOG = """\

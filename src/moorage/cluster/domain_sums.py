@@ -32,6 +32,11 @@ class DomainSums:
         """Is this the sum over that label? A label's column may have been dropped and remade."""
         return store is self._store
 
+    @property
+    def dropped(self) -> bool:
+        """Is the label's column gone? Then nobody can ask for these sums any more."""
+        return self._store.dropped
+
     def add(self, row: int, change: int) -> None:
         """The count of a row changed."""
         if self._store.dropped:

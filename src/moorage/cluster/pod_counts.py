@@ -109,6 +109,8 @@ class PodCounts:
         count = self._find(question, test)
         sums = count.sums.get(key)
         if sums is None or not sums.is_over(store):
+            for other in [other for other, kept in count.sums.items() if kept.dropped]:
+                del count.sums[other]
             sums = count.sums[key] = DomainSums(count.column, store, stamps)
         return sums
 

@@ -107,7 +107,12 @@ class Cycle:
         """The quick answer, where there is one: what `attempt` would decide, without the record."""
         if self.fast_lane is None or self.extension is not None or self.nominated:
             return None
-        return self.fast_lane.choose(profile, pod, self._search.start, meter)
+        self.state.nodes.trim_labels()
+        found = self.fast_lane.choose(profile, pod, self._search.start, meter)
+        if found is not None:
+            # All nodes were looked at, so the next search starts at the same one.
+            self._search.start %= len(self.state)
+        return found
 
     def attempt(
         self, profile: Profile, pod: Pod, within: Bools | None = None, meter: Meter = SILENT

@@ -6,6 +6,7 @@ a plugin rejects or narrows, a search ends early, an error. The plain path then 
 the words. tests/properties checks that both always agree.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind
 from moorage.engine.selection import nodes_to_find
-from moorage.errors import MoorageError, PluginError
+from moorage.errors import PluginError
 from moorage.framework.guard import guard
 from moorage.framework.metering import Evaluations, Meter, RunningMeter, ShortDecision
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
@@ -25,6 +26,8 @@ from moorage.framework.profile import Profile
 from moorage.framework.rankings import REFUSED, Ranking, Rankings
 from moorage.framework.status import SKIP
 from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 Totals = NDArray[Any]
 
@@ -51,8 +54,10 @@ class FastLane:
             if ranking is None or not short.filter(ranking):
                 return None
             short.score()
-        except MoorageError:
-            return None  # the plain path meets the same error, and tells it
+        except Exception:
+            # The plain path meets the same error and tells it, if it is one.
+            log.debug("pod %s cannot take the short way", pod.key, exc_info=True)
+            return None
         row = self._first_best(short.totals, start)
         self.taken += 1
         if meter.measures:

@@ -54,6 +54,8 @@ class Binding:
     waiting: WaitingPod | None = None
     nominated: bool = False
     """Does the pod's status name the node already, on our account?"""
+    extenders: Sequence[Extender] = ()
+    """Who was asked, and may want to bind it."""
     meter: Meter = SILENT
     """What measures the attempt, from the decision to the end of the binding."""
 
@@ -203,17 +205,18 @@ class Scheduler:
         about them, which is why the new ones must be made with the same handle.
         """
         before = frozenset(self.profiles)
+        # The only step that may fail comes first: then nothing has changed.
+        self.queue.adopt(
+            profiles,
+            initial_backoff_seconds=initial_backoff_seconds,
+            max_backoff_seconds=max_backoff_seconds,
+            extenders=bool(extenders),
+        )
         self.profiles.clear()
         self.profiles.update(profiles)
         self._note_deferring()
         self.observer.profiles_known(self.profiles)
         self.cycle.adopt(extenders)
-        self.queue.adopt(
-            self.profiles,
-            initial_backoff_seconds=initial_backoff_seconds,
-            max_backoff_seconds=max_backoff_seconds,
-            extenders=bool(extenders),
-        )
         for pod in list(self._pods):
             if pod.spec.scheduler_name in before or pod.spec.node_name:
                 continue
@@ -326,7 +329,9 @@ class Scheduler:
             return
         if answer is not None:
             self.waiting.add(answer)
-        self.outbox.append(Binding(info, node_name, profile, answer, meter=meter))
+        self.outbox.append(
+            Binding(info, node_name, profile, answer, meter=meter, extenders=self.cycle.extenders)
+        )
 
     def hold(
         self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT

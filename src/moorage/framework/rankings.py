@@ -11,7 +11,7 @@ its answer is an error, there is no ranking, and the plain path has to find the 
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -84,8 +84,10 @@ class Roles:
         self._live = frozenset(p for p in plugins if not _may_be_kept(p))
         distinct = tuple(dict.fromkeys(plugins))
         self._keyed = tuple(plugin for plugin in distinct if plugin not in self._live)
-        self._maybe_idle = tuple(
-            plugin for plugin in distinct if type(plugin).idle_for is not Plugin.idle_for
+        self._maybe_idle = frozenset(
+            plugin
+            for plugin in distinct
+            if type(plugin).idle_for is not Plugin.idle_for and not _lacks_a_part(plugin, profile)
         )
 
     def key(self, pod: Pod) -> Hashable | None:
@@ -100,9 +102,21 @@ class Roles:
 
     def role(self, plugin: Plugin, pod: Pod) -> object:
         """`_IDLE`, `_LIVE`, or None for a plugin whose part is kept."""
-        if plugin.idle_for(pod):
+        if plugin in self._maybe_idle and plugin.idle_for(pod):
             return _IDLE
         return _LIVE if plugin in self._live else None
+
+
+def _lacks_a_part(plugin: Plugin, profile: Profile) -> bool:
+    """Is a point disabled at which the plugin would say that it has nothing to do?"""
+    pairs: tuple[tuple[type[Plugin], Sequence[Plugin], Sequence[Plugin]], ...] = (
+        (PreFilterPlugin, profile.pre_filter, profile.filter),
+        (PreScorePlugin, profile.pre_score, profile.score),
+    )
+    return any(
+        isinstance(plugin, kind) and plugin in second and plugin not in first
+        for kind, first, second in pairs
+    )
 
 
 def _may_be_kept(plugin: Plugin) -> bool:
@@ -156,6 +170,7 @@ class Ranking:
         changes = None
         if self._as_of >= stamps.latest(Aspect.MEMBERSHIP):
             changes = stamps.log_since(self._as_of)
+        self._as_of = -1  # a plugin that fails in between leaves half-done work behind
         if changes is None or len(changes) * _REDO_SHARE > len(nodes) + 256:
             self._redo(nodes)
         else:
@@ -344,6 +359,10 @@ class Rankings:
         self._kept: OrderedDict[Hashable, Ranking] = OrderedDict()
         self._charged: dict[Hashable, int] = {}
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._kept)
+
     def clear(self) -> None:
         """Forget everything, because other plugins will be asked."""
         self._roles.clear()
@@ -363,6 +382,7 @@ class Rankings:
         ranking = self._kept.get(key)
         if ranking is None:
             ranking = self._kept[key] = Ranking(self._state, roles, pod, nodes)
+            self._charge(key, ranking.bytes)
         else:
             self._kept.move_to_end(key)
         if not ranking.usable:

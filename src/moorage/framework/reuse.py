@@ -91,7 +91,8 @@ class Answers:
             return plugin.score(pod, chosen, state)
         changed = self._changed(plugin, kept)
         if kept.scores is None or len(changed) * _REDO_SHARE > len(nodes):
-            kept.scores = plugin.score(pod, nodes, state)
+            # A copy: a plugin may hand out a column of the cluster state itself.
+            kept.scores = np.array(plugin.score(pod, nodes, state), np.int64)
             self.rows_asked += len(nodes)
         else:
             kept.scores = _resized(kept.scores, len(nodes))

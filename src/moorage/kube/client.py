@@ -350,10 +350,11 @@ class KubeClient:
 
     async def _admitted(self, request: Request) -> None:
         """Wait until the rate allows another request."""
-        started = self._timer.now()
-        await self._limiter.acquire()
+        wait = self._limiter.reserve()
+        if wait > 0:
+            await self._timer.sleep(wait)
         if self._observe is not None:
-            self._observe.throttled(self._host, request.method, self._timer.now() - started)
+            self._observe.throttled(self._host, request.method, wait)
 
     def _answered(self, request: Request, status: int) -> None:
         if self._observe is not None:

@@ -60,15 +60,16 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         connection = await self._acquire(context, deadline)
-        started = loop.time()
+        started = connection.idle_since = loop.time()
         answer = AnswerReader()
         connection.deadline = deadline
         self._busy.add(connection)
         try:
             body = await connection.exchange(data, answer)
+            connection.idle_since = loop.time()
             if learn:
                 full = bool(self._waiting) or self._running >= self._limit.limit
-                self._limit.ended(loop.time() - started, full=full)
+                self._limit.ended(connection.idle_since - started, full=full)
         except BaseException:
             connection.close()
             raise
@@ -162,7 +163,6 @@ class ConnectionPool:
             connection.close()
         if not connection.closed:
             self._remember(connection)
-            connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
             self._sweep_by(connection.idle_since + IDLE_SECONDS)
         self._free_slot()

@@ -19,6 +19,8 @@ from moorage.kube.http_wire import AnswerReader, WireError
 RECEIVE_BYTES = 1 << 16
 STREAM_BUFFER = 1 << 20
 """Of a stream so much is read ahead; the server waits with the rest."""
+ADDRESS_SECONDS = 3.0
+"""How long one of several addresses of a host may take to answer."""
 _READS_AT_ONCE = 8
 _WAIT = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -280,11 +282,14 @@ async def connect(
 async def _connected(address: Address) -> socket.socket:
     host, port = address
     failure: OSError | None = None
-    for family, _, _, _, target in await _addresses(host, port):
+    addresses = await _addresses(host, port)
+    for position, (family, _, _, _, target) in enumerate(addresses, 1):
         sock = _socket(family)
         try:
-            await asyncio.get_running_loop().sock_connect(sock, target)
-        except OSError as error:
+            # A silent address must not use up the time of those after it.
+            async with asyncio.timeout(None if position == len(addresses) else ADDRESS_SECONDS):
+                await asyncio.get_running_loop().sock_connect(sock, target)
+        except OSError as error:  # TimeoutError is one
             sock.close()
             failure = error
         except BaseException:

@@ -201,7 +201,7 @@ class Executor:
                 binding.pod,
                 binding.node_name,
                 self._api,
-                self._scheduler.cycle.extenders,
+                binding.extenders,
                 binding.meter,
             )
             call.failed = status is not None

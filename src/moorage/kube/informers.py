@@ -46,10 +46,15 @@ class Informers:
         self.stores: dict[str, Store] = {}
         self._reflectors: dict[str, Reflector] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._trial: set[str] = set()
         self.add(kinds)
+        self._trial.clear()
 
     def add(self, kinds: Iterable[str]) -> list[str]:
-        """Follow more kinds, from the next `start` on; those that are new."""
+        """Follow more kinds, from the next `start` on; those that are new.
+
+        They are on trial until `keep` or `drop`: nobody but who asked for them waits for them.
+        """
         fresh = [kind for kind in dict.fromkeys(kinds) if kind not in self.stores]
         for kind in fresh:
             store = self.stores[kind] = Store()
@@ -63,18 +68,28 @@ class Informers:
                 streaming=self._streaming,
                 needs_source=self._needs_source,
             )
+        self._trial.update(fresh)
         return fresh
 
+    def keep(self, kinds: Iterable[str]) -> None:
+        """These kinds are needed from now on."""
+        self._trial.difference_update(kinds)
+
     async def drop(self, kinds: Iterable[str]) -> None:
-        """Do not follow these kinds any more, and forget about them."""
+        """Do not follow these kinds any more; handlers are told that all objects are gone."""
         tasks = []
         for kind in kinds:
-            del self.stores[kind], self._reflectors[kind]
             task = self._tasks.pop(kind, None)
             if task is not None:
                 task.cancel()
                 tasks.append(task)
         await asyncio.gather(*tasks, return_exceptions=True)
+        for kind in kinds:
+            store = self.stores.pop(kind)
+            del self._reflectors[kind]
+            self._trial.discard(kind)
+            for key in list(store.objects):
+                store.remove(key)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -96,7 +111,7 @@ class Informers:
     @property
     def has_synced(self) -> bool:
         """Has every kind been listed, and every handler heard of all of it?"""
-        return all(store.synced for store in self.stores.values())
+        return all(store.synced for kind, store in self.stores.items() if kind not in self._trial)
 
     @property
     def skipped(self) -> int:
@@ -112,11 +127,19 @@ class Informers:
             if not reflector.store.synced
         }
 
-    async def wait_for_sync(self, timeout: float | None = None) -> None:
-        """Return when everything has synced; `ApiError` with the reasons when time runs out."""
-        synced = [asyncio.create_task(r.synced.wait()) for r in self._reflectors.values()]
+    async def wait_for_sync(
+        self, timeout: float | None = None, kinds: Iterable[str] | None = None
+    ) -> None:
+        """Return when everything has synced; `ApiError` with the reasons when time runs out.
+
+        `kinds`: wait for these only.
+        """
+        wanted = [kind for kind in self.stores if kind not in self._trial]
+        wanted = wanted if kinds is None else list(kinds)
+        synced = [asyncio.create_task(self._reflectors[kind].synced.wait()) for kind in wanted]
         everything = asyncio.gather(*synced)
-        watched: set[asyncio.Future[Any]] = {everything, *self._tasks.values()}
+        watched: set[asyncio.Future[Any]] = {everything}
+        watched.update(self._tasks[kind] for kind in wanted if kind in self._tasks)
         try:
             await asyncio.wait(watched, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             self.raise_failure()

@@ -21,7 +21,6 @@ from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
-from moorage.errors import ApiError
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
@@ -29,7 +28,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
 from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
-from moorage.kube.http_extender import http_extenders, needs_source
+from moorage.kube.http_extender import http_extenders, needs_source, source_needs
 from moorage.kube.informers import Informers
 from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow
@@ -109,6 +108,8 @@ class LiveScheduler:
         self.scheduler = scheduler
         self.shadow = shadow
         kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups is not None)
+        self.sources = source_needs(scheduler.cycle.extenders)
+        """Of which objects extenders may be sent all there is; fixed when the process starts."""
         sources = needs_source(scheduler.cycle.extenders)
         self.informers = Informers(client, kinds, needs_source=sources)
         self._client = client
@@ -179,14 +180,14 @@ class LiveScheduler:
         fresh = self.informers.add(kinds)
         for kind in fresh:
             self.informers.add_handler(kind, self._handler(kind))
-        if not self._following:
-            return
-        self.informers.start()
-        try:
-            await self.informers.wait_for_sync(timeout)
-        except ApiError:
-            await self.informers.drop(fresh)
-            raise
+        if self._following and not self._stop.is_set():
+            self.informers.start()
+            try:
+                await self.informers.wait_for_sync(timeout, fresh)
+            except BaseException:
+                await self.informers.drop(fresh)
+                raise
+        self.informers.keep(fresh)
 
     def wake(self) -> None:
         """Look at the queue again."""

@@ -58,7 +58,7 @@ async def reconfigure(
     """
     scheduler = live.scheduler
     extenders = http_extenders(config)
-    missing = source_needs(extenders) - source_needs(scheduler.cycle.extenders)
+    missing = source_needs(extenders) - live.sources
     if missing:
         raise ConfigError(
             "extenders: they need whole objects that were not kept so far "

@@ -19,6 +19,8 @@ POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 
 _CUSTOM = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[a-z0-9]+)\.(?P<group>[a-z0-9.-]+)")
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
+
 
 class CustomObject(ApiObject, frozen=True, dict=True):
     """An object of a kind that the model has no type for: everything is in `content`."""
@@ -44,13 +46,18 @@ class Resource(msgspec.Struct, frozen=True):
     def collection(self, namespace: str = "") -> str:
         """The path of all its objects, or of those in one namespace."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        within = f"/namespaces/{_segment(namespace)}" if namespace else ""
         return f"{root}{within}/{self.plural}"
 
     def item(self, namespace: str, name: str, subresource: str = "") -> str:
         """The path of one object, or of a subresource of it."""
-        path = f"{self.collection(namespace)}/{quote(name, safe='')}"
+        path = f"{self.collection(namespace)}/{_segment(name)}"
         return f"{path}/{subresource}" if subresource else path
+
+
+def _segment(name: str) -> str:
+    """A name as part of a path; nearly every name can stand there as it is."""
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def _plural(kind: str) -> str:

@@ -25,6 +25,7 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 _REMEMBERED = 100
+_GIVEN_BACK = "the other scheduler did not bind the pod"
 PATIENCE = 30.0
 """How long a place is kept for a pod that the other scheduler has not bound."""
 
@@ -87,6 +88,8 @@ class Shadow:
 
     def refused(self, pod: Pod, message: str) -> None:
         """We found no node; said again, it is the same opinion."""
+        if message == _GIVEN_BACK:
+            return  # a place that nobody took is no opinion about the pod
         known = self._ours.get(pod.uid)
         if known is None or known.node_name:
             self._ours[pod.uid] = known = _Ours()
@@ -119,7 +122,9 @@ class Shadow:
 
     def gone(self, pod: Pod) -> None:
         """A pod was deleted."""
-        self._ours.pop(pod.uid, None)
+        ours = self._ours.pop(pod.uid, None)
+        if ours is not None and ours.binding is not None:
+            unreserve(ours.binding.profile, pod, ours.node_name)
 
     def _bound(self, pod: Pod, node_name: str) -> None:
         ours = self._ours.pop(pod.uid, None)
@@ -164,8 +169,9 @@ class Shadow:
 
     def _give_back(self, ours: _Ours) -> None:
         binding, ours.binding = ours.binding, None
+        # What we think of the pod stays: it may yet be bound where we would have.
         if binding is not None and self._scheduler.state.is_assumed(binding.pod):
-            status = Status(Code.ERROR, ("the other scheduler did not bind the pod",))
+            status = Status(Code.ERROR, (_GIVEN_BACK,))
             self._scheduler.binding_failed(binding, status)
 
     def _note(self, comparison: Comparison) -> None:

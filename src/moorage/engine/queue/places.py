@@ -6,6 +6,7 @@ PreEnqueue plugins, and ends in the pool if one refuses. Must not decide which m
 """
 
 import logging
+from collections.abc import Iterator
 
 from moorage.engine.clock import Clock
 from moorage.engine.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE, label
@@ -67,6 +68,12 @@ class Places:
     def remove_active(self, key: str) -> QueuedPodInfo | None:
         """Take a certain ready pod out."""
         return self._left_active(self.active.remove(key))
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """Every pod, wherever it waits."""
+        yield from self.active
+        yield from self.backoff.pods
+        yield from self.unschedulable
 
     def take_all(self) -> tuple[list[QueuedPodInfo], list[QueuedPodInfo]]:
         """Take every pod out: the ready ones in their order, and the others."""

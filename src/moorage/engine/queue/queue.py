@@ -186,8 +186,12 @@ class SchedulingQueue:
         pod stays ready; any other is tried again after its back-off, because what refused it may
         not be there any more. Pods without a profile leave.
         """
+        queue_sort = next(iter(profiles.values())).queue_sort
+        for info in self._places:
+            with guard(queue_sort, "QueueSort"):  # before anything is moved
+                queue_sort.sort_key(info.pod, info.timestamp)
         ready, waiting = self._places.take_all()
-        self._queue_sort = next(iter(profiles.values())).queue_sort
+        self._queue_sort = queue_sort
         self._rules = self._wake_rules(profiles, extenders)
         self._places.set_gatekeeper(Gatekeeper(profiles, self._observer, self._log))
         self._backoff.set_limits(
