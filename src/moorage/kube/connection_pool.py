@@ -60,7 +60,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         connection = await self._acquire(context, deadline)
-        started = connection.idle_since = loop.time()
+        started = loop.time()
         answer = AnswerReader()
         connection.deadline = deadline
         self._busy.add(connection)

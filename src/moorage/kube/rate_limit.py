@@ -18,7 +18,10 @@ class TokenBucket:
         self._counted_at = timer.now()
 
     def reserve(self) -> float:
-        """Take a token, possibly one that is still to come; how long to wait for it."""
+        """Take a token, possibly one that is still to come; how long to wait for it.
+
+        Callers that wait as long as they are told are served in the order in which they came.
+        """
         if self._qps <= 0:
             return 0.0
         now = self._timer.now()
@@ -27,9 +30,3 @@ class TokenBucket:
         self._counted_at = now
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._qps)
-
-    async def acquire(self) -> None:
-        """Wait for a token; callers are served in the order in which they came."""
-        wait = self.reserve()
-        if wait > 0:
-            await self._timer.sleep(wait)
