@@ -13,8 +13,8 @@ from e2e.client import Api, ApiError, Found, Json, wait_for
 from e2e.cluster import SCHEDULER, ControlPlane, free_port
 from e2e.processes import Process
 from e2e.schedulers import Scheduler
-from serving.port import client_context
-from serving.recording import KEPT_HEADERS, Answer
+from secure_port.port import client_context
+from secure_port.recording import KEPT_HEADERS, Answer
 
 # Beside other work a start can take long.
 START_SECONDS = 60.0

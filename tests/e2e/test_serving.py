@@ -18,8 +18,8 @@ from e2e.client import wait_for
 from e2e.cluster import ControlPlane
 from e2e.instance import Instance, instance, let_read
 from e2e.schedulers import MOORAGE, PEER, Scheduler, subject
-from serving.port import client_context
-from serving.recording import ASKS, FLAGZ, STATUSZ, Answer, Ask
+from secure_port.port import client_context
+from secure_port.recording import ASKS, FLAGZ, STATUSZ, Answer, Ask
 
 # What differs between two processes, besides Moorage's own flags.
 _OWN_FLAGS = {"leader-elect-resource-name", "log-file", "secure-port", "tls-cert-file"}

@@ -66,9 +66,9 @@ class Stage:
         self._clients = [self.client]
         self._running: list[tuple[LiveScheduler, asyncio.Task[None]]] = []
 
-    def _client(self, **options: bool) -> KubeClient:
+    def _client(self, *, read_only: bool = False) -> KubeClient:
         access = Access(server=self.server.url, source="test")
-        return KubeClient(access, qps=1e6, burst=10**6, **options)
+        return KubeClient(access, qps=1e6, burst=10**6, read_only=read_only)
 
     def start(
         self,

@@ -7,11 +7,11 @@ sums: who waits for whom is `connection_pool`'s business.
 
 from moorage.kube.timing import Timer
 
-LEAST = 4
-FIRST = 8
+LEAST = 8
+FIRST = 16
 SLOW_FACTOR = 4.0
 """Requests that take so many times as long as the best are waiting for each other."""
-SLOW_SECONDS = 0.01
+SLOW_SECONDS = 0.05
 """Below that nothing counts as slow: such answers keep a scheduler busy as it is."""
 SLOW_CUT = 0.85
 OVERLOAD_CUT = 0.5

@@ -20,7 +20,7 @@ from moorage.http.metric_pages import accepts_gzip
 from moorage.http.observers import NoObserver
 from moorage.http.server import InsecureServer
 from moorage.log_fields import V, fields_of
-from serving.port import Port, client_context, loopback_server, open_port
+from secure_port.port import Port, client_context, loopback_server, open_port
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 

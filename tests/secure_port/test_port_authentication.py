@@ -32,7 +32,7 @@ from moorage.http.options import AuthenticationOptions, RequestHeaderOptions
 from moorage.kube.client import KubeClient
 from moorage.kube.locate import user_access
 from moorage.kube.resources import RESOURCES
-from serving.port import Port, Reviews, client_context, open_port, write_kubeconfig
+from secure_port.port import Port, Reviews, client_context, open_port, write_kubeconfig
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps"
 NAME = "extension-apiserver-authentication"

@@ -13,7 +13,7 @@ from moorage.http.delegation import DelegatedAuthentication, DelegatedAuthorizat
 from moorage.http.endpoints import Endpoints
 from moorage.http.identities import ANONYMOUS, User
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions
-from serving.port import Reviews, open_port, write_kubeconfig
+from secure_port.port import Reviews, open_port, write_kubeconfig
 
 JANE = User("jane", "7", ("a", "system:authenticated"), {"Acme/Scope": ("s",)})
 

@@ -25,7 +25,7 @@ from moorage.http.options import (
 from moorage.http.secure_port import SecurePort, secure_port
 from moorage.http.server import SecureServer
 from moorage.http.tls_settings import tls_settings
-from serving.port import Port, client_context, loopback_server, open_port, serving_files
+from secure_port.port import Port, client_context, loopback_server, open_port, serving_files
 
 
 def _names(der: bytes) -> list[str]:

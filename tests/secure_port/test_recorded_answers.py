@@ -13,8 +13,8 @@ from kube.fake_api import run
 from moorage.http.delegation import DelegatedAuthentication, DelegatedAuthorization
 from moorage.http.endpoints import Endpoints, HealthCheck, Status
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions
-from serving.port import Reviews, client_context, open_port
-from serving.recording import ASKS, FLAGZ, STATUSZ, TOKENS, Answer, Ask, ask, recorded
+from secure_port.port import Reviews, client_context, open_port
+from secure_port.recording import ASKS, FLAGZ, STATUSZ, TOKENS, Answer, Ask, ask, recorded
 
 RECORDED = recorded()
 
