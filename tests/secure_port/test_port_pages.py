@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -275,7 +276,7 @@ def test_traces_allocations_and_objects_are_shown() -> None:
     assert allocations[1].startswith("alloc profile: 0.05 s\nbytes count place\n")
     assert " builtins.dict\n" in heap[1]
     assert "<a href='profile?debug=1'>profile</a>" in index[1]
-    assert "pytest" in command[1]
+    assert command[1].split("\0") == sys.orig_argv
 
 
 @pytest.mark.parametrize(
