@@ -6,6 +6,7 @@ usage, everything else is one log line `command failed`, and both end with 1.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ _INTERRUPTED = 130
 
 def main(argv: Sequence[str]) -> int:
     """Run a scheduler as the command line says; returns the exit code."""
+    # A start makes objects that stay; `kube.live` collects again once everything is known.
+    gc.disable()
     options = parse_options(argv)
     if isinstance(options, EarlyExit):
         sys.stdout.write(options.stdout)
@@ -53,6 +56,7 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:  # before anybody listened to signals
         return _INTERRUPTED
     finally:
+        gc.enable()
         reset_logging()
 
 

@@ -6,16 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from moorage.cli import (
-    apiserver,
-    bench,
-    completion,
-    config,
-    conformance,
-    schedule,
-    scheduler,
-    up,
-)
 from moorage.cli.output import fail
 from moorage.errors import MoorageError
 from moorage.version import KUBERNETES_VERSION, __version__
@@ -40,6 +30,18 @@ exit codes: 0 done, 1 something in the input is wrong, 2 wrong usage.
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
+    # Here, because loading all commands takes longer than many of them run.
+    from moorage.cli import (
+        apiserver,
+        bench,
+        completion,
+        config,
+        conformance,
+        schedule,
+        scheduler,
+        up,
+    )
+
     parser = argparse.ArgumentParser(
         prog="moorage",
         description=_DESCRIPTION,
@@ -68,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["scheduler"]:
             # It stands in for kube-scheduler, down to the exit code for a wrong flag.
+            from moorage.cli import scheduler
+
             return scheduler.main(words[1:])
         args = build_parser().parse_args(words)
         code: int = args.run(args)

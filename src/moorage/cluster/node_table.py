@@ -19,6 +19,8 @@ TaintSet = tuple[Taint, ...]
 Features = frozenset[str]
 
 _MOST_LABELS = 256
+_INT64 = 2**63
+_WRAP = 2**64
 
 
 class ResourceColumns:
@@ -44,9 +46,10 @@ class ResourceColumns:
 
     def add(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
         """Add to (or take from) a row; sums wrap around, as Go's do."""
-        with np.errstate(over="ignore"):
-            for name, value in amounts.items():
-                self._column(name).data[row] += sign * value
+        for name, value in amounts.items():
+            data = self._column(name).data
+            total = int(data[row]) + sign * value
+            data[row] = total if -_INT64 <= total < _INT64 else (total + _INT64) % _WRAP - _INT64
 
     def _column(self, resource: str) -> Column[np.int64]:
         column = self._columns.get(resource)

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 # How long to decide before the loop gets a turn, so that events and bindings do not starve.
 _SLICE_SECONDS = 0.01
 _NEWS_SECONDS = 0.02
+_GC_THRESHOLDS = (20_000, 20, 50)
+"""Pods and their decisions are freed by counting references; cycles are rare."""
 _DRAIN_SECONDS = 10.0
 _LAST_EVENTS_SECONDS = 5.0
 
@@ -162,8 +164,9 @@ class LiveScheduler:
             if self._stop.is_set():
                 return
             # What is known by now stays: keep it out of every later garbage collection.
-            gc.collect()
             gc.freeze()
+            gc.set_threshold(*_GC_THRESHOLDS)
+            gc.enable()
             log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
             self._executor = self._hands()
             await self._schedule(self._executor)

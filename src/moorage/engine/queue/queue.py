@@ -255,6 +255,8 @@ class SchedulingQueue:
         pre_check: PreCheck | None = None,
     ) -> None:
         """Something happened: wake the pods it may help; `pre_check` says which to look at."""
+        if not self._unschedulable and not self._in_flight:
+            return  # the usual case, and there are as many events as pods
         interest = self._rules.interest(event)
         if not interest:
             return
