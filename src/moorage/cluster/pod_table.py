@@ -94,10 +94,11 @@ class PodTable:
             self._request_column(name)[slot] = value
         self._by_row[row][pod.uid] = pod
 
-    def swap(self, row: int, pod: Pod) -> None:
+    def swap(self, row: int, pod: Pod, set_code: int) -> None:
         """A newer version of a pod that weighs the same; it counts as the last that came."""
         slot = self._slots[pod.uid]
         self._pods[slot] = pod
+        self._set_code[slot] = set_code
         self._start[slot] = np.nan if pod.started is None else pod.started
         self._arrivals += 1
         self._arrival[slot] = self._arrivals

@@ -205,10 +205,16 @@ class ClusterState:
             self._displace(pod.uid)
             self._place(pod, pod.spec.node_name)
             return
-        # By far the most frequent change, a confirmed or a running pod, touches no column.
+        # By far the most frequent change, a confirmed or a running pod, touches no column of nodes:
+        # at most its labels are others, as the API server adds its node's zone when it is bound.
+        code = self.counts.code_of(old)
+        if old.terminating != pod.terminating or old.labels != pod.labels:
+            self.counts.count(self.counts.enter(pod), row, 1)
+            self.counts.count(code, row, -1)
+            code = self.counts.code_of(pod)
         self._placed[pod.uid] = (pod, node_name)
         self._assumed.discard(pod.uid)
-        self.pods.swap(row, pod)
+        self.pods.swap(row, pod, code)
         self.stamps.touch(row, _POD_OBJECT)
 
     def _displace(self, uid: str) -> None:
@@ -253,12 +259,10 @@ class ClusterState:
 
 
 def weighs_the_same(old: Pod, new: Pod) -> bool:
-    """Are two versions of a pod equal in everything that columns are made of?"""
+    """Are two versions of a pod equal in what nodes are judged by? Labels are counted elsewhere."""
     before, after = old.requests, new.requests
     return (
-        old.terminating == new.terminating
-        and old.metadata.labels == new.metadata.labels
-        and old.priority == new.priority
+        old.priority == new.priority
         and (
             before is after
             or (
@@ -268,6 +272,7 @@ def weighs_the_same(old: Pod, new: Pod) -> bool:
             )
         )
         and old.affinity_terms == new.affinity_terms
-        and old.host_ports == new.host_ports
+        # Taking a port away and giving it back is not nothing, if another pod lost it meanwhile.
+        and not (old.host_ports or new.host_ports)
         and old.spec.volumes == new.spec.volumes
     )
