@@ -442,3 +442,35 @@ def test_closing_does_not_wait_for_ever() -> None:
 )
 def test_notes_are_cut_and_formatted_as_upstream(message: str, note: str) -> None:
     assert event_note(message) == note
+
+
+def test_an_event_that_comes_while_the_last_worker_leaves_is_written_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        client = KubeClient(Access(server="http://127.0.0.1:1"), env={})
+        recorder = EventRecorder(client, hostname="host", workers=1)
+        sent: list[str] = []
+        both = asyncio.Event()
+
+        async def send(request: object) -> bytes:
+            sent.append(str(request))
+            if len(sent) == 1:
+                # Runs when the worker has looked for more, and before anybody knows that it left.
+                asyncio.get_running_loop().call_soon(record, "second")
+            else:
+                both.set()
+            return b"{}"
+
+        def record(reason: str) -> None:
+            recorder.event(POD, "Normal", reason, "Binding", "note", controller="me")
+
+        monkeypatch.setattr(client, "send", send)
+        recorder.start()
+        record("first")
+        async with asyncio.timeout(5):
+            await both.wait()
+        await recorder.close()
+        await client.close()
+
+    asyncio.run(test())

@@ -155,7 +155,14 @@ class EventRecorder:
                 return
             worker = asyncio.create_task(self._work(event))
             self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            worker.add_done_callback(self._left)
+
+    def _left(self, worker: "asyncio.Task[None]") -> None:
+        """A worker is gone; an event may have come after it last looked."""
+        self._workers.discard(worker)
+        if not worker.cancelled() and worker.exception() is not None:
+            log.error("writing events failed", exc_info=worker.exception())
+        self._employ()
 
     def _next(self) -> Event | None:
         """The next event that nobody is about to write."""
@@ -172,12 +179,13 @@ class EventRecorder:
         event: Event | None = first
         while event is not None:
             following = self._following[event.name]
-            await self._write(event)
-            self.waiting -= 1
-            while following:
-                await self._write(following.popleft())
-                self.waiting -= 1
-            del self._following[event.name]
+            try:
+                following.appendleft(event)
+                while following:
+                    await self._write(following.popleft())
+                    self.waiting -= 1
+            finally:
+                del self._following[event.name]
             self._employ()
             crowded = len(self._workers) - self._resting > self._allowed()
             event = None if crowded else self._next()
