@@ -298,8 +298,7 @@ class Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
         loop.add_signal_handler(signal.SIGHUP, self._reloader.ask)
-        debugged: Callable[[], None] = lambda: dump(self._scheduler, self._live.informers)  # noqa: E731
-        loop.add_signal_handler(signal.SIGUSR2, debugged)
+        loop.add_signal_handler(signal.SIGUSR2, dump, self._scheduler, self._live.informers)
 
     def _told_to_stop(self) -> None:
         """The first signal ends the process in good order, the second at once."""

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 Totals = NDArray[Any]
 
+_MOST_TOLD = 64
+
 
 class FastLane:
     """Decides about pods that need no explanation."""
@@ -91,7 +93,8 @@ class _ShortAttempt:
         "_profile",
         "_ranking",
         "_scored",
-        "_skipped",
+        "_unfiltered",
+        "_unscored",
         "constant",
         "feasible",
         "nodes",
@@ -105,7 +108,10 @@ class _ShortAttempt:
         self._pod = pod
         self._now = now
         self._laps = [now()]
-        self._skipped: set[str] = set()
+        self._unfiltered: list[str] = []
+        """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
+        self._unscored: list[str] = []
+        """... and where they are scored."""
         self._scored = False
         self._asked: list[tuple[str, int]] = []
         self.nodes = nodes
@@ -150,7 +156,7 @@ class _ShortAttempt:
 
     def told(self) -> ShortDecision:
         """What there is to count."""
-        ranking, skipped = self._ranking, self._skipped
+        ranking = self._ranking
         began, found, prepared, filtered, *rest = self._laps
         ended = self._now()
         weighed = rest[0] if rest else filtered
@@ -160,23 +166,38 @@ class _ShortAttempt:
             weighed - filtered,
             ended - weighed,
         )
-        live = [one.name for one in ranking.live_pre_filters if one.name not in skipped]
+        told = (
+            tuple(self._unfiltered),
+            tuple(self._unscored),
+            self._scored,
+            self.feasible,
+            ranking.refusal_changes,
+        )
+        evaluations = ranking.told.get(told)
+        if evaluations is None:
+            if len(ranking.told) >= _MOST_TOLD:
+                ranking.told.clear()
+            evaluations = ranking.told[told] = self._evaluations()
+        return ShortDecision(self._profile.name, laps, evaluations)
+
+    def _evaluations(self) -> Evaluations:
+        ranking = self._ranking
+        live = [one.name for one in ranking.live_pre_filters if one.name not in self._unfiltered]
         pre_score: tuple[str, ...] = ()
         score: tuple[str, ...] = ()
         if self._scored:
-            waiting = [name for name in ranking.live_pre_scorers if name not in skipped]
+            waiting = [name for name in ranking.live_pre_scorers if name not in self._unscored]
             pre_score = (*ranking.kept_names.pre_score, *waiting)
             steady = [one.plugin.name for one in (*ranking.scorers, *ranking.scaled)]
-            asked = [one.name for one in ranking.live_scorers if one.name not in skipped]
+            asked = [one.name for one in ranking.live_scorers if one.name not in self._unscored]
             score = (*steady, *asked)
-        evaluations = Evaluations(
+        return Evaluations(
             (*ranking.kept_names.pre_filter, *live),
             (*ranking.nodes_asked(), *self._asked),
             pre_score,
             score,
             self.feasible,
         )
-        return ShortDecision(self._profile.name, laps, evaluations)
 
     def _live_states(self) -> dict[str, Any] | None:
         """What live PreFilter plugins prepared; None if one of them rejects or narrows."""
@@ -185,7 +206,7 @@ class _ShortAttempt:
             with guard(plugin, "PreFilter"):
                 answer = plugin.pre_filter(self._pod, self.nodes)
             if answer is SKIP:
-                self._skipped.add(plugin.name)
+                self._unfiltered.append(plugin.name)
             elif isinstance(answer, PreFilterResult) and answer.node_names is None:
                 states[plugin.name] = answer.state
             else:
@@ -196,7 +217,7 @@ class _ShortAttempt:
         """The rows that live filters refuse; None for none of them."""
         blocked: Bools | None = None
         for plugin in self._ranking.live_filters:
-            if plugin.name in self._skipped:
+            if plugin.name in self._unfiltered:
                 continue
             with guard(plugin, "Filter"):
                 refused = plugin.refused(self._pod, self.nodes, states.get(plugin.name))
@@ -207,17 +228,16 @@ class _ShortAttempt:
     def _add_live(self, rows: Rows | None) -> None:
         chosen = self.nodes if rows is None else self.nodes.take(rows)
         states: dict[str, Any] = {}
-        self._skipped.clear()
         for pre_scorer in self._ranking.live_pre_scorers.values():
             with guard(pre_scorer, "PreScore"):
                 answer = pre_scorer.pre_score(self._pod, chosen)
             if answer is SKIP:
-                self._skipped.add(pre_scorer.name)
+                self._unscored.append(pre_scorer.name)
             else:
                 states[pre_scorer.name] = answer
         self._laps.append(self._now())
         for plugin in self._ranking.live_scorers:
-            if plugin.name in self._skipped or plugin.is_silent(self._pod, chosen):
+            if plugin.name in self._unscored or plugin.is_silent(self._pod, chosen):
                 continue
             state = states.get(plugin.name)
             with guard(plugin, "Score"):

@@ -23,6 +23,7 @@ from moorage.cluster.stamps import Aspect, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.guard import guard
+from moorage.framework.metering import Evaluations
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
@@ -141,6 +142,10 @@ class Ranking:
         self.usable = self._cast(roles, pod, nodes)
         self._first_refusals: dict[int, int] = {}
         """Per filter bit, how many rows that filter is the first to refuse."""
+        self.refusal_changes = 0
+        """Grows with every change of the refusals."""
+        self.told: dict[Hashable, Evaluations] = {}
+        """What was told of decisions, for those who count the same again and again."""
         self._as_of = -1
         self.feasible = 0
         self._refusers: NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -287,6 +292,7 @@ class Ranking:
     def _count_refusals(self) -> None:
         left = self._refusers != 0
         self._first_refusals = {}
+        self.refusal_changes += 1
         for one in self.filters:
             if left.any():
                 first = left & ((self._refusers & np.uint32(one.bit)) != 0)
@@ -323,6 +329,7 @@ class Ranking:
         if after != before:
             self._refusers[row] = after
             self.feasible += (not after) - (not before)
+            self.refusal_changes += 1
             for bits_of_row, change in ((before, -1), (after, 1)):
                 first = bits_of_row & -bits_of_row
                 if first:

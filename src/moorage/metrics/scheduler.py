@@ -22,6 +22,7 @@ from moorage.framework.metering import (
 )
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
+from moorage.metrics.families import Distribution
 from moorage.metrics.registry import Registry
 from moorage.metrics.scheduler_families import (
     ActionFamilies,
@@ -152,13 +153,23 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def _gather_short_decisions(self) -> None:
         durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
-        alike: Counter[tuple[str, Evaluations]] = Counter()
+        alike: Counter[tuple[str, int]] = Counter()
+        # By identity, as hashing so many names takes its time; alike pods share the object.
+        shared: dict[int, Evaluations] = {}
+        points: dict[str, list[Distribution]] = {}
         for profile, laps, answered in self.short_decisions:
-            for point, seconds in zip(SHORT_POINTS, laps, strict=True):
-                durations.labels(point, SUCCESS, profile).observe(seconds)
-            alike[profile, answered] += 1
+            children = points.get(profile)
+            if children is None:
+                children = points[profile] = [
+                    durations.labels(point, SUCCESS, profile) for point in SHORT_POINTS
+                ]
+            for child, seconds in zip(children, laps, strict=True):
+                child.observe(seconds)
+            shared[id(answered)] = answered
+            alike[profile, id(answered)] += 1
         self.short_decisions.clear()
-        for (profile, answered), times in alike.items():
+        for (profile, known), times in alike.items():
+            answered = shared[known]
             for plugin in answered.pre_filter:
                 evaluations.labels(plugin, "PreFilter", profile).value += times
             for plugin, nodes in answered.filter:
