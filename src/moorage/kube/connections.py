@@ -276,6 +276,9 @@ async def connect(
                 sock = await _encrypted(sock, context, server_name, session)
     except TimeoutError:
         raise ConnectError("no answer in time") from None
+    except OSError as error:
+        # Also before the handshake: a server that is just starting may reset at any moment.
+        raise ConnectError(_said(error)) from None
     return Connection(sock, context)
 
 
