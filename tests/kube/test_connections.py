@@ -5,7 +5,6 @@ import errno
 import json
 import socket
 import ssl
-import struct
 from collections.abc import Awaitable, Callable
 from typing import Self
 
@@ -503,34 +502,6 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(
                 assert await client.send(POST) == b"{}"
 
     run(scenario())
-
-
-def test_a_server_that_resets_before_the_handshake_is_out_of_reach() -> None:
-    async def test() -> None:
-        listener = socket.create_server(("127.0.0.1", 0))
-        listener.setblocking(False)
-        loop = asyncio.get_running_loop()
-
-        async def reset_all() -> None:
-            while True:
-                accepted, _ = await loop.sock_accept(listener)
-                # To linger for no time at all means to close with a reset.
-                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                accepted.close()
-
-        resetting = asyncio.create_task(reset_all())
-        address = listener.getsockname()
-        try:
-            context = ssl.create_default_context()
-            for _ in range(20):
-                with pytest.raises(ConnectError):
-                    await connect(address, context, "localhost", 5.0)
-        finally:
-            resetting.cancel()
-            await asyncio.gather(resetting, return_exceptions=True)
-            listener.close()
-
-    asyncio.run(test())
 
 
 def test_a_reset_while_the_socket_is_wrapped_is_told_as_such(
