@@ -224,8 +224,7 @@ def test_plugins_are_measured_one_by_one_only_in_attempts_that_chance_picks() ->
         measured.run()
         found = measured.values(durations)
         assert bool(found) is closely
-    assert found['extension_point="Filter",plugin="NodeResourcesFit",status="Success"'] == 1
-    assert found['extension_point="PreFilter",plugin="NodeResourcesFit",status="Success"'] == 1
+    assert found['extension_point="Score",plugin="ImageLocality",status="Success"'] == 1
     assert found['extension_point="Permit",plugin="Doorman",status="Success"'] == 1
     assert found['extension_point="PreEnqueue",plugin="SchedulingGates",status="Success"'] == 1
 

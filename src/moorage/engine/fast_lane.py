@@ -178,7 +178,7 @@ class _ShortAttempt:
             if len(ranking.told) >= _MOST_TOLD:
                 ranking.told.clear()
             evaluations = ranking.told[told] = self._evaluations()
-        return ShortDecision(self._profile.name, laps, evaluations)
+        return ShortDecision(self._profile.name, laps, evaluations, ranking.live_names)
 
     def _evaluations(self) -> Evaluations:
         ranking = self._ranking

@@ -90,6 +90,8 @@ class ShortDecision(NamedTuple):
     laps: tuple[float, float, float, float]
     """Seconds in PreFilter, Filter, PreScore and Score."""
     evaluations: "Evaluations"
+    live: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By point, the plugins that were asked about this very pod."""
 
 
 class Evaluations(NamedTuple):
@@ -193,17 +195,16 @@ class RunningMeter(Meter):
         self.started = self.now() - seconds
 
     def decided_shortly(self, decided: ShortDecision) -> None:
-        """Leave it to be sorted in later; looked at closely, all plugins of a point share its time.
+        """Leave it to be sorted in later; closely, the plugins that were asked share a point's time.
 
-        Most of them gave a kept answer, so there is no time of their own to measure.
+        The others gave a kept answer, so there is no time of theirs to measure.
         """
         self.observer.short_decisions.append(decided)
         if not self.closely:
             return
-        answered = decided.evaluations
-        filters = tuple(name for name, _ in answered.filter)
-        parts = (answered.pre_filter, filters, answered.pre_score, answered.score)
-        for point, seconds, plugins in zip(SHORT_POINTS, decided.laps, parts, strict=True):
+        names = dict(decided.live)
+        for point, seconds in zip(SHORT_POINTS, decided.laps, strict=True):
+            plugins = names.get(point, ())
             for plugin in plugins:
                 self.observer.plugin_finished(plugin, point, SUCCESS, seconds / len(plugins))
 

@@ -140,6 +140,11 @@ class Ranking:
         self.live_pre_scorers: dict[str, PreScorePlugin[Any]] = {}
         self.kept_names = _Names()
         self.usable = self._cast(roles, pod, nodes)
+        self.live_names = (
+            ("PreFilter", tuple(one.name for one in self.live_pre_filters)),
+            ("PreScore", tuple(self.live_pre_scorers)),
+            ("Score", tuple(one.name for one in self.live_scorers)),
+        )
         self._first_refusals: dict[int, int] = {}
         """Per filter bit, how many rows that filter is the first to refuse."""
         self.refusal_changes = 0

@@ -22,7 +22,6 @@ from moorage.framework.metering import (
 )
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
-from moorage.metrics.families import Distribution
 from moorage.metrics.registry import Registry
 from moorage.metrics.scheduler_families import (
     ActionFamilies,
@@ -122,16 +121,21 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         for record in self.points.values():
             self._gather_point(record)
         self._gather_short_decisions()
-        for seconds in self._algorithm:
-            families.algorithm_duration.observe(seconds)
+        families.algorithm_duration.labels().observe_all(self._algorithm)
+        ends: dict[tuple[str, str], list[float]] = {}
         for result, profile, seconds in self._ends:
-            families.attempt_duration.labels(result, profile).observe(seconds)
-            families.attempts.labels(result, profile).value += 1
+            ends.setdefault((result, profile), []).append(seconds)
+        for (result, profile), durations in ends.items():
+            families.attempt_duration.labels(result, profile).observe_all(durations)
+            families.attempts.labels(result, profile).value += len(durations)
+        families.pod_attempts.labels().observe_all([attempts for attempts, _ in self._scheduled])
+        waits: dict[int, list[float]] = {}
         for attempts, waited in self._scheduled:
-            families.pod_attempts.observe(attempts)
             if waited is not None:
-                shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-                families.sli_duration.labels(shown).observe(waited)
+                waits.setdefault(min(attempts, _MOST_ATTEMPTS), []).append(waited)
+        for attempts, values in waits.items():
+            shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+            families.sli_duration.labels(shown).observe_all(values)
         self._algorithm.clear()
         self._ends.clear()
         self._scheduled.clear()
@@ -139,8 +143,8 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     def _gather_point(self, record: PointRecord) -> None:
         durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
         name, profile = record.name, record.profile
-        for seconds in record.successes:
-            durations.labels(name, SUCCESS, profile).observe(seconds)
+        if record.successes:
+            durations.labels(name, SUCCESS, profile).observe_all(record.successes)
         for status, seconds in record.ends:
             durations.labels(name, status, profile).observe(seconds)
         for plugins, skipped, times in record.answers:
@@ -156,17 +160,14 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         alike: Counter[tuple[str, int]] = Counter()
         # By identity, as hashing so many names takes its time; alike pods share the object.
         shared: dict[int, Evaluations] = {}
-        points: dict[str, list[Distribution]] = {}
-        for profile, laps, answered in self.short_decisions:
-            children = points.get(profile)
-            if children is None:
-                children = points[profile] = [
-                    durations.labels(point, SUCCESS, profile) for point in SHORT_POINTS
-                ]
-            for child, seconds in zip(children, laps, strict=True):
-                child.observe(seconds)
+        laps_of: dict[str, list[tuple[float, ...]]] = {}
+        for profile, laps, answered, _ in self.short_decisions:
+            laps_of.setdefault(profile, []).append(laps)
             shared[id(answered)] = answered
             alike[profile, id(answered)] += 1
+        for profile, many in laps_of.items():
+            for point, values in zip(SHORT_POINTS, zip(*many, strict=True), strict=True):
+                durations.labels(point, SUCCESS, profile).observe_all(values)
         self.short_decisions.clear()
         for (profile, known), times in alike.items():
             answered = shared[known]
