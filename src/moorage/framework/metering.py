@@ -195,7 +195,7 @@ class RunningMeter(Meter):
         self.started = self.now() - seconds
 
     def decided_shortly(self, decided: ShortDecision) -> None:
-        """Leave it to be sorted in later; closely, the plugins that were asked share a point's time.
+        """Leave it to be sorted in later; closely, plugins that were asked share a point's time.
 
         The others gave a kept answer, so there is no time of theirs to measure.
         """
