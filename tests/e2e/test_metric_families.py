@@ -45,6 +45,13 @@ _QUIET_SECONDS = 2.5
 Samples = dict[str, float]
 
 
+def _leaving(stage: Trial, node: str) -> str | None:
+    """The pod of a node that is being deleted; the nomination may be seen before that."""
+    pods = stage.api.list("Pod", stage.namespace, fieldSelector=f"spec.nodeName={node}")
+    going = [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
+    return going[0]["metadata"]["name"] if going else None
+
+
 def _load(stage: Trial) -> None:
     """Pods that are placed, that fit nowhere, that are gated, that preempt, and a gang."""
     stage.add(priority_class("high", 1000))
@@ -57,11 +64,7 @@ def _load(stage: Trial) -> None:
     stage.add_pod("gated", schedulingGates=[{"name": "example.com/gate"}])
     stage.add_pod("preemptor", cpu="2", priorityClassName="high")
     node = stage.nominated("preemptor")
-    (victim,) = [
-        item["metadata"]["name"]
-        for item in stage.api.list("Pod", stage.namespace, fieldSelector=f"spec.nodeName={node}")
-        if "deletionTimestamp" in item["metadata"]
-    ]
+    victim = wait_for("the victim", lambda: _leaving(stage, node))
     stage.refused("preemptor")
     stage.delete_pod(victim)
     stage.bound("preemptor")
