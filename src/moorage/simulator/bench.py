@@ -1,8 +1,8 @@
 """How fast the engine decides: pods placed one by one, in process.
 
 Owns the measuring. Everything is built and decoded before the clock starts; what is measured is
-`Cycle.choose` (`Cycle.decide` where that gives up) and taking the place found, nothing else. What follows in a cluster (victims
-go, claims are written down) is done while the clock stands still.
+`Cycle.choose` (`Cycle.decide` where that gives up) and taking the place found, nothing else. What
+follows in a cluster (victims go, claims are written down) is done while the clock stands still.
 """
 
 import resource
