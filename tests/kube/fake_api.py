@@ -177,6 +177,7 @@ class FakeApi:
         if self._listener is not None and self._server is not None:
             self._life += 1
             self._wake()
+            await _last_guests(self._listener)
             self._listener.close()
             await self._server.shutdown(0.1)
             await self._listener.wait_closed()
@@ -263,6 +264,19 @@ class FakeApi:
                     return response
             await changed.wait()
         return response
+
+
+async def _last_guests(listener: asyncio.Server) -> None:
+    """Take no more connections, and let those just accepted reach the door.
+
+    asyncio's `Server` of Python 3.11 drops a connection that was accepted right before `close`
+    without closing it: the client would wait until the garbage collector comes by.
+    """
+    loop = asyncio.get_running_loop()
+    for socket in listener.sockets:
+        loop.remove_reader(socket.fileno())
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 class _Door(asyncio.Protocol):
