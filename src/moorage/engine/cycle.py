@@ -61,12 +61,37 @@ class Cycle:
         """Who else is asked, in the order of asking."""
         return self.extension.extenders if self.extension is not None else ()
 
+    @property
+    def looked_at(self) -> Rows:
+        """The rows that the last search among feasible nodes got to, in its order."""
+        return self._search.looked_at
+
     def adopt(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
         self.answers.clear()
         if self.fast_lane is not None:
             self.fast_lane.rankings.clear()
         self.extension = Extension(self.state, extenders, self._random) if extenders else None
+
+    def aside(self) -> "Cycle":
+        """A cycle that decides what this one would decide next, and leaves no trace in this one.
+
+        It has no kept answers, and its own search start and chance.
+        """
+        random = None
+        if self._random is not None:
+            random = Random()
+            random.setstate(self._random.getstate())
+        other = Cycle(
+            self.state,
+            self.clock,
+            reuse=False,
+            nominated=self.nominated,
+            extenders=self.extenders,
+            random=random,
+        )
+        other._search.start = self._search.start
+        return other
 
     def gate(self, profile: Profile, pod: Pod) -> Status | None:
         """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""

@@ -20,7 +20,7 @@ from moorage.engine.decisions import Bind
 from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
-from moorage.framework.metering import Evaluations, Meter, RunningMeter, ShortDecision
+from moorage.framework.metering import Evaluations, Meter
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import REFUSED, Ranking, Rankings
@@ -50,7 +50,7 @@ class FastLane:
             return None
         if nodes_to_find(profile.percentage_of_nodes_to_score, size, scoring=True) < size:
             return None
-        short = _ShortAttempt(profile, pod, NodeView(self._state), _stopwatch(meter))
+        short = _ShortAttempt(profile, pod, NodeView(self._state), meter.now)
         try:
             ranking = self.rankings.find(profile, pod, short.nodes)
             if ranking is None or not short.filter(ranking):
@@ -63,7 +63,7 @@ class FastLane:
         row = self._first_best(short.totals, start)
         self.taken += 1
         if meter.measures:
-            meter.decided_shortly(short.told())
+            short.tell(meter)
         name = self._state.nodes.nodes[row].name
         if short.feasible == 1:
             return Bind(pod, name, 1)
@@ -87,14 +87,18 @@ class _ShortAttempt:
 
     __slots__ = (
         "_asked",
-        "_laps",
+        "_began",
+        "_filtered",
         "_now",
         "_pod",
+        "_prepared",
         "_profile",
+        "_ranked",
         "_ranking",
         "_scored",
         "_unfiltered",
         "_unscored",
+        "_weighed",
         "constant",
         "feasible",
         "nodes",
@@ -107,7 +111,9 @@ class _ShortAttempt:
         self._profile = profile
         self._pod = pod
         self._now = now
-        self._laps = [now()]
+        # When what was done, for whoever measures; see `metering.Times`.
+        self._began = now()
+        self._weighed = 0.0
         self._unfiltered: list[str] = []
         """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
         self._unscored: list[str] = []
@@ -122,11 +128,11 @@ class _ShortAttempt:
     def filter(self, ranking: Ranking) -> bool:
         """Find the feasible rows; False if there are none, or to be asked about otherwise."""
         self._ranking = ranking
-        self._laps.append(self._now())
+        self._ranked = self._now()
         states = self._live_states()
         if states is None:
             return False
-        self._laps.append(self._now())
+        self._prepared = self._now()
         blocked = self._blocked(states)
         totals: Totals = ranking.standing
         self.feasible = ranking.feasible
@@ -134,7 +140,7 @@ class _ShortAttempt:
             totals = np.where(blocked, totals.dtype.type(REFUSED), totals)
             self.feasible = int(np.count_nonzero(totals >= 0))
         self.totals = totals
-        self._laps.append(self._now())
+        self._filtered = self._now()
         return bool(self.feasible)
 
     def score(self) -> None:
@@ -154,31 +160,39 @@ class _ShortAttempt:
                 self._add(rows, scorer.plugin, here, scorer.state, scorer.weight)
         self._add_live(rows)
 
-    def told(self) -> ShortDecision:
-        """What there is to count."""
+    def tell(self, meter: Meter) -> None:
+        """Tell what there is to count."""
         ranking = self._ranking
-        began, found, prepared, filtered, *rest = self._laps
-        ended = self._now()
-        weighed = rest[0] if rest else filtered
-        laps = (
-            prepared - found,
-            (found - began) + (filtered - prepared),
-            weighed - filtered,
-            ended - weighed,
+        times = (
+            self._began,
+            self._ranked,
+            self._prepared,
+            self._filtered,
+            self._weighed or self._filtered,
+            self._now(),
         )
-        told = (
+        told_of = (self.feasible, self._unfiltered, self._unscored)
+        evaluations = ranking.evaluations
+        if evaluations is None or ranking.told_of != told_of:
+            evaluations = ranking.evaluations = self._known_evaluations()
+            ranking.told_of = told_of
+        meter.decided_shortly(self._profile.name, times, evaluations, ranking.live_names)
+
+    def _known_evaluations(self) -> Evaluations:
+        """Equal ones are one object, so that they can be counted by identity."""
+        ranking = self._ranking
+        key = (
             tuple(self._unfiltered),
             tuple(self._unscored),
-            self._scored,
             self.feasible,
             ranking.refusal_changes,
         )
-        evaluations = ranking.told.get(told)
-        if evaluations is None:
+        found = ranking.told.get(key)
+        if found is None:
             if len(ranking.told) >= _MOST_TOLD:
                 ranking.told.clear()
-            evaluations = ranking.told[told] = self._evaluations()
-        return ShortDecision(self._profile.name, laps, evaluations, ranking.live_names)
+            found = ranking.told[key] = self._evaluations()
+        return found
 
     def _evaluations(self) -> Evaluations:
         ranking = self._ranking
@@ -235,7 +249,7 @@ class _ShortAttempt:
                 self._unscored.append(pre_scorer.name)
             else:
                 states[pre_scorer.name] = answer
-        self._laps.append(self._now())
+        self._weighed = self._now()
         for plugin in self._ranking.live_scorers:
             if plugin.name in self._unscored or plugin.is_silent(self._pod, chosen):
                 continue
@@ -257,11 +271,3 @@ class _ShortAttempt:
         else:
             self.totals = self.totals.astype(np.int64)
             self.totals[rows] += normalized * weight
-
-
-def _stopwatch(meter: Meter) -> Callable[[], float]:
-    return meter.now if isinstance(meter, RunningMeter) else _no_time
-
-
-def _no_time() -> float:
-    return 0.0

@@ -5,7 +5,7 @@ is worth another attempt for a pod. Must not move pods; the queue does, by the s
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 
 from moorage.engine.events import is_wildcard, label
@@ -141,6 +141,13 @@ class WakeRules:
         if interest is None:
             interest = self._interests[event] = Interest(event, self._registered)
         return interest
+
+    def registered_by(
+        self, profile: str, plugins: Collection[str]
+    ) -> list[tuple[str, ClusterEvent]]:
+        """The plugins' names and what each of them wants to hear of."""
+        registered = self._registered.get(profile, ())
+        return [(one.name, one.event) for one in registered if one.name in plugins]
 
     def strategy(
         self,

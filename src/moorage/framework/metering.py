@@ -6,9 +6,12 @@ and tell nobody, so that code that is measured need not ask whether it is. Count
 the observer's business.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+from numpy.typing import NDArray
 
 from moorage.framework.status import Code
 
@@ -20,7 +23,10 @@ SKIPPED = Code.SKIP.value
 WAIT = Code.WAIT.value
 
 SHORT_POINTS = ("PreFilter", "Filter", "PreScore", "Score")
-"""The points of a `ShortDecision`, in the order of its laps."""
+"""The points of a decision on the short way, in the order of its `laps`."""
+
+
+TimeT = TypeVar("TimeT", float, NDArray[Any])
 
 
 class Named(Protocol):
@@ -66,11 +72,22 @@ class Meter:
 
     measures = False
     """Is it worth working out what to tell?"""
+    closely = False
+    """Is each plugin measured by itself?"""
+    now: Callable[[], float] = staticmethod(float)
+    """The stopwatch; this one always shows 0."""
 
     def point(self, name: str, profile: str) -> Span:
         """The beginning of an extension point: use it in a `with` statement."""
         del name, profile
         return _NO_SPAN
+
+    def begin(self) -> float:
+        """The beginning of an extension point that every pod passes: less work than `point`."""
+        return 0.0
+
+    def end(self, name: str, profile: str, status: str, begun: float) -> None:
+        """The end of an extension point that `begin` began."""
 
     def seconds(self) -> float:
         """How long the attempt has taken so far."""
@@ -79,19 +96,32 @@ class Meter:
     def resume(self, seconds: float) -> None:
         """Go on as if the attempt had taken so long: it had to wait for others."""
 
-    def decided_shortly(self, decided: "ShortDecision") -> None:
-        """A pod was decided on the short way, all points at once."""
+    def decided_shortly(
+        self,
+        profile: str,
+        times: "Times",
+        evaluations: "Evaluations",
+        live: tuple[tuple[str, tuple[str, ...]], ...],
+    ) -> None:
+        """A pod was decided on the short way, all points at once.
+
+        `live` names, by point, the plugins that were asked about this very pod.
+        """
 
 
-class ShortDecision(NamedTuple):
-    """What there is to tell of a decision by a kept ranking."""
+Times = tuple[float, float, float, float, float, float]
+"""When a decision on the short way began, had a ranking, had asked PreFilter, had filtered, had
+asked PreScore, and was done."""
 
-    profile: str
-    laps: tuple[float, float, float, float]
-    """Seconds in PreFilter, Filter, PreScore and Score."""
-    evaluations: "Evaluations"
-    live: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """By point, the plugins that were asked about this very pod."""
+
+def laps(times: Sequence[TimeT]) -> tuple[TimeT, TimeT, TimeT, TimeT]:
+    """How long a decision spent in PreFilter, Filter, PreScore and Score; or many, as columns.
+
+    To keep a ranking up to date is to filter.
+    """
+    began, ranked, prepared, filtered, weighed, ended = times
+    in_filter = (ranked - began) + (filtered - prepared)
+    return prepared - ranked, in_filter, weighed - filtered, ended - weighed
 
 
 class Evaluations(NamedTuple):
@@ -162,6 +192,24 @@ class PointRecord:
         self.answers: list[tuple[Sequence[Named], Collection[str], int]] = []
         """Plugins, those of them that skipped, and how often the others answered."""
 
+    def ended(self, status: str, seconds: float) -> None:
+        """The point ended so, after so long."""
+        if status is SUCCESS:
+            self.successes.append(seconds)
+        else:
+            self.ends.append((status, seconds))
+
+
+class ShortRecord:
+    """What is known of the decisions of one profile by kept rankings; also to be taken away."""
+
+    __slots__ = ("evaluations", "times")
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        """The `Times` of one decision after the other, which is cheaper than to keep tuples."""
+        self.evaluations: list[Evaluations] = []
+
 
 class RunningMeter(Meter):
     """Measures one attempt by a stopwatch; `closely`: each plugin by itself, too."""
@@ -171,7 +219,7 @@ class RunningMeter(Meter):
     measures = True
 
     def __init__(
-        self, observer: "MeteringObserver", now: Callable[[], float], *, closely: bool = False
+        self, observer: "MeteringObserver", now: Callable[[], float], closely: bool
     ) -> None:
         self.observer = observer
         self.now = now
@@ -180,11 +228,19 @@ class RunningMeter(Meter):
 
     def point(self, name: str, profile: str) -> Span:
         """The beginning of an extension point."""
+        return _RunningSpan(self, self._record(name, profile))
+
+    def begin(self) -> float:
+        """The beginning of an extension point that every pod passes."""
+        return self.now()
+
+    def end(self, name: str, profile: str, status: str, begun: float) -> None:
+        """The end of an extension point that `begin` began."""
+        self._record(name, profile).ended(status, self.now() - begun)
+
+    def _record(self, name: str, profile: str) -> PointRecord:
         observer = self.observer
-        record = observer.points.get((name, profile))
-        if record is None:
-            record = observer.new_point(name, profile)
-        return _RunningSpan(self, record)
+        return observer.points.get((name, profile)) or observer.new_point(name, profile)
 
     def seconds(self) -> float:
         """How long the attempt has taken so far."""
@@ -194,16 +250,24 @@ class RunningMeter(Meter):
         """Go on as if the attempt had taken so long."""
         self.started = self.now() - seconds
 
-    def decided_shortly(self, decided: ShortDecision) -> None:
+    def decided_shortly(
+        self,
+        profile: str,
+        times: Times,
+        evaluations: Evaluations,
+        live: tuple[tuple[str, tuple[str, ...]], ...],
+    ) -> None:
         """Leave it to be sorted in later; closely, plugins that were asked share a point's time.
 
         The others gave a kept answer, so there is no time of theirs to measure.
         """
-        self.observer.short_decisions.append(decided)
+        record = self.observer.short_decisions[profile]
+        record.times.extend(times)
+        record.evaluations.append(evaluations)
         if not self.closely:
             return
-        names = dict(decided.live)
-        for point, seconds in zip(SHORT_POINTS, decided.laps, strict=True):
+        names = dict(live)
+        for point, seconds in zip(SHORT_POINTS, laps(times), strict=True):
             plugins = names.get(point, ())
             for plugin in plugins:
                 self.observer.plugin_finished(plugin, point, SUCCESS, seconds / len(plugins))
@@ -229,12 +293,7 @@ class _RunningSpan(Span):
         trace: TracebackType | None,
     ) -> None:
         seconds = self._meter.now() - self._started
-        if error is not None:
-            self._record.ends.append((ERROR, seconds))
-        elif self.status is SUCCESS:
-            self._record.successes.append(seconds)
-        else:
-            self._record.ends.append((self.status, seconds))
+        self._record.ended(self.status if error is None else ERROR, seconds)
 
     def answered(self, plugins: Sequence[Named], skipped: Collection[str], times: int) -> None:
         self._record.answers.append((plugins, skipped, times))
@@ -252,7 +311,8 @@ class MeteringObserver(Protocol):
 
     points: dict[tuple[str, str], PointRecord]
     """The records by extension point and profile."""
-    short_decisions: list[ShortDecision]
+    short_decisions: defaultdict[str, ShortRecord]
+    """The records by profile."""
 
     def new_point(self, name: str, profile: str) -> PointRecord:
         """A record that is not there yet."""

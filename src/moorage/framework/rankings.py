@@ -151,6 +151,10 @@ class Ranking:
         """Grows with every change of the refusals."""
         self.told: dict[Hashable, Evaluations] = {}
         """What was told of decisions, for those who count the same again and again."""
+        self.evaluations: Evaluations | None = None
+        """What was told last, unless a refusal has changed since ..."""
+        self.told_of: object = None
+        """... and what of the pod it depended on."""
         self._as_of = -1
         self.feasible = 0
         self._refusers: NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -298,6 +302,7 @@ class Ranking:
         left = self._refusers != 0
         self._first_refusals = {}
         self.refusal_changes += 1
+        self.evaluations = None
         for one in self.filters:
             if left.any():
                 first = left & ((self._refusers & np.uint32(one.bit)) != 0)
@@ -335,6 +340,7 @@ class Ranking:
             self._refusers[row] = after
             self.feasible += (not after) - (not before)
             self.refusal_changes += 1
+            self.evaluations = None
             for bits_of_row, change in ((before, -1), (after, 1)):
                 first = bits_of_row & -bits_of_row
                 if first:

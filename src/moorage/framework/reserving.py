@@ -3,7 +3,7 @@
 import logging
 
 from moorage.framework.guard import guard
-from moorage.framework.metering import SILENT, SUCCESS, Meter
+from moorage.framework.metering import ERROR, SILENT, SUCCESS, Meter, Span
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
 from moorage.model.pod import Pod
@@ -21,14 +21,29 @@ def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
 
 def reserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> Status | None:
     """Ask every Reserve plugin; after a refusal the caller must `unreserve`."""
-    with meter.point("Reserve", profile.name) as span:
-        for plugin in profile.reserve:
-            with guard(plugin, "Reserve"):
-                status = plugin.reserve(pod, node_name)
+    if meter.closely:
+        with meter.point("Reserve", profile.name) as span:
+            refusal = _reserve(profile, pod, node_name, span)
+            if refusal is not None:
+                span.status = refusal.code.value
+        return refusal
+    begun, end = meter.begin(), ERROR
+    try:
+        refusal = _reserve(profile, pod, node_name)
+        end = SUCCESS if refusal is None else refusal.code.value
+    finally:
+        meter.end("Reserve", profile.name, end, begun)
+    return refusal
+
+
+def _reserve(profile: Profile, pod: Pod, node_name: str, span: Span | None = None) -> Status | None:
+    for plugin in profile.reserve:
+        with guard(plugin, "Reserve"):
+            status = plugin.reserve(pod, node_name)
+        if span is not None:
             span.ran(plugin.name, SUCCESS if status is None else status.code.value)
-            if status is not None:
-                span.status = status.code.value
-                return Status(status.code, status.reasons, plugin.name)
+        if status is not None:
+            return Status(status.code, status.reasons, plugin.name)
     return None
 
 

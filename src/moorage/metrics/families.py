@@ -7,9 +7,10 @@ one of its label sets is touched, as in kube-scheduler. Writing the values out i
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 Stability = Literal["INTERNAL", "ALPHA", "BETA", "STABLE", ""]
 """How much may change, as upstream promises; empty for what is no metric of Kubernetes'."""
@@ -55,21 +56,22 @@ class Distribution:
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: float, times: int = 1) -> None:
         """Take note of a value; a bound belongs to the bucket below it."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.sum += value
+        self.counts[bisect_left(self._bounds, value)] += times
+        self.sum += value * times
 
-    def observe_all(self, values: Sequence[float]) -> None:
+    def observe_all(self, values: Sequence[float] | NDArray[Any]) -> None:
         """The same for many values at once."""
         if len(values) < _MANY:
             for value in values:
-                self.observe(value)
+                self.observe(float(value))
             return
+        values = np.asarray(values)
         places = np.searchsorted(self._bounds, values, side="left")
         added = np.bincount(places, minlength=len(self.counts)).tolist()
         self.counts = [known + more for known, more in zip(self.counts, added, strict=True)]
-        self.sum += sum(values)
+        self.sum += float(values.sum())
 
     @property
     def count(self) -> int:

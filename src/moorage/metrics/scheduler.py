@@ -4,21 +4,24 @@ Owns the way from an event of the engine to labels and values. It is called for 
 times, so the values that are needed all the time are kept at hand.
 """
 
+import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from random import Random
+
+import numpy as np
 
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
 from moorage.framework.metering import (
     SHORT_POINTS,
     SUCCESS,
-    Evaluations,
     Meter,
     PointRecord,
     RunningMeter,
-    ShortDecision,
+    ShortRecord,
+    laps,
 )
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
@@ -36,7 +39,7 @@ SAMPLE_PERCENT = 10
 """In how many of a hundred attempts each plugin is measured by itself."""
 
 _MOST_ATTEMPTS = 15
-_MOST_LEFT = 256
+_MOST_LEFT = 1024
 """After how many attempts what they left is sorted in."""
 _SUCCEEDED = "success"
 _BINDING = "binding"
@@ -56,6 +59,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     ) -> None:
         self._now = now
         self._random = random or Random()
+        self._until_close = self._gap()
         self._attempts = AttemptFamilies(registry)
         self._queue = QueueFamilies(registry, enabled)
         self._actions = ActionFamilies(registry, enabled)
@@ -69,10 +73,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self._sizes: Callable[[], Mapping[str, int]] = _no_sizes
         # What attempts left here to be sorted in later; see `PointRecord`.
         self.points: dict[tuple[str, str], PointRecord] = {}
-        self.short_decisions: list[ShortDecision] = []
+        self.short_decisions: defaultdict[str, ShortRecord] = defaultdict(ShortRecord)
         self._algorithm: list[float] = []
-        self._ends: list[tuple[str, str, float]] = []
-        self._scheduled: list[tuple[int, float | None]] = []
+        self._ends: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._waits: defaultdict[int, list[float | None]] = defaultdict(list)
         registry.before_render(self._refresh)
 
     # Measuring.
@@ -85,8 +89,21 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         """A meter that runs; chance decides whether it looks closely."""
         if len(self._algorithm) >= _MOST_LEFT:
             self._gather()
-        closely = self._random.random() * 100 < SAMPLE_PERCENT
-        return RunningMeter(self, self._now, closely=closely)
+        self._until_close -= 1
+        if self._until_close:
+            return RunningMeter(self, self._now, False)
+        self._until_close = self._gap()
+        return RunningMeter(self, self._now, True)
+
+    def _gap(self) -> int:
+        """How many attempts on the next close look is: drawn once for all in between.
+
+        As long as the wait for the first success among trials that succeed with SAMPLE_PERCENT.
+        """
+        if SAMPLE_PERCENT >= 100:
+            return 1
+        missed = math.log1p(-SAMPLE_PERCENT / 100)
+        return 1 + int(math.log1p(-self._random.random()) / missed)
 
     # What there is.
 
@@ -122,23 +139,17 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             self._gather_point(record)
         self._gather_short_decisions()
         families.algorithm_duration.labels().observe_all(self._algorithm)
-        ends: dict[tuple[str, str], list[float]] = {}
-        for result, profile, seconds in self._ends:
-            ends.setdefault((result, profile), []).append(seconds)
-        for (result, profile), durations in ends.items():
+        for (result, profile), durations in self._ends.items():
             families.attempt_duration.labels(result, profile).observe_all(durations)
             families.attempts.labels(result, profile).value += len(durations)
-        families.pod_attempts.labels().observe_all([attempts for attempts, _ in self._scheduled])
-        waits: dict[int, list[float]] = {}
-        for attempts, waited in self._scheduled:
-            if waited is not None:
-                waits.setdefault(min(attempts, _MOST_ATTEMPTS), []).append(waited)
-        for attempts, values in waits.items():
+        for attempts, waits in self._waits.items():
+            families.pod_attempts.labels().observe(attempts, len(waits))
             shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-            families.sli_duration.labels(shown).observe_all(values)
+            if known := [waited for waited in waits if waited is not None]:
+                families.sli_duration.labels(shown).observe_all(known)
         self._algorithm.clear()
         self._ends.clear()
-        self._scheduled.clear()
+        self._waits.clear()
 
     def _gather_point(self, record: PointRecord) -> None:
         durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
@@ -157,28 +168,23 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def _gather_short_decisions(self) -> None:
         durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
-        alike: Counter[tuple[str, int]] = Counter()
-        # By identity, as hashing so many names takes its time; alike pods share the object.
-        shared: dict[int, Evaluations] = {}
-        laps_of: dict[str, list[tuple[float, ...]]] = {}
-        for profile, laps, answered, _ in self.short_decisions:
-            laps_of.setdefault(profile, []).append(laps)
-            shared[id(answered)] = answered
-            alike[profile, id(answered)] += 1
-        for profile, many in laps_of.items():
-            for point, values in zip(SHORT_POINTS, zip(*many, strict=True), strict=True):
+        for profile, record in self.short_decisions.items():
+            times = np.array(record.times).reshape(len(record.evaluations), -1)
+            for point, values in zip(SHORT_POINTS, laps(list(times.T)), strict=True):
                 durations.labels(point, SUCCESS, profile).observe_all(values)
+            # By identity, as hashing so many names takes its time; alike pods share the object.
+            alike = Counter(map(id, record.evaluations))
+            for answered in {id(one): one for one in record.evaluations}.values():
+                count = alike[id(answered)]
+                for plugin in answered.pre_filter:
+                    evaluations.labels(plugin, "PreFilter", profile).value += count
+                for plugin, nodes in answered.filter:
+                    evaluations.labels(plugin, "Filter", profile).value += count * nodes
+                for plugin in answered.pre_score:
+                    evaluations.labels(plugin, "PreScore", profile).value += count
+                for plugin in answered.score:
+                    evaluations.labels(plugin, "Score", profile).value += count * answered.scored
         self.short_decisions.clear()
-        for (profile, known), times in alike.items():
-            answered = shared[known]
-            for plugin in answered.pre_filter:
-                evaluations.labels(plugin, "PreFilter", profile).value += times
-            for plugin, nodes in answered.filter:
-                evaluations.labels(plugin, "Filter", profile).value += times * nodes
-            for plugin in answered.pre_score:
-                evaluations.labels(plugin, "PreScore", profile).value += times
-            for plugin in answered.score:
-                evaluations.labels(plugin, "Score", profile).value += times * answered.scored
 
     # Attempts.
 
@@ -193,7 +199,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def attempt_finished(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended."""
-        self._ends.append((result, profile, seconds))
+        self._ends[result, profile].append(seconds)
 
     def algorithm_finished(self, seconds: float) -> None:
         """A node was found, or none."""
@@ -201,7 +207,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def pod_scheduled(self, attempts: int, seconds: float | None) -> None:
         """A pod was bound."""
-        self._scheduled.append((attempts, seconds))
+        self._waits[attempts].append(seconds)
 
     def permit_waited(self, status: str, seconds: float) -> None:
         """A pod was held back so long."""

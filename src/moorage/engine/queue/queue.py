@@ -12,6 +12,7 @@ Must not talk to the API, nor decide where a pod goes.
 import logging
 import math
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any
 
 from moorage.engine.clock import Clock
@@ -29,7 +30,7 @@ from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.gating import Gatekeeper
 from moorage.engine.queue.in_flight import InFlight
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.observer import ACTIVE, QueueObserver
+from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
 from moorage.engine.queue.pending import PendingPods
 from moorage.engine.queue.places import IN_UNSCHEDULABLE, POD_ADDED, POD_UPDATED, Places
 from moorage.engine.queue.pod_heap import PodHeap
@@ -313,6 +314,35 @@ class SchedulingQueue:
     def get(self, key: str) -> QueuedPodInfo | None:
         """A waiting pod by `namespace/name`."""
         return self._places.get(key)
+
+    def place_of(self, info: QueuedPodInfo) -> str:
+        """Where a waiting pod is: ACTIVE, BACKOFF, UNSCHEDULABLE or GATED."""
+        if info.key in self._active:
+            return ACTIVE
+        if info.key in self._backoff:
+            return BACKOFF
+        return GATED if info.gated else UNSCHEDULABLE
+
+    def next_try(self, info: QueuedPodInfo) -> float | None:
+        """When a waiting pod becomes ready even if nothing happens; None if it never does."""
+        place = self.place_of(info)
+        if place == ACTIVE:
+            return self._clock.now()
+        if place == BACKOFF:
+            # A copy, as working the end out writes it down.
+            return self._backoff_ticker.after(self._backoff.expiration(copy(info)))
+        if place == GATED:
+            return None
+        since = max(info.timestamp, info.flush_timestamp or -math.inf)
+        return self._unschedulable_ticker.after(since + self._max_in_unschedulable)
+
+    def woken_by(self, info: QueuedPodInfo) -> list[tuple[str, ClusterEvent]]:
+        """The plugins that turned a pod away, and the events that each of them waits for."""
+        return self._rules.registered_by(info.pod.spec.scheduler_name, info.rejectors)
+
+    def is_in_flight(self, pod: Pod) -> bool:
+        """Is a pod being tried, or on its way to a node?"""
+        return pod.uid in self._in_flight
 
     def pending_pods(self) -> PendingPods:
         """What waits where."""
