@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from moorage.app.run import main as run
+from moorage.cli.numeric_threads import spare_threads
 
 
 def add_parser(commands: Any) -> None:
@@ -21,6 +21,9 @@ def add_parser(commands: Any) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`moorage-scheduler`."""
+    spare_threads()
+    from moorage.app.run import main as run
+
     return run(sys.argv[1:] if argv is None else argv)
 
 

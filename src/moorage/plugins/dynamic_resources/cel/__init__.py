@@ -1,10 +1,10 @@
 """CEL, as far as device selectors use it: parsed, type-checked and compiled to closures."""
 
 from moorage.plugins.dynamic_resources.cel.errors import CompileError, EvaluationError
-from moorage.plugins.dynamic_resources.cel.reads import Attribute, Reads
-from moorage.plugins.dynamic_resources.cel.selector import (
+from moorage.plugins.dynamic_resources.cel.interface import (
+    Attribute,
     CelFeatures,
-    Selector,
+    Reads,
     compile_selector,
     device_value,
     qualified,
@@ -16,7 +16,6 @@ __all__ = [
     "CompileError",
     "EvaluationError",
     "Reads",
-    "Selector",
     "compile_selector",
     "device_value",
     "qualified",

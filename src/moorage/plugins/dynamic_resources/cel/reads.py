@@ -7,12 +7,8 @@ read and nothing else, the answer is that everything may be.
 from dataclasses import fields
 from typing import Any
 
+from moorage.plugins.dynamic_resources.cel.interface import Attribute, Reads
 from moorage.plugins.dynamic_resources.cel.syntax import Index, Literal, Name, Node, Select
-
-Attribute = tuple[str, str]
-"""Domain and identifier."""
-Reads = frozenset[Attribute] | None
-"""The attributes that matter; None if all may."""
 
 _ATTRIBUTES = "attributes"
 

@@ -1,26 +1,22 @@
 """Device selectors: CEL expressions compiled once and asked about devices.
 
-Owns the `device` variable, as upstream declares it, and the cache of compiled expressions.
+Owns the `device` variable, as upstream declares it. `cel.interface` loads this with the first
+expression and keeps what was compiled.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from moorage.model.devices import Device, DeviceAttribute
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.cel.checker import Checker
 from moorage.plugins.dynamic_resources.cel.compiler import Closure, Compiler
-from moorage.plugins.dynamic_resources.cel.errors import (
-    CompileError,
-    EvaluationError,
-    Issue,
-    report,
-)
+from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, Issue, report
 from moorage.plugins.dynamic_resources.cel.functions import function_table
+from moorage.plugins.dynamic_resources.cel.interface import CelFeatures, Reads, qualified
 from moorage.plugins.dynamic_resources.cel.literals import literal_issues
 from moorage.plugins.dynamic_resources.cel.parser import TOO_DEEP, parse
-from moorage.plugins.dynamic_resources.cel.reads import Attribute, Reads, attributes_read
+from moorage.plugins.dynamic_resources.cel.reads import attributes_read
 from moorage.plugins.dynamic_resources.cel.types import (
     ANY,
     BOOL,
@@ -39,16 +35,6 @@ from moorage.plugins.dynamic_resources.cel.values import (
 
 DEVICE = "device"
 _DEVICE_TYPE = Type("kubernetes.DRADevice")
-
-
-class CelFeatures:
-    """Which optional parts of the environment are there; a value."""
-
-    __slots__ = ("consumable_capacity", "list_attributes")
-
-    def __init__(self, *, consumable_capacity: bool = True, list_attributes: bool = False) -> None:
-        self.consumable_capacity = consumable_capacity
-        self.list_attributes = list_attributes
 
 
 class Selector:
@@ -79,9 +65,8 @@ class Selector:
         return result
 
 
-@lru_cache(maxsize=1024)
-def _compile(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:
-    """The compiled expression, or why there is none; the failure is kept as well."""
+def compiled(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:
+    """The compiled expression, or why there is none."""
     try:
         return _compiled(expression, consumable_capacity, list_attributes)
     except RecursionError:  # a chain of hundreds of operators
@@ -116,14 +101,6 @@ def _compiled(expression: str, consumable_capacity: bool, list_attributes: bool)
     except EvaluationError as error:
         return f"program instantiation failed: {error}"
     return Selector(closure, slot, compiler.frame_size, attributes_read(tree, DEVICE))
-
-
-def compile_selector(expression: str, features: CelFeatures) -> Selector:
-    """Compile an expression, or raise `CompileError` with upstream's complaint."""
-    found = _compile(expression, features.consumable_capacity, features.list_attributes)
-    if isinstance(found, str):
-        raise CompileError(found)
-    return found
 
 
 def device_value(device: Device, driver: str, features: CelFeatures) -> dict[str, Any]:
@@ -168,9 +145,3 @@ def _version(text: str) -> Any:
         return parse_semver(text)
     except EvaluationError as error:
         raise EvaluationError(f"parse semantic version: {error}") from None
-
-
-def qualified(name: str, driver: str) -> Attribute:
-    """Domain and identifier of an attribute or capacity; without a domain it is the driver's."""
-    domain, slash, identifier = name.partition("/")
-    return (domain, identifier) if slash else (driver, name)

@@ -1,0 +1,24 @@
+"""Pods that come one after the other and are alike: batches, as they come from one controller.
+
+Owns what makes two pods twins: nothing tells them apart but who they are. Plugins give twins the
+same key (see `Plugin.steady`), so that a whole batch is looked up once; each pod of it still gets
+its own decision, because the one before has taken room.
+"""
+
+from moorage.model.pod import Pod
+
+
+def are_twins(pod: Pod, other: Pod) -> bool:
+    """Do two pods differ in nothing but name, uid, version and times?"""
+    one, two = pod.metadata, other.metadata
+    # Parts that are shared (`kube.sharing`) need no comparing.
+    return (
+        one.namespace == two.namespace
+        and (one.labels is two.labels or one.labels == two.labels)
+        and (pod.spec is other.spec or pod.spec == other.spec)
+        and pod.status == other.status
+        and (one.annotations is two.annotations or one.annotations == two.annotations)
+        and one.owner_references == two.owner_references
+        and one.finalizers == two.finalizers
+        and one.deletion_timestamp == two.deletion_timestamp
+    )
