@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e check fix bench clean
+.PHONY: help setup demo test e2e browser check fix bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -17,13 +17,15 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Moorage needs Python 3.11 or newer; PYTHON=... chooses one" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@# An installed package comes compiled; a checkout would compile at the first start of each command.
+	$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
 setup: $(STAMP) ## Make .venv with the pinned dependencies
 
 demo: setup ## Run a whole sample cluster in one process, then explain a pod that stays pending
 	$(BIN)/moorage up -f src/moorage/samples/harbour.yaml --once
-	$(BIN)/moorage schedule -f src/moorage/samples/harbour.yaml --explain batch/archive-0
+	$(BIN)/moorage explain pod batch/archive-0 -f src/moorage/samples/harbour.yaml || test $$? -eq 3
 
 test: setup ## Run the tests (under five minutes on two cores)
 	$(BIN)/python -m pytest -q -n $(JOBS)
@@ -31,6 +33,12 @@ test: setup ## Run the tests (under five minutes on two cores)
 e2e: setup ## Compare with kube-scheduler on a real API server (builds both once, with Go)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[e2e]'
 	$(BIN)/python -m pytest -q -n 0 tests/e2e
+	MOORAGE_EVERY_CASE=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/explain/test_fixes_golden.py tests/explain/test_explain_golden.py
+	$(MAKE) browser
+
+browser: setup ## Try the page in a real Chromium (SCREENSHOTS=1 renews the pictures in docs/images)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	MOORAGE_SCREENSHOTS=$(SCREENSHOTS) $(BIN)/python -m pytest -q -n 0 tests/browser
 
 check: setup ## Formatting, lint, types and import contracts, as CI runs them
 	$(BIN)/ruff format --check . || { echo 'make fix formats the code'; exit 1; }

@@ -17,7 +17,8 @@ from app.recorded import recorded, recorded_text
 from moorage.app.comma_separated import read_record, write_record
 from moorage.app.completed import complete
 from moorage.app.flags import parse
-from moorage.app.flags_scheduler import MOORAGE, SECTIONS
+from moorage.app.flags_moorage import MOORAGE
+from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.options import EarlyExit, parse_options
 from moorage.errors import InputError
 

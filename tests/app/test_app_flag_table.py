@@ -8,7 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from moorage.app.flags import FlagError, parse
-from moorage.app.flags_scheduler import MOORAGE, SECTIONS
+from moorage.app.flags_moorage import MOORAGE
+from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.options import EarlyExit, Options, parse_options
 
 
@@ -207,3 +208,54 @@ def test_flags_of_moorage_are_there_and_off() -> None:
     assert chosen.moorage.shadow
     assert not chosen.moorage.watch_config
     assert chosen.moorage.legacy_policy_configmap == "a/b"
+
+
+def test_the_ledger_is_on_and_pages_and_annotations_have_to_be_asked_for() -> None:
+    options = parse_options([])
+    assert isinstance(options, Options)
+    own = options.moorage
+    assert (own.ledger, own.ledger_memory) == ("", 64 * 1024 * 1024)
+    assert not own.explain_page
+    assert not own.explain_annotations
+    words = ["--ledger=/var/lib/moorage", "--ledger-memory=1M", "--explain-page"]
+    chosen = parse_options([*words, "--explain-annotations"])
+    assert isinstance(chosen, Options)
+    assert chosen.validate() == []
+    assert (chosen.moorage.ledger, chosen.moorage.ledger_memory) == ("/var/lib/moorage", 1_000_000)
+    assert chosen.moorage.explain_page
+    assert chosen.moorage.explain_annotations
+    assert chosen.flag_values["ledger-memory"] == "1M"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--ledger-memory=-1"], "--ledger-memory -1 must be 0 or more"),
+        (
+            ["--ledger-memory=0", "--ledger=d"],
+            "--ledger needs memory to write from, but --ledger-memory is 0",
+        ),
+        (
+            ["--ledger-memory=0", "--explain-annotations"],
+            "--explain-annotations needs the ledger, but --ledger-memory is 0",
+        ),
+        (
+            ["--shadow", "--explain-annotations"],
+            "--explain-annotations writes to pods, and --shadow writes nothing",
+        ),
+    ],
+)
+def test_flags_about_explanations_that_contradict_each_other_are_refused(
+    words: list[str], told: str
+) -> None:
+    options = parse_options(words)
+    assert isinstance(options, Options)
+    assert options.validate() == [told]
+
+
+def test_a_ledger_of_no_size_is_a_wrong_flag() -> None:
+    found = parse_options(["--ledger-memory=much"])
+    assert isinstance(found, EarlyExit)
+    assert found.stderr.endswith(
+        f'Error: invalid argument "much" for "--ledger-memory" flag: {NO_QUANTITY}\n'
+    )

@@ -22,7 +22,10 @@ from moorage.kube.resources import resource_for
 
 SECONDS = 120
 SOURCE = Path(__file__).parents[2] / "src"
-OPEN = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/configz,/metrics,/shadow"
+OPEN = (
+    "--authorization-always-allow-paths="
+    "/healthz,/livez,/readyz,/configz,/metrics,/shadow,/explain/v1/*"
+)
 LEASE = ("kube-system", "kube-scheduler")
 
 

@@ -8,6 +8,12 @@ from cli.running import Finished, Run, Write
 from moorage.cli.main import main
 
 
+@pytest.fixture(autouse=True)
+def wide_as_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are cut to COLUMNS, which a terminal or the test runner may have set."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_command(*argv: str) -> Finished:

@@ -67,7 +67,10 @@ def test_every_role_is_bound_to_the_account_that_the_deployment_runs_under() -> 
         if "roleRef" in i and i["subjects"][0]["name"] == NAME
     }
     there_in_every_cluster = {("Role", "extension-apiserver-authentication-reader")}
-    not_for_moorage = {("ClusterRole", "moorage-scheduler-metrics-reader")}
+    not_for_moorage = {
+        ("ClusterRole", "moorage-scheduler-explain-reader"),
+        ("ClusterRole", "moorage-scheduler-metrics-reader"),
+    }
     assert bound == roles - not_for_moorage | there_in_every_cluster
     deployment = one("Deployment", NAME, BASE / "deployment.yaml")
     assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == NAME

@@ -10,12 +10,14 @@ from deploy.manifests import CHART, DEPLOY, KUSTOMIZE, Right, documents, rights,
 from moorage.config import default_config
 from moorage.config.feature_gates import FeatureGates
 from moorage.engine.clock import WallClock
+from moorage.http.explain_api import ROOT
 from moorage.kube.live import build_scheduler, watched_kinds
 from moorage.kube.resources import Resource, resource_for
 from moorage.simulator.world import full_registry
 
 SOURCE = DEPLOY.parent / "src" / "moorage"
 ROLES = [path for path in yaml_files() if path.name.endswith("role.yaml")]
+READERS = [DEPLOY / "rbac" / name for name in ("explain-reader.yaml", "metrics-reader.yaml")]
 READING = ("get", "list", "watch")
 EVERY_GATE = "AllAlpha=true,AllBeta=true"
 
@@ -31,6 +33,8 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
     # One for every watched kind.
     "kube/reflector.py:_list": (),
     "kube/reflector.py:_watch_request": (),
+    # Every kind that plugins look up, for whoever runs `moorage explain`.
+    "kube/snapshot.py:_ask": (),
 }
 # Asked for by the API server itself when the status of a claim is written.
 IMPLIED = Right("resource.k8s.io", "resourceclaims/binding", "patch")
@@ -89,6 +93,25 @@ def test_a_component_adds_just_what_its_gate_makes_moorage_watch(name: str, gate
     assert f"--feature-gates={gate}=true" in patched
 
 
+def test_pods_may_be_patched_only_where_annotations_are_switched_on() -> None:
+    patching = Right("", "pods", "patch")
+    assert patching not in granted(DEPLOY / "rbac" / "cluster-role.yaml")
+    assert granted(*component("explain-annotations")) == {patching}
+    switch = KUSTOMIZE / "components" / "explain-annotations" / "kustomization.yaml"
+    assert "value: --explain-annotations" in switch.read_text()
+    template = (CHART / "templates" / "cluster-roles.yaml").read_text()
+    switched = template.partition("{{- if .Values.explain.annotations }}")[2]
+    assert "-explain-annotations" in switched.partition("{{- end }}")[0]
+
+
+def test_the_reader_of_explanations_may_read_what_is_served_below_explain_and_nothing_else() -> (
+    None
+):
+    (role,) = documents(DEPLOY / "rbac" / "explain-reader.yaml")
+    assert role["rules"] == [{"nonResourceURLs": ["/explain/*"], "verbs": ["get"]}]
+    assert ROOT.startswith("/explain/")
+
+
 def test_all_roles_together_grant_just_the_calls_in_the_source() -> None:
     assert granted(*ROLES) == needed_by_calls() | needed_to_watch(EVERY_GATE)
 
@@ -113,7 +136,7 @@ def test_leases_and_configuration_are_reached_by_name_only() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*ROLES, DEPLOY / "rbac" / "metrics-reader.yaml"],
+    [*ROLES, *READERS],
     ids=lambda p: str(p.relative_to(DEPLOY)),
 )
 def test_no_right_is_granted_twice_and_every_list_is_sorted(path: Path) -> None:
@@ -141,7 +164,7 @@ def test_the_chart_carries_the_rules_of_the_manifests() -> None:
     """The rendered chart is compared in the end-to-end tests; here the rules' text is."""
     templates = "".join(path.read_text() for path in sorted((CHART / "templates").glob("*.yaml")))
     for path in yaml_files():
-        if path in ROLES or path.name == "metrics-reader.yaml":
+        if path in ROLES or path in READERS:
             rules = path.read_text().partition("rules:\n")[2]
             for line in rules.splitlines():
                 if "resourceNames" not in line:

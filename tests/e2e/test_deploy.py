@@ -33,6 +33,13 @@ _EVERYTHING_ON = {
     "imagePullSecrets": [{"name": "registry"}],
     "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
     "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+    "explain": {
+        "page": True,
+        "annotations": True,
+        "ledgerMemory": "16Mi",
+        "ledgerOnDisk": True,
+        "readers": [{"kind": "ServiceAccount", "name": "curious", "namespace": "elsewhere"}],
+    },
     "metrics": {
         "serviceMonitor": {"create": True, "interval": "15s", "labels": {"release": "prometheus"}},
         "reader": {"serviceAccountName": "prometheus"},
@@ -64,7 +71,7 @@ def helm() -> Helm:
 def test_the_api_server_takes_the_kustomize_base(kubectl: Kubectl) -> None:
     made = kubectl.dry_run(kubectl.built(BASE))
     assert {("Deployment", NAME), ("ConfigMap", NAME), ("PodDisruptionBudget", NAME)} <= made
-    assert len(made) == 11
+    assert len(made) == 12
 
 
 def test_the_api_server_takes_the_example_overlay(kubectl: Kubectl) -> None:
@@ -84,6 +91,8 @@ def test_all_components_work_together(kubectl: Kubectl, tmp_path: Path) -> None:
     pod = by_name(built)["Deployment", NAMESPACE, NAME]["spec"]["template"]["spec"]
     assert sorted(pod["containers"][0]["args"]) == [
         f"--config-from-configmap={NAMESPACE}/{NAME}:scheduler.yaml",
+        "--explain-annotations",
+        "--explain-page",
         "--feature-gates=CoordinatedLeaderElection=true",
         "--feature-gates=DRADeviceTaintRules=true",
         "--feature-gates=GenericWorkload=true",
@@ -150,6 +159,7 @@ def test_the_charts_rights_follow_the_lease_and_the_namespace(helm: Helm) -> Non
     assert read["resourceNames"] == ["mine-moorage"]
     subjects = [s for item in made.values() for s in item.get("subjects", ())]
     assert {(s["name"], s["namespace"]) for s in subjects} == {
+        ("curious", "elsewhere"),
         ("mine-moorage", "elsewhere"),
         ("prometheus", "monitoring"),
     }
@@ -166,6 +176,7 @@ def test_the_charts_rights_follow_the_lease_and_the_namespace(helm: Helm) -> Non
         ({"config": {"profile": []}}, "additional properties 'profile' not allowed"),
         ({"featureGates": {"GenericWorkload": "yes"}}, "got string, want boolean"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name is needed"),
+        ({"explain": {"ledgerMemory": "much"}}, "does not match pattern"),
     ],
 )
 def test_the_chart_refuses_values_that_mean_nothing(helm: Helm, values: Json, told: str) -> None:

@@ -25,8 +25,9 @@ from secure_port.recording import ASKS, FLAGZ, STATUSZ, Answer, Ask
 _OWN_FLAGS = {"leader-elect-resource-name", "log-file", "secure-port", "tls-cert-file"}
 _OWN_FLAGS |= {"tls-private-key-file"}
 _MOORAGES_FLAGS = {
-    *("config-from-configmap", "legacy-algorithm-provider", "legacy-policy-config-file"),
-    *("legacy-policy-configmap", "shadow", "watch-config"),
+    *("config-from-configmap", "explain-annotations", "explain-page", "ledger", "ledger-memory"),
+    *("legacy-algorithm-provider", "legacy-policy-config-file", "legacy-policy-configmap"),
+    *("shadow", "watch-config"),
 }
 # Whose bodies tell of the process itself; compared by their status and headers.
 _UNEQUAL_BODIES = ("/metrics", "/debug/pprof", "/flagz", "/configz")

@@ -417,12 +417,9 @@ def test_a_stream_that_is_left_hangs_up() -> None:
             await caller.gone()
             gone.set()
 
-        async with (
-            ScriptedServer(endless) as server,
-            server.client() as client,
-            client.stream(GET) as read,
-        ):
-            assert await read() == b"a"
+        async with ScriptedServer(endless) as server, server.client() as client:
+            async with client.stream(GET) as read:
+                assert await read() == b"a"
             await gone.wait()
 
     run(scenario())

@@ -122,7 +122,7 @@ def test_open_metrics_are_written_for_those_who_prefer_them(accept: str, wanted:
 
 def test_both_texts_are_read_by_prometheus_own_parser() -> None:
     metrics = AllMetrics(DEFAULT_FEATURE_GATES)
-    metrics.scheduler.attempt_finished("scheduled", 'a "quoted"\\ profile', 0.25)
+    metrics.scheduler.attempt_failed("error", 'a "quoted"\\ profile', 0.25)
     metrics.client.finished("h:1", "GET", 0.01, 0, 300)
     metrics.serving.authenticated("success", "someone", 0.1)
     content_type, text = metrics.render()
@@ -136,7 +136,7 @@ def test_both_texts_are_read_by_prometheus_own_parser() -> None:
     assert set(plain) == set(opened)
     name = "scheduler_schedule_attempts"
     [sample] = [one for one in opened[name].samples if one.name.endswith("_total")]
-    assert sample.labels == {"result": "scheduled", "profile": 'a "quoted"\\ profile'}
+    assert sample.labels == {"result": "error", "profile": 'a "quoted"\\ profile'}
     assert plain[name].type == opened[name].type == "counter"
     assert opened["authentication_attempts"].type == "unknown", "it does not end in _total"
 

@@ -127,7 +127,7 @@ def test_the_time_until_a_pod_is_bound_begins_when_its_gate_opens(measured: Meas
 @pytest.mark.parametrize(("attempts", "shown"), [(1, "1"), (14, "14"), (15, "15+"), (400, "15+")])
 def test_attempts_are_told_apart_up_to_fourteen(attempts: int, shown: str) -> None:
     measured = Measured()
-    measured.metrics.scheduler.pod_scheduled(attempts, 1.0)
+    measured.metrics.scheduler.pod_scheduled("default-scheduler", 0.1, attempts, 1.0)
     sli = "scheduler_pod_scheduling_sli_duration_seconds_count"
     assert measured.values(sli) == {f'attempts="{shown}"': 1}
 

@@ -1,7 +1,7 @@
 """All flags of `moorage scheduler`, in the order of the help.
 
-Owns names, kinds, defaults and texts, as data: upstream's first, word for word, and Moorage's own
-in a section at the end. What they mean is in `options`.
+Owns names, kinds, defaults and texts of upstream's, as data and word for word, and the order of all
+sections. Moorage's own are in `flags_moorage`. What they mean is in `options`.
 """
 
 from moorage.app.flag_values import (
@@ -19,6 +19,7 @@ from moorage.app.flag_values import (
     VMODULE,
 )
 from moorage.app.flags import Flag, Section
+from moorage.app.flags_moorage import MOORAGE
 from moorage.app.flags_serving import AUTHENTICATION, AUTHORIZATION, SECURE_SERVING
 from moorage.config.effective_version import BINARY_VERSION, CURRENT_VERSION, FLOOR
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES
@@ -322,46 +323,6 @@ GLOBAL = Section(
             VERSION,
             "--version, --version=raw prints version information and quits; "
             "--version=vX.Y.Z... sets the reported version",
-        ),
-    ),
-)
-
-MOORAGE = Section(
-    "Moorage",
-    (
-        Flag(
-            "config-from-configmap",
-            STRING,
-            "Read the configuration from a ConfigMap, given as namespace/name[:key], instead of "
-            "a file. Without a key, the ConfigMap must hold exactly one.",
-        ),
-        Flag(
-            "legacy-algorithm-provider",
-            STRING,
-            "Schedule with the plugins of an algorithm provider of Kubernetes 1.21: "
-            "DefaultProvider or ClusterAutoscalerProvider.",
-        ),
-        Flag(
-            "legacy-policy-config-file",
-            STRING,
-            "Schedule as a Policy file of Kubernetes 1.22 or older says.",
-        ),
-        Flag(
-            "legacy-policy-configmap",
-            STRING,
-            "Schedule as the Policy in a ConfigMap says, given as namespace/name; the key is "
-            "policy.cfg.",
-        ),
-        Flag(
-            "shadow",
-            BOOL,
-            "Decide, but bind, evict and write nothing: compare with the scheduler in charge.",
-        ),
-        Flag(
-            "watch-config",
-            BOOL,
-            "Take over a changed configuration file without a restart.",
-            default="true",
         ),
     ),
 )

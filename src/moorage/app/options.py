@@ -94,6 +94,25 @@ class MoorageOptions:
     legacy_policy_config_file: str = ""
     legacy_policy_configmap: str = ""
     legacy_algorithm_provider: str = ""
+    ledger: str = ""
+    """The directory of the ledger; empty keeps it in memory only."""
+    ledger_memory: int = 64 << 20
+    """Bytes; 0 keeps no ledger."""
+    explain_page: bool = False
+    explain_annotations: bool = False
+
+    def errors(self) -> list[str]:
+        """What is wrong about the ledger and whoever needs it."""
+        errors = []
+        if self.ledger_memory < 0:
+            errors.append(f"--ledger-memory {self.ledger_memory} must be 0 or more")
+        if self.ledger_memory == 0 and self.ledger:
+            errors.append("--ledger needs memory to write from, but --ledger-memory is 0")
+        if self.ledger_memory == 0 and self.explain_annotations:
+            errors.append("--explain-annotations needs the ledger, but --ledger-memory is 0")
+        if self.shadow and self.explain_annotations:
+            errors.append("--explain-annotations writes to pods, and --shadow writes nothing")
+        return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +168,7 @@ class Options:
             if sources[name] and (reference is None or (reference.key and not has_key)):
                 form = "namespace/name[:key]" if has_key else "namespace/name"
                 errors.append(f"{name} {sources[name]} must have the form {form}")
-        return errors
+        return errors + own.errors()
 
 
 def parse_options(argv: Sequence[str]) -> Options | EarlyExit:
@@ -250,6 +269,10 @@ def _options(line: CommandLine, gates: FeatureGates) -> Options:
             legacy_policy_config_file=values["legacy-policy-config-file"],
             legacy_policy_configmap=values["legacy-policy-configmap"],
             legacy_algorithm_provider=values["legacy-algorithm-provider"],
+            ledger=values["ledger"],
+            ledger_memory=values["ledger-memory"].amount,
+            explain_page=values["explain-page"],
+            explain_annotations=values["explain-annotations"],
         ),
         given=line.given,
         flag_values=line.shown,

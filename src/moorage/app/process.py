@@ -11,12 +11,14 @@ import logging
 import os
 import platform
 import signal
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moorage.app.completed import Completed
 from moorage.app.health import Health
 from moorage.app.logs import Logs
+from moorage.app.port import Port
 from moorage.app.reload import Reloader, Subject, subject
 from moorage.app.sources import Source
 from moorage.config import KubeSchedulerConfiguration, encode_config
@@ -44,8 +46,10 @@ from moorage.metrics.exporter import AllMetrics
 from moorage.model.pod import Pod
 from moorage.version import KUBERNETES_VERSION, __version__
 
-if TYPE_CHECKING:  # loaded only where a port is served
-    from moorage.http.secure_port import SecurePort
+if TYPE_CHECKING:  # loaded only where they are needed
+    from moorage.http.endpoints import Endpoints
+    from moorage.kube.explainer import Explainer
+    from moorage.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +87,9 @@ class Process:
         registry: Registry,
         metrics: AllMetrics,
         access: Access,
-        port: "SecurePort | None",
+        port: Port | None,
         logs: Logs,
+        ledger: "Ledger | None" = None,
     ) -> None:
         self._completed = completed
         self._options = completed.options
@@ -96,6 +101,9 @@ class Process:
         self._access = access
         self._port = port
         self._logs = logs
+        self._ledger = ledger
+        self._explainer: Explainer | None = None
+        self._started = time.time()
         self._scheduler = scheduler
         self._stop = asyncio.Event()
         self._clients: list[KubeClient] = []
@@ -112,6 +120,8 @@ class Process:
     async def run(self) -> int:
         """Serve and schedule; returns the exit code."""
         async with contextlib.AsyncExitStack() as stack:
+            if self._ledger is not None:
+                stack.callback(self._ledger.close)
             self._assemble(stack)
             log.info(
                 "Starting Kubernetes Scheduler",
@@ -142,6 +152,8 @@ class Process:
             stack.push_async_callback(one.close)
         if self._events is not None:  # before the client that writes them
             stack.push_async_callback(self._events.close)
+        if self._options.moorage.explain_annotations:
+            self._annotate(stack)
         self._health = Health(self._live, self._elector, self._candidate)
         self._reloader = Reloader(
             self._live,
@@ -155,6 +167,17 @@ class Process:
             read=self._config,
             watch=self._options.moorage.watch_config,
         )
+
+    def _annotate(self, stack: contextlib.AsyncExitStack) -> None:
+        """Have decisions written to pods, by a client of its own so that binding need not wait."""
+        from moorage.kube.annotations import AnnotationWriter
+
+        assert self._ledger is not None, "the options have been checked"
+        client = self._client("explain", may_write=self._is_its_turn)
+        stack.push_async_callback(client.close)
+        writer = AnnotationWriter(self._scheduler, self._ledger, client)
+        stack.push_async_callback(writer.close)
+        self._live.informers.add_handler("Pod", writer)
 
     def _client(self, suffix: str = "", may_write: Callable[[], bool] | None = None) -> KubeClient:
         connection = self._config.client_connection
@@ -223,23 +246,42 @@ class Process:
         if self._port is None:
             return
         stack.push_async_callback(self._port.stop)
-        from moorage.app.pages import endpoints
+        # Before the port is closed: who follows decisions would not go by themselves.
+        stack.callback(self._dismiss)
+        await self._port.start(self._pages)
 
-        await self._port.look_up()
-        pages = endpoints(
+    def _pages(self) -> "Endpoints":
+        from moorage.app.pages import endpoints
+        from moorage.kube.explainer import Explainer
+
+        self._explainer = Explainer(
+            self._live,
+            self._ledger,
+            configuration=lambda: encode_config(self._reloader.config),
+            leads=self._leads,
+        )
+        return endpoints(
             self._completed,
             self._health,
             self._metrics,
+            started=self._started,
             resources=self._resources,
             configz=lambda: encode_config(self._reloader.config),
             set_verbosity=self._logs.set_verbosity,
             shadow=self._shadow,
+            explainer=self._explainer,
         )
-        await self._port.start(pages)
+
+    def _dismiss(self) -> None:
+        if self._explainer is not None:
+            self._explainer.close()
+
+    def _leads(self) -> bool:
+        return self._elector is None or self._elector.is_leader
 
     def _resources(self, accept: str) -> tuple[str, bytes] | None:
         del accept
-        if self._elector is not None and not self._elector.is_leader:
+        if not self._leads():
             return None
         return self._metrics.render_resources(self._scheduler.state.listers.of(Pod))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from moorage.app.completed import Completed, complete
 from moorage.app.logs import Logs, configure_logging, reset_logging
 from moorage.app.options import EarlyExit, Options, announce, parse_options
+from moorage.app.port import Port
 from moorage.app.process import DONE, FAILED, Process, build
 from moorage.app.sources import Source, source_of
 from moorage.app.written_config import log_or_write_config
@@ -26,8 +27,8 @@ from moorage.log_fields import fields
 from moorage.metrics.exporter import AllMetrics
 from moorage.simulator.world import full_registry
 
-if TYPE_CHECKING:  # loaded only where a port is served
-    from moorage.http.secure_port import SecurePort
+if TYPE_CHECKING:  # loaded only where they are needed
+    from moorage.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +72,16 @@ async def _run(options: Options, logs: Logs) -> int:
         shown = log_or_write_config(completed.config, options.write_config_to)
         if options.write_config_to:
             return DONE
+        ledger = _ledger(completed)
+        if ledger is not None:
+            scheduler.record(ledger.recorder)
         process = Process(
-            completed, shown, source, scheduler, registry, metrics, access, port, logs
+            completed, shown, source, scheduler, registry, metrics, access, port, logs, ledger
         )
         port_is_its = process.run()
     except BaseException:
         if port is not None:
-            port.server.abandon()
+            port.abandon()
         raise
     return await port_is_its
 
@@ -98,12 +102,19 @@ async def _completed(options: Options) -> tuple[Completed, Source | None]:
     return Completed(config, checked.gates, options, checked.flag_values), source
 
 
-def _port(completed: Completed, metrics: AllMetrics) -> "SecurePort | None":
-    if completed.options.serving.secure_port == 0:
-        return None
-    from moorage.app.pages import open_port
+def _port(completed: Completed, metrics: AllMetrics) -> Port | None:
+    return None if completed.options.serving.secure_port == 0 else Port(completed, metrics)
 
-    return open_port(completed, metrics)
+
+def _ledger(completed: Completed) -> "Ledger | None":
+    """The ledger of the flags; an `InputError` if its directory cannot be used."""
+    own = completed.options.moorage
+    anybody = own.ledger or own.explain_annotations or completed.options.serving.secure_port
+    if own.ledger_memory == 0 or not anybody:
+        return None
+    from moorage.ledger import Ledger
+
+    return Ledger(own.ledger_memory, own.ledger or None)
 
 
 def _access(completed: Completed) -> Access:

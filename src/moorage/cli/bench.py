@@ -10,6 +10,8 @@ from moorage.cli.arguments import positive
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
 from moorage.cli.output import print_json
 from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.engine.recording import NO_RECORD
+from moorage.ledger import Ledger
 from moorage.metrics.exporter import AllMetrics
 from moorage.simulator.bench import Measurement, measure
 from moorage.simulator.workloads import WORKLOADS
@@ -67,6 +69,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--metrics", action="store_true", help="count and time everything, as for /metrics"
     )
+    parser.add_argument(
+        "--ledger", action="store_true", help="record every decision, as --ledger-memory does"
+    )
     add_config_argument(parser)
     parser.set_defaults(run=_run)
     bench_api.add_parser(kinds)
@@ -80,6 +85,7 @@ def _run(args: argparse.Namespace) -> int:
         pods=args.pods,
         workload=args.workload,
         observer=AllMetrics(DEFAULT_FEATURE_GATES).scheduler if args.metrics else None,
+        recorder=Ledger().recorder if args.ledger else NO_RECORD,
     )
     if args.json:
         print_json(msgspec.to_builtins(result))

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moorage.config import (
     DEFAULT_FEATURE_GATES,
@@ -11,11 +12,12 @@ from moorage.config import (
     load_config,
 )
 from moorage.errors import ConfigError, InputError
-from moorage.kube.http_extender import http_extenders
-from moorage.simulator.world import World
+
+if TYPE_CHECKING:
+    from moorage.simulator.world import World
 
 
-def add_config_argument(parser: argparse.ArgumentParser) -> None:
+def add_config_argument(parser: argparse._ActionsContainer) -> None:
     """Let a command take a configuration."""
     parser.add_argument(
         "--config",
@@ -40,10 +42,19 @@ def read_configuration(
 
 
 def make_world(
-    configuration: KubeSchedulerConfiguration, path: Path | None, *, reuse: bool = True
-) -> World:
+    configuration: KubeSchedulerConfiguration,
+    path: Path | None,
+    *,
+    reuse: bool = True,
+    gates: FeatureGates = DEFAULT_FEATURE_GATES,
+) -> "World":
     """An empty world; a configuration that names unknown plugins is noticed only here."""
+    # Here, because whoever only takes the argument should not wait for all plugins.
+    from moorage.kube.http_extender import http_extenders
+    from moorage.simulator.world import World
+
     try:
-        return World(configuration, reuse=reuse, extenders=http_extenders(configuration))
+        extenders = http_extenders(configuration)
+        return World(configuration, reuse=reuse, gates=gates, extenders=extenders)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from error

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from moorage.cli.output import print_json, print_table, print_yaml
-from moorage.simulator.explanation import (
-    NOT_CONSIDERED,
-    OK,
-    REJECTED,
-    SKIPPED,
-    ExplainedNode,
-    Explanation,
-    Verdict,
-)
+from moorage.explain.report import Verdict
+from moorage.explain.scores import NOT_CONSIDERED, OK, REJECTED, SKIPPED
+from moorage.simulator.explanation import ExplainedNode, Explanation
 
 _LEGEND_COLUMNS = 3
 _MARKS = {OK: ".", REJECTED: "x", SKIPPED: "-", NOT_CONSIDERED: " "}

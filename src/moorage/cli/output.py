@@ -1,6 +1,7 @@
 """How commands print: tables, JSON, YAML, and the one sentence of an error."""
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -9,22 +10,45 @@ import yaml
 
 BAD_INPUT = 1
 _GAP = "  "
+_UNSEEN = re.compile(r"[^\n -~]")
 
 
 def fail(sentence: str, program: str = "moorage") -> int:
     """Say what is wrong in one line; returns the exit code."""
-    print(f"{program}: error: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"{program}: error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     return BAD_INPUT
 
 
 def warn(sentence: str) -> None:
     """Say what was left out."""
-    print(f"moorage: warning: {sentence}", file=sys.stderr)
+    print(f"moorage: warning: {printable(' '.join(sentence.split()))}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    r"""The text with control and invisible characters spelled out (`\x1b`), on one line.
+
+    What users write into objects must not move the cursor of whoever looks at them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Indented JSON; characters that a terminal would obey are escaped, which JSON reads back."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print(_UNSEEN.sub(_escaped, text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def print_yaml(value: Any) -> None:

@@ -100,7 +100,7 @@ def _run(args: argparse.Namespace) -> int:
     world = make_world(read_configuration(args.config), args.config)
     manifests = load_manifests(args.paths, sys.stdin)
     if manifests.skipped:
-        warn(_skipped(manifests.skipped))
+        warn(skipped_sentence(manifests.skipped))
     world.add_all(manifests.objects)
     if args.explain is None:
         schedule = place_all(world)
@@ -114,7 +114,8 @@ def _run(args: argparse.Namespace) -> int:
     return STILL_PENDING if args.fail_pending and left else 0
 
 
-def _skipped(skipped: Mapping[str, int]) -> str:
+def skipped_sentence(skipped: Mapping[str, int]) -> str:
+    """What is said of objects that no scheduler looks at."""
     total = sum(skipped.values())
     kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(skipped.items()))
     noun = "object" if total == 1 else "objects"

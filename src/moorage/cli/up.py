@@ -68,6 +68,14 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="end when every pod is placed or known to fit nowhere, and show the outcome",
     )
+    parser.add_argument(
+        "--page-port",
+        type=port,
+        default=0,
+        metavar="PORT",
+        help="where to serve the page that shows and explains the cluster; 0 picks a free port",
+    )
+    parser.add_argument("--no-page", action="store_true", help="serve no page")
     add_config_argument(parser)
     parser.set_defaults(run=run)
 
@@ -100,7 +108,9 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
         read_configuration(args.config), full_registry(), DEFAULT_FEATURE_GATES, data=args.data
     )
     try:
-        await cluster.start(args.port)
+        # Nobody could look at a page that is gone as soon as everything is placed.
+        page_port = None if args.no_page or args.once else args.page_port
+        await cluster.start(args.port, page_port)
         code = await _until_stopped(_serve(args, cluster, documents), cluster, stop)
     finally:
         await cluster.stop()
@@ -134,6 +144,8 @@ async def _until_stopped(
 
 async def _serve(args: argparse.Namespace, cluster: LocalCluster, documents: Documents) -> int:
     _say(f"API server at {cluster.server.url}")
+    if cluster.console is not None:
+        _say(f"Page at {cluster.console.url}")
     for kind, count in (await apply_documents(cluster.client(), documents)).items():
         warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
     _say(f"{len(documents)} objects created")

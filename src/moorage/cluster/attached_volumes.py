@@ -41,7 +41,8 @@ def attachable(volume: Volume) -> bool:
     return plugin_of(volume) is not None
 
 
-def _weight(volume: Volume) -> int:
+def weight_of(volume: Volume) -> int:
+    """What a volume adds to its row's count."""
     if volume.persistent_volume_claim is not None:
         return 1
     if volume.ephemeral is not None:
@@ -69,7 +70,7 @@ class AttachedVolumes:
             claim = volume.persistent_volume_claim
             if claim is not None:
                 self._count_claim((pod.namespace, claim.claim_name), sign)
-            self._at_most.data[row] += sign * _weight(volume)
+            self._at_most.data[row] += sign * weight_of(volume)
             disk = disk_of(volume)
             if disk is not None:
                 self._count_disk(disk, row, sign)
@@ -87,7 +88,16 @@ class AttachedVolumes:
 
     def claim_in_use(self, namespace: str, name: str) -> bool:
         """Does a pod on a node name this claim? Claims of ephemeral volumes are not looked at."""
-        return (namespace, name) in self._claims
+        return self.claim_users(namespace, name) > 0
+
+    def claim_users(self, namespace: str, name: str) -> int:
+        """How often do pods on nodes name this claim?"""
+        return self._claims.get((namespace, name), 0)
+
+    def disk_users(self, disk: Disk, row: int) -> int:
+        """How often do the pods of a row name a disk?"""
+        rows = self._disks.get(disk)
+        return 0 if rows is None else rows[row]
 
     def rows_with(self, disks: Iterable[Disk]) -> Bools:
         """The rows with a pod that names one of the disks."""

@@ -7,7 +7,6 @@ the words. tests/properties checks that both always agree.
 """
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,12 @@ from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind
+from moorage.engine.recording import (
+    NO_RECORD,
+    DecisionRecorder,
+    LiveRefusals,
+    LiveScores,
+)
 from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
@@ -40,6 +45,8 @@ class FastLane:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.rankings = Rankings(state)
+        self.recorder: DecisionRecorder = NO_RECORD
+        """Is told of nodes found; somebody else tells it how the attempts end."""
         self.taken = 0
         """How many pods were decided here."""
 
@@ -50,7 +57,8 @@ class FastLane:
             return None
         if nodes_to_find(profile.percentage_of_nodes_to_score, size, scoring=True) < size:
             return None
-        short = _ShortAttempt(profile, pod, NodeView(self._state), meter.now)
+        recorder = self.recorder
+        short = _ShortAttempt(profile, pod, NodeView(self._state), meter, recorder.on)
         try:
             ranking = self.rankings.find(profile, pod, short.nodes)
             if ranking is None or not short.filter(ranking):
@@ -64,10 +72,10 @@ class FastLane:
         self.taken += 1
         if meter.measures:
             short.tell(meter)
-        name = self._state.nodes.nodes[row].name
-        if short.feasible == 1:
-            return Bind(pod, name, 1)
-        return Bind(pod, name, short.feasible, int(short.totals[row]) + short.constant)
+        total = None if short.feasible == 1 else int(short.totals[row]) + short.constant
+        if recorder.on:
+            recorder.found_shortly(short, total)
+        return Bind(pod, self._state.nodes.nodes[row].name, short.feasible, total)
 
     def _first_best(self, totals: Totals, start: int) -> int:
         """The row with the largest total; of equals the first in the order of the search."""
@@ -90,36 +98,48 @@ class _ShortAttempt:
         "_began",
         "_filtered",
         "_now",
-        "_pod",
         "_prepared",
-        "_profile",
         "_ranked",
-        "_ranking",
+        "_recorded",
         "_scored",
-        "_unfiltered",
-        "_unscored",
         "_weighed",
         "constant",
         "feasible",
         "nodes",
+        "pod",
+        "profile",
+        "ranking",
+        "refusals",
+        "scores",
         "totals",
+        "unfiltered",
+        "unscored",
     )
 
     def __init__(
-        self, profile: Profile, pod: Pod, nodes: NodeView, now: Callable[[], float]
+        self,
+        profile: Profile,
+        pod: Pod,
+        nodes: NodeView,
+        meter: Meter,
+        recorded: bool,
     ) -> None:
-        self._profile = profile
-        self._pod = pod
-        self._now = now
+        self.profile = profile
+        self.pod = pod
         # When what was done, for whoever measures; see `metering.Times`.
-        self._began = now()
+        self._now = meter.now
+        self._began = meter.started
         self._weighed = 0.0
-        self._unfiltered: list[str] = []
+        self.unfiltered: list[str] = []
         """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
-        self._unscored: list[str] = []
+        self.unscored: list[str] = []
         """... and where they are scored."""
         self._scored = False
         self._asked: list[tuple[str, int]] = []
+        # What was answered about this very pod, if somebody wants to know.
+        self.refusals: list[LiveRefusals] = []
+        self.scores: list[LiveScores] = []
+        self._recorded = recorded
         self.nodes = nodes
         self.feasible = 0
         self.constant = 0
@@ -127,7 +147,7 @@ class _ShortAttempt:
 
     def filter(self, ranking: Ranking) -> bool:
         """Find the feasible rows; False if there are none, or to be asked about otherwise."""
-        self._ranking = ranking
+        self.ranking = ranking
         self._ranked = self._now()
         states = self._live_states()
         if states is None:
@@ -145,7 +165,7 @@ class _ShortAttempt:
 
     def score(self) -> None:
         """Add to the totals what the ranking does not know in advance."""
-        ranking = self._ranking
+        ranking = self.ranking
         if self.feasible == 1:
             return
         self._scored = True
@@ -162,7 +182,7 @@ class _ShortAttempt:
 
     def tell(self, meter: Meter) -> None:
         """Tell what there is to count."""
-        ranking = self._ranking
+        ranking = self.ranking
         times = (
             self._began,
             self._ranked,
@@ -171,19 +191,19 @@ class _ShortAttempt:
             self._weighed or self._filtered,
             self._now(),
         )
-        told_of = (self.feasible, self._unfiltered, self._unscored)
+        told_of = (self.feasible, self.unfiltered, self.unscored)
         evaluations = ranking.evaluations
         if evaluations is None or ranking.told_of != told_of:
             evaluations = ranking.evaluations = self._known_evaluations()
             ranking.told_of = told_of
-        meter.decided_shortly(self._profile.name, times, evaluations, ranking.live_names)
+        meter.decided_shortly(self.profile.name, times, evaluations, ranking.live_names)
 
     def _known_evaluations(self) -> Evaluations:
         """Equal ones are one object, so that they can be counted by identity."""
-        ranking = self._ranking
+        ranking = self.ranking
         key = (
-            tuple(self._unfiltered),
-            tuple(self._unscored),
+            tuple(self.unfiltered),
+            tuple(self.unscored),
             self.feasible,
             ranking.refusal_changes,
         )
@@ -195,15 +215,15 @@ class _ShortAttempt:
         return found
 
     def _evaluations(self) -> Evaluations:
-        ranking = self._ranking
-        live = [one.name for one in ranking.live_pre_filters if one.name not in self._unfiltered]
+        ranking = self.ranking
+        live = [one.name for one in ranking.live_pre_filters if one.name not in self.unfiltered]
         pre_score: tuple[str, ...] = ()
         score: tuple[str, ...] = ()
         if self._scored:
-            waiting = [name for name in ranking.live_pre_scorers if name not in self._unscored]
+            waiting = [name for name in ranking.live_pre_scorers if name not in self.unscored]
             pre_score = (*ranking.kept_names.pre_score, *waiting)
             steady = [one.plugin.name for one in (*ranking.scorers, *ranking.scaled)]
-            asked = [one.name for one in ranking.live_scorers if one.name not in self._unscored]
+            asked = [one.name for one in ranking.live_scorers if one.name not in self.unscored]
             score = (*steady, *asked)
         return Evaluations(
             (*ranking.kept_names.pre_filter, *live),
@@ -216,11 +236,11 @@ class _ShortAttempt:
     def _live_states(self) -> dict[str, Any] | None:
         """What live PreFilter plugins prepared; None if one of them rejects or narrows."""
         states: dict[str, Any] = {}
-        for plugin in self._ranking.live_pre_filters:
+        for plugin in self.ranking.live_pre_filters:
             with guard(plugin, "PreFilter"):
-                answer = plugin.pre_filter(self._pod, self.nodes)
+                answer = plugin.pre_filter(self.pod, self.nodes)
             if answer is SKIP:
-                self._unfiltered.append(plugin.name)
+                self.unfiltered.append(plugin.name)
             elif isinstance(answer, PreFilterResult) and answer.node_names is None:
                 states[plugin.name] = answer.state
             else:
@@ -230,42 +250,47 @@ class _ShortAttempt:
     def _blocked(self, states: dict[str, Any]) -> Bools | None:
         """The rows that live filters refuse; None for none of them."""
         blocked: Bools | None = None
-        for plugin in self._ranking.live_filters:
-            if plugin.name in self._unfiltered:
+        for plugin in self.ranking.live_filters:
+            if plugin.name in self.unfiltered:
                 continue
             with guard(plugin, "Filter"):
-                refused = plugin.refused(self._pod, self.nodes, states.get(plugin.name))
-            self._asked.append((plugin.name, self._ranking.feasible))
+                refused = plugin.refused(self.pod, self.nodes, states.get(plugin.name))
+            self._asked.append((plugin.name, self.ranking.feasible))
+            if self._recorded:
+                self.refusals.append((plugin.name, refused))
             blocked = refused if blocked is None else blocked | refused
         return blocked
 
     def _add_live(self, rows: Rows | None) -> None:
         chosen = self.nodes if rows is None else self.nodes.take(rows)
         states: dict[str, Any] = {}
-        for pre_scorer in self._ranking.live_pre_scorers.values():
+        for pre_scorer in self.ranking.live_pre_scorers.values():
             with guard(pre_scorer, "PreScore"):
-                answer = pre_scorer.pre_score(self._pod, chosen)
+                answer = pre_scorer.pre_score(self.pod, chosen)
             if answer is SKIP:
-                self._unscored.append(pre_scorer.name)
+                self.unscored.append(pre_scorer.name)
             else:
                 states[pre_scorer.name] = answer
         self._weighed = self._now()
-        for plugin in self._ranking.live_scorers:
-            if plugin.name in self._unscored or plugin.is_silent(self._pod, chosen):
+        for plugin in self.ranking.live_scorers:
+            if plugin.name in self.unscored or plugin.is_silent(self.pod, chosen):
                 continue
             state = states.get(plugin.name)
             with guard(plugin, "Score"):
-                raw = plugin.score(self._pod, chosen, state)
-            self._add(rows, plugin, raw, state, self._profile.weights[plugin.name])
+                raw = plugin.score(self.pod, chosen, state)
+            self._add(rows, plugin, raw, state, self.profile.weights[plugin.name])
 
     def _add(
         self, rows: Rows | None, plugin: ScorePlugin[Any], raw: Totals, state: Any, weight: int
     ) -> None:
+        unchanged = raw.copy() if self._recorded and plugin.normalizes_in_place else raw
         with guard(plugin, "Score"):
             normalized = plugin.normalize(raw, state)
         # As unsigned numbers negative scores are huge, so one reduction tests both ends.
         if int(normalized.view(np.uint64).max()) > MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", "a score is out of range")
+        if self._recorded:
+            self.scores.append((plugin.name, rows, unchanged, normalized))
         if rows is None:
             self.totals = self.totals + normalized * weight
         else:

@@ -26,14 +26,19 @@ class SchedulerObserver(FrameworkObserver):
     def cache_known(self, sizes: Callable[[], Mapping[str, int]]) -> None:
         """Where to ask how many `nodes`, `pods` and `assumed_pods` the scheduler knows."""
 
-    def attempt_finished(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt ended as SCHEDULED (the pod is bound), UNSCHEDULABLE or ERROR."""
+    def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended as UNSCHEDULABLE or ERROR."""
 
     def algorithm_finished(self, seconds: float) -> None:
-        """So long after its beginning an attempt has a node, or knows that there is none."""
+        """So long after its beginning an attempt has a node, or knows that there is none.
 
-    def pod_scheduled(self, attempts: int, seconds: float | None) -> None:
-        """A pod was bound in its so many-th attempt, so long after it was first ready."""
+        Not told of decisions on the short way, whose times say it (`Meter.decided_shortly`).
+        """
+
+    def pod_scheduled(
+        self, profile: str, seconds: float, attempts: int, waited: float | None
+    ) -> None:
+        """An attempt ended with the pod bound: its so many-th, so long after it was first ready."""
 
     def victims_selected(self, victims: int) -> None:
         """So many pods are to leave a node, counting those that are leaving already."""

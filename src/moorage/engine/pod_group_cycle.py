@@ -22,6 +22,7 @@ from moorage.engine.decisions import Bind, Unschedulable, refused_there
 from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.recording import refusal_of, setback_of
 from moorage.errors import PluginError
 from moorage.framework.group_preemption import GroupVictims
 from moorage.framework.metering import SILENT, Meter
@@ -56,6 +57,8 @@ class _Found:
     meter: Meter = SILENT
     seconds: float = 0.0
     """How long it took to find that out."""
+    evidence: object = None
+    """How it was found out, for a ledger."""
 
 
 @dataclass(slots=True)
@@ -191,7 +194,9 @@ class PodGroupCycle:
                 log.error("pod %s: %s", info.pod.key, message)
                 scheduler.queue.done(info.pod.uid)
             else:
-                scheduler.fail(info, profile, _broken(info.pod, message))
+                broken = _broken(info.pod, message)
+                scheduler.recorder.failed(info.pod, profile, setback_of(broken), info.attempts, 0.0)
+                scheduler.fail(info, profile, broken)
         return None
 
     # The algorithm.
@@ -322,6 +327,7 @@ class PodGroupCycle:
         meter = self._scheduler.observer.meter()
         found = self._find(profile, info, within, meter)
         found.meter, found.seconds = meter, meter.seconds()
+        found.evidence = self._scheduler.recorder.evidence(info.pod)
         return found
 
     def _find(
@@ -365,10 +371,21 @@ class PodGroupCycle:
             found = result.found[index] if index < len(result.found) else None
             meter = SILENT if found is None else found.meter
             meter.resume(0.0 if found is None else found.seconds)
+            pod, attempts = info.pod, info.attempts
+            evidence = None if found is None else found.evidence
             if status is None and found is not None and found.failure is None:
-                scheduler.place(info, profile, found.node_name, meter)
+                node = found.node_name
+                refusal = scheduler.place(info, profile, node, meter)
+                if refusal is None:
+                    scheduler.recorder.scheduled(pod, profile, node, attempts, 0.0, evidence)
+                    continue
+                message = refused_there(pod, refusal).message
+                setback = refusal_of(profile, node, message, refusal)
             else:
-                scheduler.fail(info, profile, _failure(info.pod, found, result), meter)
+                failure = _failure(pod, found, result)
+                scheduler.fail(info, profile, failure, meter)
+                setback = setback_of(failure)
+            scheduler.recorder.failed(pod, profile, setback, attempts, 0.0, evidence)
 
 
 def _failure(pod: Pod, found: _Found | None, result: _Result) -> Unschedulable:

@@ -5,75 +5,61 @@ the base class ignores everything, so that an engine without a ledger does no wo
 work something out for the record asks `on` first.
 
 An attempt is told in two steps. The cycle tells what it *found*, before anything changes: which
-node, and what every plugin said. The scheduler tells how the attempt *finished*, Reserve and Permit
-included. What was found but never finished (somebody only asked why) is never recorded.
+node, and what every plugin said. The scheduler tells how the attempt *ended*, Reserve and Permit
+included. What was found in an attempt that never ends (somebody only asked why) is not recorded.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind, Unschedulable
+from moorage.engine.observer import ERROR, UNSCHEDULABLE
 from moorage.framework.attempt import Attempt
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking
+from moorage.framework.status import Status
 from moorage.model.pod import Pod
 
+LiveRefusals = tuple[str, Bools]
+"""What a plugin that is asked for every pod refused on the short way: its name, and the rows."""
 
-class LiveRefusals(NamedTuple):
-    """What a plugin that is asked for every pod refused on the short way."""
+LiveScores = tuple[str, Rows | None, Ints, Ints]
+"""What a plugin scored on the short way: its name, which rows (None: all), raw and normalised.
 
-    plugin: str
-    refused: Bools
-
-
-class LiveScores(NamedTuple):
-    """What a plugin scored on the short way, over `rows` (None: over all of them)."""
-
-    plugin: str
-    rows: Rows | None
-    raw: Ints
-    """Nobody may change it later."""
-    normalized: Ints
+Plain tuples, as one is made for every plugin and pod.
+"""
 
 
-class ShortEvidence(NamedTuple):
-    """A node that was found on the short way."""
+class ShortFindings(Protocol):
+    """What was found about a pod on the short way; to be read at once."""
 
     profile: Profile
+    pod: Pod
     ranking: Ranking
     nodes: NodeView
-    row: int
     feasible: int
-    total: int | None
-    """None: the node was the only one, and nothing was scored."""
-    refusals: Sequence[LiveRefusals] = ()
-    scores: Sequence[LiveScores] = ()
-    unfiltered: Sequence[str] = ()
+    refusals: list[LiveRefusals]
+    scores: list[LiveScores]
+    unfiltered: list[str]
     """Live plugins that had nothing to say about the pod where nodes are filtered ..."""
-    unscored: Sequence[str] = ()
+    unscored: list[str]
     """... and where they are scored."""
 
 
-class AttemptEnd(NamedTuple):
-    """How an attempt ended."""
+class Setback(NamedTuple):
+    """How an attempt ended that did not send its pod to a node."""
 
-    profile: str
     result: str
-    """One of the words in `engine.observer`."""
+    """`UNSCHEDULABLE` or `ERROR` of `engine.observer`."""
+    message: str
     node_name: str = ""
-    """Where the pod goes, or was refused in the end."""
-    message: str = ""
+    """Where the pod was refused in the end."""
     nominated_node: str = ""
-    attempts: int = 0
-    started: float = 0.0
-    """What `start` gave."""
     point: str = ""
     """The extension point that refused the chosen node, if one did ..."""
-    plugin: str = ""
-    """... and the plugin."""
-    code: str = ""
+    refusal: Status | None = None
+    """... and what it said."""
 
 
 class DecisionRecorder:
@@ -83,23 +69,41 @@ class DecisionRecorder:
     """Is it worth working out what to tell?"""
 
     def start(self) -> float:
-        """An attempt begins; the answer goes into its `AttemptEnd`."""
+        """An attempt begins; the answer is to be given back when it ends."""
         return 0.0
 
-    def found_shortly(self, evidence: ShortEvidence) -> None:
-        """The short way led to a node."""
+    def found_shortly(self, short: ShortFindings, total: int | None) -> None:
+        """The short way led to a node; without a total it was the only one."""
 
-    def found(
-        self, attempt: Attempt, decision: Bind | Unschedulable, scored: Rows | None = None
-    ) -> None:
-        """The plain path led to a node, or to none; `scored` are the rows of its scores."""
+    def found(self, attempt: Attempt, decision: Bind | Unschedulable) -> None:
+        """The plain path led to a node, or to none."""
 
-    def evidence(self) -> object:
-        """What was found last, to be kept by whoever finishes the attempt later; forgets it."""
+    def evidence(self, pod: Pod) -> object:
+        """What was found last, to be kept by whoever ends the attempt later; forgets it."""
+        del pod
         return None
 
-    def finished(self, pod: Pod, end: AttemptEnd, evidence: object = None) -> None:
-        """An attempt ended; without `evidence`, what was found last is what it is about."""
+    def scheduled(
+        self,
+        pod: Pod,
+        profile: Profile,
+        node_name: str,
+        attempts: int,
+        started: float,
+        evidence: object = None,
+    ) -> None:
+        """An attempt sent its pod to a node; what was found last is how, without `evidence`."""
+
+    def failed(
+        self,
+        pod: Pod,
+        profile: Profile,
+        setback: Setback,
+        attempts: int,
+        started: float,
+        evidence: object = None,
+    ) -> None:
+        """An attempt failed."""
 
     def rest(self) -> float | None:
         """There is nothing to decide now; in so many seconds it would like to hear that again."""
@@ -107,3 +111,23 @@ class DecisionRecorder:
 
 
 NO_RECORD = DecisionRecorder()
+
+
+def setback_of(decision: Unschedulable) -> Setback:
+    """No node was found."""
+    result = UNSCHEDULABLE if decision.code.rejected else ERROR
+    return Setback(result, decision.message, "", decision.nominated_node or "")
+
+
+def refusal_of(profile: Profile, node_name: str, message: str, status: Status) -> Setback:
+    """The chosen node was refused after all, by Reserve, Permit or whatever binds."""
+    result = UNSCHEDULABLE if status.code.rejected else ERROR
+    return Setback(result, message, node_name, "", _point_of(profile, status.plugin), status)
+
+
+def _point_of(profile: Profile, plugin: str) -> str:
+    points = {"Permit": profile.permit, "Reserve": profile.reserve, "PreBind": profile.pre_bind}
+    for point, plugins in points.items():
+        if any(one.name == plugin for one in plugins):
+            return point
+    return "Bind"

@@ -24,11 +24,12 @@ from moorage.engine.decisions import (
 )
 from moorage.engine.events import ASSIGNED_POD_DELETE
 from moorage.engine.handlers import EventHandlers
-from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerObserver
+from moorage.engine.observer import ERROR, UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.pod_group_cycle import PodGroupCycle
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, refusal_of, setback_of
 from moorage.engine.requeueing import all_but
 from moorage.errors import PluginError, StateError
 from moorage.framework.extenders import Extender
@@ -154,6 +155,12 @@ class Scheduler:
         self._group_cycle = None if workloads is None else PodGroupCycle(self, workloads)
         self.observer.profiles_known(profiles)
         self.observer.cache_known(state.sizes)
+        self.recorder: DecisionRecorder = NO_RECORD
+
+    def record(self, recorder: DecisionRecorder) -> None:
+        """From now on tell a ledger of all attempts."""
+        self.recorder = recorder
+        self.cycle.record(recorder)
 
     def schedule_one(self) -> bool:
         """Take the next pod, if any is ready, and decide about it."""
@@ -261,9 +268,9 @@ class Scheduler:
     def bound(self, binding: Binding) -> None:
         """The pod is on its node as far as the API is concerned."""
         info, observer = binding.info, self.observer
-        observer.attempt_finished(SCHEDULED, binding.profile.name, binding.meter.seconds())
         ready = info.initial_attempt_timestamp
-        observer.pod_scheduled(info.attempts, None if ready is None else self.clock.now() - ready)
+        waited = None if ready is None else self.clock.now() - ready
+        observer.pod_scheduled(binding.profile.name, binding.meter.seconds(), info.attempts, waited)
 
     def binding_failed(self, binding: Binding, status: Status) -> None:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
@@ -278,28 +285,51 @@ class Scheduler:
         if rejected and binding.waiting is not None:
             message, plugins = one_node_sentence(status), frozenset({status.plugin})
         failure = Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
+        if self.recorder.on:
+            setback = refusal_of(profile, binding.node_name, message, status)
+            self.recorder.failed(pod, profile, setback, info.attempts, 0.0)
         self.fail(info, profile, failure, binding.meter)
         if rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         meter = self.observer.meter()
-        decision: Bind | Unschedulable
-        try:
-            # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
-            quick = self.cycle.choose(profile, info.pod, meter)
-            decision = quick or self.cycle.attempt(profile, info.pod, meter=meter)[0]
-        except PluginError as error:
-            log.error("pod %s: %s", info.pod.key, error)
-            decision = Unschedulable(info.pod, str(error), nominated_node="", code=Code.ERROR)
-        self.observer.algorithm_finished(meter.seconds())
+        recorder = self.recorder
+        started = recorder.start()
+        # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
+        decision: Bind | Unschedulable | None = self.cycle.choose(profile, info.pod, meter)
+        if decision is None:
+            try:
+                decision = self.cycle.attempt(profile, info.pod, meter=meter)[0]
+            except PluginError as error:
+                log.error("pod %s: %s", info.pod.key, error)
+                decision = Unschedulable(info.pod, str(error), nominated_node="", code=Code.ERROR)
+            self.observer.algorithm_finished(meter.seconds())
         match decision:
             case Bind():
-                self.place(info, profile, decision.node_name, meter)
+                self._send(info, profile, decision.node_name, meter, started)
             case Unschedulable():
                 if decision.nominated_node:
                     self.evict(info.pod, profile, decision.nominated_node, decision.victims)
+                if recorder.on:
+                    setback = setback_of(decision)
+                    recorder.failed(info.pod, profile, setback, info.attempts, started)
                 self.fail(info, profile, decision, meter)
+
+    def _send(
+        self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter, started: float
+    ) -> None:
+        """Place a pod, and have it recorded."""
+        pod, recorder = info.pod, self.recorder
+        refusal = self.place(info, profile, node_name, meter)
+        if not recorder.on:
+            return
+        if refusal is None:
+            recorder.scheduled(pod, profile, node_name, info.attempts, started)
+        else:
+            message = refused_there(pod, refusal).message
+            setback = refusal_of(profile, node_name, message, refusal)
+            recorder.failed(pod, profile, setback, info.attempts, started)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted, unless all of them are on their way out already."""
@@ -321,17 +351,18 @@ class Scheduler:
 
     def place(
         self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter = SILENT
-    ) -> None:
+    ) -> Status | None:
         """Send a pod on its way to a node, unless Reserve or Permit refuse it there."""
         answer = self.hold(profile, info.pod, node_name, meter)
         if isinstance(answer, Status):
             self.fail(info, profile, refused_there(info.pod, answer), meter)
-            return
+            return answer
         if answer is not None:
             self.waiting.add(answer)
         self.outbox.append(
             Binding(info, node_name, profile, answer, meter=meter, extenders=self.cycle.extenders)
         )
+        return None
 
     def hold(
         self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT
@@ -374,7 +405,7 @@ class Scheduler:
         """Requeue the pod as the informer knows it now, and report the failure."""
         rejected = failure.code.rejected
         result = UNSCHEDULABLE if rejected else ERROR
-        self.observer.attempt_finished(result, profile.name, meter.seconds())
+        self.observer.attempt_failed(result, profile.name, meter.seconds())
         if self.requeue(info, failure):
             reason = "Unschedulable" if rejected else "SchedulerError"
             self.outbox.append(

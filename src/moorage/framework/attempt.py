@@ -7,7 +7,7 @@ hypotheses on it. It must not outlive the cycle: its views are valid only until 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from moorage.cluster.columns import Bools
+from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.framework.diagnosis import Diagnosis
 from moorage.framework.extenders import Extender
@@ -40,6 +40,8 @@ class Attempt:
     before: PreFiltered = field(default_factory=PreFiltered)
     outcome: FilterOutcome | None = None
     scores: Scores | None = None
+    scored: Rows | None = None
+    """The rows that `scores` is about."""
     post_filter: PostFilterResult | None = None
 
     @property

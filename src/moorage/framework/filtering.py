@@ -1,6 +1,6 @@
 """Which nodes can take a pod: PreFilter, Filter, and the second look at nominated nodes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -262,6 +262,10 @@ class Hypothesis:
 
     def rejection(self) -> Status | None:
         """Would the pod be refused? None: it would fit."""
+        return next(self.rejections(), None)
+
+    def rejections(self) -> Iterator[Status]:
+        """What every plugin says that would refuse the pod, one asked after the other."""
         row = self._row
         view = self._nodes.what_if({row: self._added}, {row: self._removed})
         for plugin in self._profile.filter:
@@ -272,8 +276,7 @@ class Hypothesis:
                 verdicts = plugin.filter(self._pod, view, state)
             status = first_rejection([(plugin.name, verdicts)], 0)
             if status is not None:
-                return status
-        return None
+                yield status
 
     def _changed(self, pods: Sequence[Pod], sign: int) -> "Hypothesis":
         changed = Hypothesis(self._profile, self._pod, self._nodes, self._before, self._row)

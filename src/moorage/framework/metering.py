@@ -76,6 +76,8 @@ class Meter:
     """Is each plugin measured by itself?"""
     now: Callable[[], float] = staticmethod(float)
     """The stopwatch; this one always shows 0."""
+    started = 0.0
+    """The stopwatch's reading when the attempt began."""
 
     def point(self, name: str, profile: str) -> Span:
         """The beginning of an extension point: use it in a `with` statement."""
@@ -101,13 +103,13 @@ class Meter:
         profile: str,
         times: "Times",
         evaluations: "Evaluations",
-        live: tuple[tuple[str, tuple[str, ...]], ...],
+        live: "LivePlugins",
     ) -> None:
-        """A pod was decided on the short way, all points at once.
+        """A pod was decided on the short way, all points at once."""
 
-        `live` names, by point, the plugins that were asked about this very pod.
-        """
 
+LivePlugins = tuple[tuple[str, tuple[str, ...]], ...]
+"""By point, the plugins that were asked about this very pod."""
 
 Times = tuple[float, float, float, float, float, float]
 """When a decision on the short way began, had a ranking, had asked PreFilter, had filtered, had
@@ -203,12 +205,18 @@ class PointRecord:
 class ShortRecord:
     """What is known of the decisions of one profile by kept rankings; also to be taken away."""
 
-    __slots__ = ("evaluations", "times")
+    __slots__ = ("close_looks", "evaluations", "times")
 
     def __init__(self) -> None:
         self.times: list[float] = []
         """The `Times` of one decision after the other, which is cheaper than to keep tuples."""
         self.evaluations: list[Evaluations] = []
+        self.close_looks: list[tuple[LivePlugins, Times]] = []
+        """Of attempts that were looked at closely, who was asked, and the times again.
+
+        Plugins that were asked share their point's time. The others gave a kept answer, so there is
+        no time of theirs to measure.
+        """
 
 
 class RunningMeter(Meter):
@@ -236,7 +244,12 @@ class RunningMeter(Meter):
 
     def end(self, name: str, profile: str, status: str, begun: float) -> None:
         """The end of an extension point that `begin` began."""
-        self._record(name, profile).ended(status, self.now() - begun)
+        record = self.observer.points.get((name, profile)) or self.observer.new_point(name, profile)
+        # As `PointRecord.ended`, which is called for less frequent points.
+        if status is SUCCESS:
+            record.successes.append(self.now() - begun)
+        else:
+            record.ends.append((status, self.now() - begun))
 
     def _record(self, name: str, profile: str) -> PointRecord:
         observer = self.observer
@@ -255,22 +268,14 @@ class RunningMeter(Meter):
         profile: str,
         times: Times,
         evaluations: Evaluations,
-        live: tuple[tuple[str, tuple[str, ...]], ...],
+        live: LivePlugins,
     ) -> None:
-        """Leave it to be sorted in later; closely, plugins that were asked share a point's time.
-
-        The others gave a kept answer, so there is no time of theirs to measure.
-        """
+        """Leave it to be sorted in later."""
         record = self.observer.short_decisions[profile]
         record.times.extend(times)
         record.evaluations.append(evaluations)
-        if not self.closely:
-            return
-        names = dict(live)
-        for point, seconds in zip(SHORT_POINTS, laps(times), strict=True):
-            plugins = names.get(point, ())
-            for plugin in plugins:
-                self.observer.plugin_finished(plugin, point, SUCCESS, seconds / len(plugins))
+        if self.closely:
+            record.close_looks.append((live, times))
 
 
 class _RunningSpan(Span):

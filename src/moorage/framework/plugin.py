@@ -89,7 +89,8 @@ class Plugin:
     """Written node by node (`NodeFilterPlugin`, `NodeScorePlugin`), so asked about few rows."""
     steady: ClassVar[bool] = False
     """Do PreFilter and PreScore, too, look at nothing but what `pod_key` names? Then the plugin's
-    part in a decision about alike pods is kept (`framework.rankings`)."""
+    part in a decision about alike pods is kept (`framework.rankings`), and twins, pods that differ
+    in nothing but name, uid, version and times, must have equal keys (`framework.twins`)."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Called once per profile; `args` is the decoded plugin configuration, or None."""
@@ -226,6 +227,9 @@ class PreScorePlugin(Plugin, ABC, Generic[S]):
 
 class ScorePlugin(Plugin, ABC, Generic[S]):
     """Ranks the feasible nodes."""
+
+    normalizes_in_place: ClassVar[bool] = True
+    """May `normalize` change its argument? If not, nobody who wants to keep it has to copy it."""
 
     @abstractmethod
     def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:

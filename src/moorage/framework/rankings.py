@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.stamps import Aspect, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
@@ -34,7 +34,8 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.profile import Profile
-from moorage.framework.status import SKIP
+from moorage.framework.status import SKIP, Verdicts
+from moorage.framework.twins import are_twins
 from moorage.model.pod import Pod
 
 REFUSED = -1
@@ -162,7 +163,16 @@ class Ranking:
         self.raw: list[Ints] = []
         self._raw_counts: list[int] = []
         """Per scaled scorer, how many rows have a raw score other than 0."""
-        self._constants: dict[int, int | None] = {}
+        self._constants: dict[int, tuple[int, tuple[int, ...]] | None] = {}
+        self.constants: tuple[int, tuple[int, ...]] | None = None
+        """What `constant` found last, and how much of it each scaled scorer gives, unweighted."""
+        self.journal: list[int] | None = None
+        """Where patches are written down, if somebody wants that: column, row and value of each.
+
+        Columns are the filters (1: refused), the scorers and the raw scores, counted through.
+        """
+        self.last_journal: list[int] | None = None
+        """The journal that was in use before everything was worked out anew."""
         weights = sum(scorer.weight for scorer in (*self.scorers, *self.scaled))
         self._dtype = np.int32 if weights * MAX_NODE_SCORE < 2**31 else np.int64
         self._totals: NDArray[Any] = np.zeros(0, self._dtype)
@@ -200,21 +210,48 @@ class Ranking:
 
         Raw scores that are all 0 are the usual case: no preferences, no soft taints.
         """
+        self.constants = None
         if any(self._raw_counts):
             return None
         if feasible not in self._constants:
             self._constants = {feasible: self._constant(feasible)}
-        return self._constants[feasible]
+        found = self.constants = self._constants[feasible]
+        return None if found is None else found[0]
 
-    def _constant(self, feasible: int) -> int | None:
-        total = 0
+    def _constant(self, feasible: int) -> tuple[int, tuple[int, ...]] | None:
+        total, parts = 0, []
         for scorer in self.scaled:
             with guard(scorer.plugin, "Score"):
                 scores = scorer.plugin.normalize(np.zeros(feasible, np.int64), scorer.state)
             if (scores != scores[0]).any() or not 0 <= scores[0] <= MAX_NODE_SCORE:
                 return None
             total += int(scores[0]) * scorer.weight
-        return total
+            parts.append(int(scores[0]))
+        return total, tuple(parts)
+
+    # What a ledger reads
+
+    @property
+    def refusers(self) -> NDArray[np.uint32]:
+        """The bits of the filters that refuse each row."""
+        return self._refusers
+
+    @property
+    def points(self) -> Sequence[Ints]:
+        """What each of `scorers` gives each row."""
+        return self._points
+
+    def changed_rows(self) -> Rows | None:
+        """The rows that are not as they were ranked any more; None if they may be other nodes."""
+        stamps = self._state.stamps
+        if self._as_of < stamps.latest(Aspect.MEMBERSHIP):
+            return None
+        return stamps.changed_since(tuple(Aspect), self._as_of)
+
+    def words(self, one: SteadyFilter, rows: Rows) -> Verdicts:
+        """Why a filter refuses some rows, as they are now."""
+        with guard(one.plugin, "Filter"):
+            return one.plugin.filter(self.pod, NodeView(self._state).take(rows), one.state)
 
     # Who takes part
 
@@ -282,6 +319,8 @@ class Ranking:
 
     def _redo(self, nodes: NodeView) -> None:
         size, pod = len(nodes), self.pod
+        if self.journal is not None:
+            self.last_journal, self.journal = self.journal, None
         self._refusers = np.zeros(size, np.uint32)
         for one in self.filters:
             with guard(one.plugin, "Filter"):
@@ -329,13 +368,15 @@ class Ranking:
             self.usable = False
 
     def _patch(self, nodes: NodeView, row: int, bits: int) -> None:
-        pod = self.pod
+        pod, journal = self.pod, self.journal
         before = after = int(self._refusers[row])
-        for one in self.filters:
+        for index, one in enumerate(self.filters):
             if one.reads & bits:
                 with guard(one.plugin, "Filter"):
                     refused = one.plugin.refuses(pod, nodes, row, one.state)
                 after = after | one.bit if refused else after & ~one.bit
+                if journal is not None and (refused or before & one.bit):
+                    journal.extend((index, row, int(refused)))
         if after != before:
             self._refusers[row] = after
             self.feasible += (not after) - (not before)
@@ -345,21 +386,31 @@ class Ranking:
                 first = bits_of_row & -bits_of_row
                 if first:
                     self._first_refusals[first] = self._first_refusals.get(first, 0) + change
-        total = int(self._totals[row])
-        for scorer, points in zip(self.scorers, self._points, strict=True):
+        self._totals[row] = total = self._patched_total(nodes, row, bits)
+        for place, scorer in enumerate(self.scaled):
             if scorer.reads & bits:
-                score = self._score(scorer, nodes, row)
+                raw, score = self.raw[place], self._score(scorer, nodes, row)
+                self._raw_counts[place] += bool(score) - bool(raw[row])
+                raw[row] = score
+                if journal is not None:
+                    journal.extend((len(self.filters) + len(self.scorers) + place, row, score))
+        self.standing[row] = REFUSED if after else total
+
+    def _patched_total(self, nodes: NodeView, row: int, bits: int) -> int:
+        total, journal = int(self._totals[row]), self.journal
+        for place, scorer in enumerate(self.scorers):
+            if scorer.reads & bits:
+                points, score = self._points[place], self._score(scorer, nodes, row)
                 if not 0 <= score <= MAX_NODE_SCORE:
                     self.usable = False
-                total += (score - int(points[row])) * scorer.weight
+                before = int(points[row])
+                if score == before:
+                    continue
+                total += (score - before) * scorer.weight
                 points[row] = score
-        for index, scorer in enumerate(self.scaled):
-            if scorer.reads & bits:
-                raw, score = self.raw[index], self._score(scorer, nodes, row)
-                self._raw_counts[index] += bool(score) - bool(raw[row])
-                raw[row] = score
-        self._totals[row] = total
-        self.standing[row] = REFUSED if after else total
+                if journal is not None:
+                    journal.extend((len(self.filters) + place, row, score))
+        return total
 
     def _score(self, scorer: SteadyScorer, nodes: NodeView, row: int) -> int:
         with guard(scorer.plugin, "Score"):
@@ -369,8 +420,13 @@ class Ranking:
 class Rankings:
     """Rankings of all profiles by key, the most recently used ones."""
 
-    def __init__(self, state: ClusterState, limit_bytes: int = _LIMIT_BYTES) -> None:
+    def __init__(
+        self, state: ClusterState, limit_bytes: int = _LIMIT_BYTES, *, batches: bool = True
+    ) -> None:
         self._state = state
+        self._batches = batches
+        self._last: tuple[Pod, Roles, Hashable | None] | None = None
+        """The latest pod and its key, for a twin that follows it."""
         self._limit = limit_bytes
         self._bytes = 0
         self._roles: dict[int, Roles] = {}
@@ -387,13 +443,14 @@ class Rankings:
         self._kept.clear()
         self._charged.clear()
         self._bytes = 0
+        self._last = None
 
     def find(self, profile: Profile, pod: Pod, nodes: NodeView) -> Ranking | None:
         """The ranking for a pod, up to date; None if there can be none."""
         roles = self._roles.get(id(profile))
         if roles is None:
             roles = self._roles[id(profile)] = Roles(profile)
-        part = roles.key(pod)
+        part = self._key(roles, pod)
         if part is None:
             return None
         key = (id(profile), part)
@@ -408,6 +465,16 @@ class Rankings:
         ranking.refresh(nodes)
         self._charge(key, ranking.bytes)
         return ranking if ranking.usable else None
+
+    def _key(self, roles: Roles, pod: Pod) -> Hashable | None:
+        """The pod's key; of a batch of twins only the first one's is worked out."""
+        last = self._last
+        if last is not None and last[1] is roles and are_twins(pod, last[0]):
+            return last[2]
+        key = roles.key(pod)
+        if self._batches:
+            self._last = (pod, roles, key)
+        return key
 
     def _charge(self, key: Hashable, size: int) -> None:
         known = self._charged.get(key, 0)

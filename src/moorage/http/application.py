@@ -117,7 +117,7 @@ def _paths(endpoints: Endpoints, observer: Observer) -> Paths:
         }
         paths.add(flags, listed=False)
     for route in endpoints.extra:
-        paths.add({route.path: route.handler})
+        paths.add({route.path: route.handler}, listed=route.listed)
         if route.prefix:
             paths.add_prefixes({route.path.rstrip("/") + "/": route.handler})
     if endpoints.flags is not None:
@@ -129,7 +129,8 @@ def _paths(endpoints: Endpoints, observer: Observer) -> Paths:
 
 
 async def _no_caching(_: web.Request, answer: web.StreamResponse) -> None:
-    answer.headers.update(_CACHE_CONTROL)
+    if "Cache-Control" not in answer.headers:
+        answer.headers.update(_CACHE_CONTROL)
     answer.headers.popall("Server", None)  # nobody needs to know what we are made of
 
 

@@ -43,6 +43,8 @@ class Route:
     path: str
     handler: Handler
     prefix: bool = False
+    listed: bool = True
+    """Does /statusz name it?"""
 
 
 def _no_metrics(accept: str) -> Page:

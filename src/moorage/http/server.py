@@ -130,6 +130,8 @@ class SecureServer:
                 listener.close()
             raise
         self._listener = listener
+        self.announced = False
+        """Has somebody said already that this port is served?"""
         for told in self._settings.warnings:
             log.warning("%s", told)
         self._bundles: Sequence[Bundle] = ()
@@ -150,7 +152,8 @@ class SecureServer:
         self._connections = _Connections(app)
         await self.reload()
         self._polling = asyncio.create_task(self._poll(), name="serving certificates")
-        log.info("Serving securely on %s", _address(self._listener))
+        if not self.announced:
+            log.info("Serving securely on %s", _address(self._listener))
 
     async def reload(self) -> bool:
         """Look at certificates and authorities; True if new ones are served from now on."""

@@ -74,11 +74,15 @@ class ObjectReader:
     """Reads objects of one resource; what cannot be read is logged with its name."""
 
     def __init__(
-        self, resource: Resource, needs_source: Callable[[ApiObject], bool] | None = None
+        self,
+        resource: Resource,
+        needs_source: Callable[[ApiObject], bool] | None = None,
+        *,
+        sharing: bool = True,
     ) -> None:
         self._resource = resource
         self._needs_source = needs_source
-        self._parts = SharedParts()
+        self._parts = SharedParts() if sharing else None
         self.skipped = 0
 
     def read(self, data: msgspec.Raw) -> ApiObject | Malformed:
@@ -101,7 +105,8 @@ class ObjectReader:
         decoded: ApiObject = _custom(data) if custom else decode_json(struct, bytes(data))
         if not decoded.metadata.name:
             raise DecodeError("metadata.name: a name is required")
-        self._parts.share(decoded)
+        if self._parts is not None:
+            self._parts.share(decoded)
         _derive(decoded)
         if self._needs_source is not None and self._needs_source(decoded):
             keep_source(decoded, data)

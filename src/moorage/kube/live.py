@@ -247,9 +247,12 @@ class LiveScheduler:
                 await self._idle()
 
     async def _idle(self) -> None:
-        """Wait for an event or for the next timer."""
+        """Wait for an event or for the next timer; what is left to be recorded comes first."""
+        rest = self.scheduler.recorder.rest()
         wakeup = self.scheduler.next_wakeup()
         seconds = None if wakeup is None else max(0.0, wakeup - self.scheduler.clock.now())
+        if rest is not None:
+            seconds = rest if seconds is None else min(rest, seconds)
         try:
             await asyncio.wait_for(self._wake.wait(), seconds)
         except TimeoutError:

@@ -9,13 +9,20 @@ from typing import Any
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer
 from moorage.config import FeatureGates, KubeSchedulerConfiguration
+from moorage.config.encoding import encode_config
 from moorage.engine.clock import WallClock
+from moorage.errors import InputError
 from moorage.framework.registry import Registry
+from moorage.http.explain_api import explain_routes
+from moorage.http.explain_page import page_routes
+from moorage.http.local_console import LocalConsole
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.explainer import Explainer
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.timing import WallTimer
+from moorage.ledger import Ledger
 
 # The client of one's own server need not be held back.
 _QPS = 100_000.0
@@ -37,22 +44,34 @@ class LocalCluster:
         kubelets: KubeletOptions | None = None,
     ) -> None:
         self.server = ApiServer(data=data, kubelets=kubelets or KubeletOptions())
+        self._config = config
         self._scheduler = build_scheduler(config, registry, gates, WallClock())
         self._clients: list[KubeClient] = []
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
         self.live: LiveScheduler | None = None
+        self.console: LocalConsole | None = None
+        """Where the page is, if there is one."""
+        self._explainer: Explainer | None = None
 
-    async def start(self, port: int = 0) -> None:
-        """Serve, then schedule."""
+    async def start(self, port: int = 0, page_port: int | None = None) -> None:
+        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at."""
+        if page_port is not None:
+            self.console = _console(page_port)
         await self.server.start(port=port)
         client, events = self.client(), self.client()
         self.live = LiveScheduler(self._scheduler, client, EventRecorder(events))
+        if self.console is not None:
+            await self._show(self.console, self.live)
         self._work = asyncio.create_task(self.live.run())
 
     async def stop(self) -> None:
         """End everything in order."""
         async with contextlib.AsyncExitStack() as stack:
+            if self._explainer is not None:
+                self._explainer.close()
+            if self.console is not None:
+                await self.console.stop()
             stack.push_async_callback(self.server.stop)
             for client in self._clients:
                 stack.push_async_callback(client.close)
@@ -87,12 +106,27 @@ class LocalCluster:
             await self._timer.sleep(_POLL_SECONDS)
         return False
 
+    async def _show(self, console: LocalConsole, live: LiveScheduler) -> None:
+        """Record decisions, and serve the page that explains them."""
+        ledger = Ledger()
+        self._scheduler.record(ledger.recorder)
+        configuration = encode_config(self._config)
+        self._explainer = Explainer(live, ledger, configuration=lambda: configuration)
+        await console.start([*page_routes(), *explain_routes(self._explainer)])
+
     def _busy(self) -> bool:
         live = self.live
         if live is None or not live.informers.has_synced or live.busy:
             return True
         pending = self._scheduler.queue.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)
+
+
+def _console(port: int) -> LocalConsole:
+    try:
+        return LocalConsole(port)
+    except InputError as error:
+        raise InputError(f"no page at port {port}: {error}") from None
 
 
 def node_manifests(count: int) -> Sequence[dict[str, Any]]:

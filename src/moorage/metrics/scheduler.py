@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from moorage.engine.observer import SchedulerObserver
+from moorage.engine.observer import SCHEDULED, SchedulerObserver
 from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
 from moorage.framework.metering import (
     SHORT_POINTS,
@@ -74,6 +74,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         # What attempts left here to be sorted in later; see `PointRecord`.
         self.points: dict[tuple[str, str], PointRecord] = {}
         self.short_decisions: defaultdict[str, ShortRecord] = defaultdict(ShortRecord)
+        self._left = 0
         self._algorithm: list[float] = []
         self._ends: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._waits: defaultdict[int, list[float | None]] = defaultdict(list)
@@ -87,7 +88,8 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def meter(self) -> Meter:
         """A meter that runs; chance decides whether it looks closely."""
-        if len(self._algorithm) >= _MOST_LEFT:
+        self._left += 1
+        if self._left >= _MOST_LEFT:
             self._gather()
         self._until_close -= 1
         if self._until_close:
@@ -135,6 +137,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     def _gather(self) -> None:
         """Sort in what attempts left since the last time."""
         families = self._attempts
+        self._left = 0
         for record in self.points.values():
             self._gather_point(record)
         self._gather_short_decisions()
@@ -172,6 +175,8 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             times = np.array(record.times).reshape(len(record.evaluations), -1)
             for point, values in zip(SHORT_POINTS, laps(list(times.T)), strict=True):
                 durations.labels(point, SUCCESS, profile).observe_all(values)
+            self._attempts.algorithm_duration.labels().observe_all(times[:, -1] - times[:, 0])
+            self._gather_close_looks(record)
             # By identity, as hashing so many names takes its time; alike pods share the object.
             alike = Counter(map(id, record.evaluations))
             for answered in {id(one): one for one in record.evaluations}.values():
@@ -186,6 +191,16 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
                     evaluations.labels(plugin, "Score", profile).value += count * answered.scored
         self.short_decisions.clear()
 
+    def _gather_close_looks(self, record: ShortRecord) -> None:
+        seconds: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        for live, times in record.close_looks:
+            took = dict(zip(SHORT_POINTS, laps(times), strict=True))
+            for point, plugins in live:
+                for plugin in plugins:
+                    seconds[plugin, point].append(took[point] / len(plugins))
+        for (plugin, point), shares in seconds.items():
+            self._attempts.plugin_duration.labels(plugin, point, SUCCESS).observe_all(shares)
+
     # Attempts.
 
     def new_point(self, name: str, profile: str) -> PointRecord:
@@ -197,17 +212,20 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         """One plugin is through."""
         self._attempts.plugin_duration.labels(plugin, point, status).observe(seconds)
 
-    def attempt_finished(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt ended."""
+    def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt ended without a node."""
         self._ends[result, profile].append(seconds)
 
     def algorithm_finished(self, seconds: float) -> None:
         """A node was found, or none."""
         self._algorithm.append(seconds)
 
-    def pod_scheduled(self, attempts: int, seconds: float | None) -> None:
+    def pod_scheduled(
+        self, profile: str, seconds: float, attempts: int, waited: float | None
+    ) -> None:
         """A pod was bound."""
-        self._waits[attempts].append(seconds)
+        self._ends[SCHEDULED, profile].append(seconds)
+        self._waits[attempts].append(waited)
 
     def permit_waited(self, status: str, seconds: float) -> None:
         """A pod was held back so long."""

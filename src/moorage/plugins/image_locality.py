@@ -22,6 +22,7 @@ class ImageLocality(ScorePlugin[None]):
     """Score by the bytes of the pod's images that a node has."""
 
     name = "ImageLocality"
+    normalizes_in_place = False
     reads = (Aspect.IMAGES,)
     # How many nodes have an image decides its worth on each of them.
     row_local = False

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import msgspec
 
 from moorage.engine.decisions import Bind, Decision, Unschedulable
-from moorage.engine.observer import SCHEDULED, UNSCHEDULABLE, SchedulerObserver
+from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, setback_of
 from moorage.errors import InputError
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve
@@ -45,11 +46,14 @@ def measure(
     workload: str,
     now: Callable[[], int] = time.perf_counter_ns,
     observer: SchedulerObserver | None = None,
+    recorder: DecisionRecorder = NO_RECORD,
 ) -> Measurement:
     """Fill an empty world, place pods in it and measure each decision.
 
-    `observer` is told what a scheduler tells of its attempts, so that the cost of that shows.
+    `observer` and `recorder` are told what a scheduler tells of its attempts, so that the cost of
+    that shows.
     """
+    world.cycle.record(recorder)
     watch = observer or SchedulerObserver()
     kind = WORKLOADS[workload]
     world.add_all(made_before(kind, nodes, pods))
@@ -65,7 +69,7 @@ def measure(
     cpu_seconds = 0.0
     for pod in waiting:
         cpu_before, before = time.process_time(), now()
-        decision, found = _attempt(world, profile, pod, watch)
+        decision, found = _attempt(world, profile, pod, watch, recorder)
         took.append(now() - before)
         cpu_seconds += time.process_time() - cpu_before
         placed += found
@@ -86,21 +90,30 @@ def measure(
 
 
 def _attempt(
-    world: World, profile: Profile, pod: Pod, watch: SchedulerObserver
+    world: World,
+    profile: Profile,
+    pod: Pod,
+    watch: SchedulerObserver,
+    recorder: DecisionRecorder,
 ) -> tuple[Decision, bool]:
     """Decide about a pod as a scheduler does, and whether there is or will be room for it."""
     meter = watch.meter()
     cycle = world.cycle
-    decision: Decision = cycle.choose(profile, pod, meter) or cycle.decide(profile, pod, meter)[0]
-    watch.algorithm_finished(meter.seconds())
+    started = recorder.start()
+    decision: Decision | None = cycle.choose(profile, pod, meter)
+    if decision is None:
+        decision = cycle.decide(profile, pod, meter)[0]
+        watch.algorithm_finished(meter.seconds())
     if isinstance(decision, Bind):
         world.state.assume(pod, decision.node_name)
         found = reserve(profile, pod, decision.node_name, meter) is None
-        watch.attempt_finished(SCHEDULED, profile.name, meter.seconds())
-        watch.pod_scheduled(1, 0.0)
+        watch.pod_scheduled(profile.name, meter.seconds(), 1, 0.0)
+        recorder.scheduled(pod, profile, decision.node_name, 1, started)
     else:
         found = isinstance(decision, Unschedulable) and bool(decision.nominated_node)
-        watch.attempt_finished(UNSCHEDULABLE, profile.name, meter.seconds())
+        watch.attempt_failed(UNSCHEDULABLE, profile.name, meter.seconds())
+        if recorder.on and isinstance(decision, Unschedulable):
+            recorder.failed(pod, profile, setback_of(decision), 1, started)
     return decision, found
 
 

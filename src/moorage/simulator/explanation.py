@@ -12,6 +12,8 @@ import msgspec
 
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
+from moorage.explain.report import Verdict
+from moorage.explain.scores import NOT_CONSIDERED, OK, REJECTED, SKIPPED
 from moorage.framework.attempt import Attempt
 from moorage.framework.filtering import FilterOutcome
 from moorage.framework.guard import guard
@@ -20,20 +22,6 @@ from moorage.framework.profile import Profile
 from moorage.framework.scoring import score_nodes
 from moorage.framework.status import Status, Verdicts, worst
 from moorage.model.pod import Pod
-
-OK = "ok"
-REJECTED = "rejected"
-SKIPPED = "skipped"
-NOT_CONSIDERED = "not considered"
-
-
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one Filter plugin says of one node."""
-
-    plugin: str
-    verdict: str
-    code: str = ""
-    reasons: tuple[str, ...] = ()
 
 
 class NodeScore(msgspec.Struct, frozen=True):

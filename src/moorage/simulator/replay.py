@@ -52,6 +52,11 @@ _KIND = msgspec.json.Decoder(_Kind)
 
 def replay(case: GoldenCase, registry: Registry) -> Json:
     """What our engine makes of a case, in the form of `expect`."""
+    return _decide(*world_of(case, registry))
+
+
+def world_of(case: GoldenCase, registry: Registry) -> tuple[World, Profile, Pod]:
+    """The cluster of a case, its profile, and the pod to be placed."""
     world = World(_configuration(case), registry=registry)
     world.add_all(_decode(raw, case.name) for raw in case.objects)
     pod = decode_json(Pod, bytes(case.pod), case.name)
@@ -59,7 +64,7 @@ def replay(case: GoldenCase, registry: Registry) -> Json:
     # A recorded pod with a nomination is known to the nominator like any other.
     if pod.status.nominated_node_name:
         world.cycle.nominated.add(pod, pod.status.nominated_node_name)
-    return _decide(world, profile, pod)
+    return world, profile, pod
 
 
 def _configuration(case: GoldenCase) -> KubeSchedulerConfiguration:

@@ -97,6 +97,11 @@ class DryRun(Sequence[Candidate]):
             int(np.count_nonzero(self._violating[chosen])),
         )
 
+    @property
+    def places(self) -> Rows:
+        """Where each candidate stands among the rows that were tried."""
+        return self._places
+
     def first(self, enough: int) -> "DryRun":
         """As if the search had ended with enough candidates, one of them harmless to budgets."""
         violations = (

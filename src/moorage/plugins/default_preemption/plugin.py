@@ -67,7 +67,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Propose a node and its victims."""
         self.handle.observer.preemption_attempted()
-        objection = self._group_objection(pod) or _ineligible(pod, attempt)
+        objection = self.objection(pod, attempt)
         if objection is not None:
             return _failure(objection, nominated_node=None)
         candidates, refusals, chosen = self._dry_run(attempt)
@@ -87,6 +87,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             if agreed is not candidates:
                 candidates, chosen = agreed, pick(agreed, attempt.now)
         return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
+
+    def objection(self, pod: Pod, attempt: Attempt) -> str | None:
+        """Why the pod may not preempt others now, if so."""
+        return self._group_objection(pod) or _ineligible(pod, attempt)
 
     def pod_group_post_filter(
         self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
@@ -152,7 +156,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
 
 def _ineligible(pod: Pod, attempt: Attempt) -> str | None:
-    """Why the pod may not preempt others now, if so."""
+    """The same for a pod on its own."""
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     row = attempt.nodes.row_of(pod.status.nominated_node_name)

@@ -33,6 +33,7 @@ class InterPodAffinity(
     """Keep pods near their friends and away from their foes; terminating pods still count."""
 
     name = "InterPodAffinity"
+    normalizes_in_place = False
     reads = (Aspect.LABELS, Aspect.PODS)
     row_local = False
     looks_up = (Namespace,)

@@ -52,6 +52,7 @@ class PodTopologySpread(
     """Spread pods by their own constraints, or by the profile's defaults for their owners."""
 
     name = "PodTopologySpread"
+    normalizes_in_place = False
     reads = (Aspect.LABELS, Aspect.TAINTS, Aspect.PODS)
     row_local = False
     looks_up = (Service, ReplicationController, ReplicaSet, StatefulSet)

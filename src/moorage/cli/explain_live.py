@@ -1,0 +1,224 @@
+"""Answers of `moorage explain` from a running scheduler, over its secure port.
+
+Owns who asks, the paths below /explain/v1 and what is said when the scheduler does not answer.
+"""
+
+import argparse
+import asyncio
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from moorage.cli.explain_sources import PodQuestion
+from moorage.errors import ApiError, InputError, UnreachableError
+from moorage.explain.listing import DecisionPage, PodPage
+from moorage.explain.report import (
+    SCHEMA,
+    DecisionExplanation,
+    Matrix,
+    NodeExplanation,
+    PodExplanation,
+)
+from moorage.kube.access import Access, Pem
+from moorage.kube.client import KubeClient, user_agent
+from moorage.kube.kubeconfig import server_url
+from moorage.kube.locate import user_access
+from moorage.kube.requests import Query, Request
+
+Told = TypeVar("Told", PodExplanation, NodeExplanation, DecisionExplanation, DecisionPage, PodPage)
+Whole = TypeVar("Whole", PodExplanation, DecisionExplanation)
+
+_ROOT = "/explain/v1"
+_AT_ONCE = 10_000
+"""The longest page that the API gives."""
+
+
+class LiveSource:
+    """A scheduler that is asked over HTTP; each question has an event loop of its own."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._access = scheduler_access(args)
+
+    def pod(self, asked: PodQuestion) -> PodExplanation:
+        """Everything about a pod."""
+        return asyncio.run(self._pod(asked))
+
+    def node(self, name: str) -> NodeExplanation:
+        """Everything about a node."""
+        return asyncio.run(self._node(name))
+
+    def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
+        """The decision of this number, or the latest one about this pod."""
+        return asyncio.run(self._decision(which, top, rows))
+
+    def decisions(self, limit: int) -> DecisionPage:
+        """The latest decisions, newest first."""
+        return asyncio.run(self._decisions(limit))
+
+    async def _pod(self, asked: PodQuestion) -> PodExplanation:
+        query: Query = (
+            *(("node", node) for node in asked.nodes),
+            ("top", str(asked.top)),
+            ("fixes", "true" if asked.fixes else "false"),
+        )
+        async with self._client() as client:
+            namespace, name = await _full_name(client, asked.name)
+            path = f"pods/{_segment(namespace)}/{_segment(name)}"
+            return await _with_matrix(client, path, PodExplanation, query, asked.rows)
+
+    async def _node(self, name: str) -> NodeExplanation:
+        async with self._client() as client:
+            return await _ask(client, f"nodes/{_segment(name)}", NodeExplanation)
+
+    async def _decision(self, which: str, top: int, rows: int) -> DecisionExplanation:
+        async with self._client() as client:
+            number = which
+            if not which.isdecimal():
+                key = "/".join(await _full_name(client, which))
+                asked: Query = (("pod", key), ("limit", "1"))
+                found = (await _ask(client, "decisions", DecisionPage, asked)).items
+                if not found:
+                    raise InputError(
+                        f"the scheduler at {client.access.server} remembers no decision about pod "
+                        f"{key}"
+                    )
+                number = str(found[0].number)
+            query: Query = (("top", str(top)),)
+            return await _with_matrix(
+                client, f"decisions/{number}", DecisionExplanation, query, rows
+            )
+
+    async def _decisions(self, limit: int) -> DecisionPage:
+        page = DecisionPage(())
+        async with self._client() as client:
+            while len(page.items) < limit:
+                query: Query = (("limit", str(min(limit - len(page.items), _AT_ONCE))),)
+                if page.continue_:
+                    query += (("continue", page.continue_),)
+                more = await _ask(client, "decisions", DecisionPage, query)
+                page = DecisionPage(page.items + more.items, more.continue_)
+                if not page.continue_:
+                    break
+        return page
+
+    def _client(self) -> KubeClient:
+        return KubeClient(self._access, qps=0, agent=user_agent("explain"), read_only=True)
+
+
+def scheduler_access(args: argparse.Namespace) -> Access:
+    """The scheduler's address, with the credentials of the flags, else of the kubeconfig."""
+    server = server_url(args.server, tls=True)
+    access = Access(server=server, source="the flags")
+    if args.kubeconfig or args.context:
+        known = user_access(args.kubeconfig or "", args.context)
+        if args.token or args.token_file or args.client_certificate:
+            # Two identities in one request would leave it to the server whose name counts.
+            access = msgspec.structs.replace(access, ca=known.ca, insecure=known.insecure)
+        else:
+            access = msgspec.structs.replace(known, server=server, tls_server_name="")
+    if args.certificate_authority or args.insecure_skip_tls_verify:
+        access = msgspec.structs.replace(
+            access,
+            ca=Pem(path=args.certificate_authority or ""),
+            insecure=args.insecure_skip_tls_verify,
+        )
+    if args.client_certificate:
+        access = msgspec.structs.replace(
+            access,
+            client_certificate=Pem(path=args.client_certificate),
+            client_key=Pem(path=args.client_key),
+        )
+    if args.token or args.token_file:
+        access = msgspec.structs.replace(
+            access, token=args.token or "", token_file=args.token_file or ""
+        )
+    return access
+
+
+async def _full_name(client: KubeClient, name: str) -> tuple[str, str]:
+    """A pod's namespace and name; a bare name is looked for in `default`, then anywhere."""
+    if "/" in name:
+        namespace, _, rest = name.partition("/")
+        return namespace, rest
+    found: list[str] = []
+    page = PodPage((), 0)
+    while True:
+        query: Query = (("state", "all"), ("limit", str(_AT_ONCE)))
+        if page.continue_:
+            query += (("continue", page.continue_),)
+        page = await _ask(client, "pods", PodPage, query)
+        found += [line.pod for line in page.items if line.pod.partition("/")[2] == name]
+        if f"default/{name}" in found or not page.continue_:
+            break
+    if f"default/{name}" in found:
+        return "default", name
+    if len(found) == 1:
+        namespace, _, rest = found[0].partition("/")
+        return namespace, rest
+    if found:
+        raise InputError(f"several pods are called {name}: {', '.join(found)}; name one in full")
+    raise InputError(f"the scheduler at {client.access.server} knows no pod {name}")
+
+
+async def _with_matrix(
+    client: KubeClient, path: str, into: type[Whole], query: Query, rows: int
+) -> Whole:
+    """An answer with so many rows of its matrix, put together from pages."""
+    if not rows:
+        return await _ask(client, path, into, query)
+    limit = str(min(rows, _AT_ONCE))
+    told = await _ask(client, path, into, (*query, ("matrix", "true"), ("limit", limit)))
+    matrix = told.matrix
+    while matrix is not None and len(matrix.rows) < min(rows, matrix.total):
+        place: Query = (("matrix", "true"), ("limit", limit), ("offset", str(len(matrix.rows))))
+        more = await _ask(client, path, into, (("top", "0"), *place))
+        if more.matrix is None or not more.matrix.rows:
+            break
+        matrix = Matrix(matrix.plugins, matrix.rows + more.matrix.rows, matrix.total)
+    return msgspec.structs.replace(told, matrix=matrix)
+
+
+async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = ()) -> Told:
+    request = Request("GET", f"{_ROOT}/{path}", query)
+    server = client.access.server
+    try:
+        body = await client.send(request)
+    except ApiError as error:
+        raise InputError(_complaint(error, client.access)) from None
+    try:
+        told = msgspec.json.decode(body, type=into)
+    except msgspec.DecodeError as error:
+        raise InputError(
+            f"the scheduler at {server} answers {request} unreadably: {error}"
+        ) from None
+    if told.schema != SCHEMA:
+        raise InputError(
+            f"the scheduler at {server} speaks {told.schema}, and this command {SCHEMA}"
+        )
+    return told
+
+
+def _complaint(error: ApiError, access: Access) -> str:
+    server, who = access.server, access.source
+    if isinstance(error, UnreachableError):
+        text = str(error).replace(f"the API server {server}", f"the scheduler at {server}")
+        if "certificate" in text.lower():
+            text += "; --certificate-authority says whom to trust"
+        return text
+    if error.status == 401:
+        return (
+            f"the scheduler at {server} does not accept the credentials of {who}: give"
+            " --token-file, --client-certificate with --client-key, or --kubeconfig"
+        )
+    if error.status == 403:
+        return f"the scheduler at {server} does not allow it: {error}"
+    if error.status == 404 and not error.reason:
+        return f"{server} has no {_ROOT}: it is no scheduler of Moorage, or an older one"
+    return f"the scheduler at {server} answers: {error}"
+
+
+def _segment(name: str) -> str:
+    if not name or "/" in name:
+        raise InputError(f'"{name}" is no name of a pod or node; pods are named NAMESPACE/NAME')
+    return quote(name, safe="")

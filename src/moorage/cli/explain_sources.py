@@ -1,0 +1,184 @@
+"""Where the answers of `moorage explain` come from, as the flags say.
+
+Owns the flags that name a source and the choice between them. How each source answers is in
+`explain_world` (files, and a cluster that is read once), `explain_live` and `explain_ledger`.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from moorage.cli.configuration import add_config_argument
+from moorage.explain.listing import DecisionPage
+from moorage.explain.report import DecisionExplanation, NodeExplanation, PodExplanation
+
+if TYPE_CHECKING:
+    from moorage.cli.explain_ledger import LedgerSource
+    from moorage.cli.explain_live import LiveSource
+
+ALL_ROWS = 1 << 30
+"""More rows than any matrix has."""
+
+
+class PodQuestion(msgspec.Struct, frozen=True):
+    """What is asked about a pod."""
+
+    name: str
+    """`namespace/name`, or just the name."""
+    nodes: tuple[str, ...] = ()
+    """Nodes to say of why the pod does not go there."""
+    top: int = 10
+    fixes: bool = True
+    rows: int = 0
+    """How many rows of the node x plugin matrix are wanted."""
+
+
+class Source(Protocol):
+    """Somebody who knows; what is wrong is a `MoorageError` of one sentence."""
+
+    def pod(self, asked: PodQuestion) -> PodExplanation:
+        """Everything about a pod."""
+
+    def node(self, name: str) -> NodeExplanation:
+        """Everything about a node."""
+
+
+class Records(Protocol):
+    """Somebody who remembers decisions."""
+
+    def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
+        """The decision of this number, or the latest one about this pod."""
+
+    def decisions(self, limit: int) -> DecisionPage:
+        """The latest decisions, newest first."""
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, *, recorded: bool = False) -> None:
+    """Let a command name its source; `recorded`: only those that know of decisions."""
+    group = parser.add_argument_group("where the answer comes from")
+    if not recorded:
+        group.add_argument(
+            "-f",
+            "--filename",
+            action="append",
+            default=[],
+            dest="paths",
+            metavar="FILE|DIR|-",
+            help="manifests, YAML or JSON; - reads standard input; may be repeated",
+        )
+    group.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="PATH",
+        help="a ledger that a scheduler wrote: a file, or its directory",
+    )
+    group.add_argument(
+        "--server", metavar="URL", help="a running scheduler, such as https://10.0.0.5:10259"
+    )
+    group.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="how to reach the cluster; with --server, as whom to ask the scheduler",
+    )
+    group.add_argument("--context", default="", help="the context of the kubeconfig to use")
+    _add_credentials(parser)
+    if not recorded:
+        _add_profiles(parser)
+
+
+def _add_credentials(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("with --server: who asks, and whom to trust")
+    group.add_argument(
+        "--token", metavar="TOKEN", help="a bearer token; other users of this machine may see it"
+    )
+    group.add_argument("--token-file", metavar="FILE", help="a file with a bearer token")
+    group.add_argument("--client-certificate", metavar="FILE", help="a client certificate, PEM")
+    group.add_argument("--client-key", metavar="FILE", help="its key, PEM")
+    group.add_argument(
+        "--certificate-authority", metavar="FILE", help="who signed the scheduler's certificate"
+    )
+    group.add_argument(
+        "--insecure-skip-tls-verify",
+        action="store_true",
+        help="trust whatever certificate the scheduler shows",
+    )
+
+
+def _add_profiles(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("in files and clusters: how pods are scheduled there")
+    add_config_argument(group)
+    group.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="A=true,B=false",
+        help="features that the scheduler has on or off",
+    )
+    group.add_argument(
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="the profile to use, whatever the pod's schedulerName (default: the pod's)",
+    )
+
+
+def source(args: argparse.Namespace) -> Source:
+    """The source that the flags name; a wrong combination ends the command."""
+    _check_flags(args)
+    if args.ledger or args.server:
+        return _recording(args)
+    # It brings libraries of its own that the others do not need.
+    from moorage.cli.explain_world import ClusterSource, FileSource
+
+    return FileSource(args) if args.paths else ClusterSource(args)
+
+
+def records(args: argparse.Namespace) -> Records:
+    """The source of decisions that the flags name; a wrong combination ends the command."""
+    _check_flags(args)
+    if not (args.ledger or args.server):
+        args.parser.error("one of --ledger and --server is needed: only they know of decisions")
+    return _recording(args)
+
+
+def _recording(args: argparse.Namespace) -> "LedgerSource | LiveSource":
+    if args.ledger:
+        from moorage.cli.explain_ledger import LedgerSource
+
+        return LedgerSource(args.ledger)
+    from moorage.cli.explain_live import LiveSource
+
+    return LiveSource(args)
+
+
+_SERVER_ONLY = (
+    *("token", "token_file", "client_certificate", "client_key"),
+    *("certificate_authority", "insecure_skip_tls_verify"),
+)
+_PROFILES = ("config", "feature_gates", "profile")
+
+
+def _check_flags(args: argparse.Namespace) -> None:
+    """Refuse flags that the source has no use for, so that nobody believes they had an effect."""
+    flags = {"-f": getattr(args, "paths", ()), "--ledger": args.ledger, "--server": args.server}
+    sources = [flag for flag, value in flags.items() if value]
+    if len(sources) > 1:
+        args.parser.error(f"{sources[0]} and {sources[1]}: give one source only")
+    named = sources[0] if sources else ""
+    useless: tuple[str, ...] = ()
+    if named != "--server":
+        useless += _SERVER_ONLY
+    if named in ("-f", "--ledger"):
+        useless += ("kubeconfig", "context")
+    if named in ("--server", "--ledger"):
+        useless += _PROFILES
+    for name in useless:
+        if getattr(args, name, None):
+            flag = f"--{name.replace('_', '-')}"
+            what = named or "a cluster that is read through a kubeconfig"
+            args.parser.error(f"{flag} has no meaning with {what}")
+    if bool(args.client_certificate) != bool(args.client_key):
+        args.parser.error("--client-certificate and --client-key belong together")
+    if args.token and args.token_file:
+        args.parser.error("--token and --token-file: give one of them")

@@ -1,0 +1,263 @@
+"""Explanations for people: one sentence first, then what stands behind it.
+
+Owns the order of the parts and the sentences. The tables are in `explain_tables`.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+from moorage.cli.explain_tables import (
+    Printer,
+    print_matrix,
+    print_rejections,
+    print_scores,
+    print_why_not,
+)
+from moorage.cli.explain_text import counted, duration, paragraph, shortened
+from moorage.explain.report import (
+    DecisionExplanation,
+    DecisionSummary,
+    Fix,
+    NodeExplanation,
+    PodExplanation,
+    Preemption,
+    QueueState,
+)
+
+_PODS_SHOWN = 10
+
+
+def print_pod(told: PodExplanation, *, wide: bool) -> None:
+    """Everything about a pod."""
+    out = Printer(wide=wide)
+    out.sentence(_pod_sentence(told))
+    if told.queue is not None:
+        out.section("Queue", _queue(told.queue, out.width))
+    print_rejections(out, told.rejections)
+    note = " without it" if told.placed else ""
+    print_scores(out, told.scores, told.feasible, note)
+    best = next((score for score in told.scores if score.chosen), None)
+    for row in told.asked:
+        print_why_not(out, row, best or (told.scores[0] if told.scores else None))
+    if told.preemption is not None:
+        _print_preemption(out, told.preemption)
+    if told.fixes:
+        _print_fixes(out, told.fixes)
+    if told.matrix is not None:
+        print_matrix(out, told.matrix)
+    if told.decision is not None:
+        out.sentence(f"The latest decision about it is number {told.decision}.")
+
+
+def _pod_sentence(told: PodExplanation) -> str:
+    share = f"{told.feasible} of {counted(told.nodes, 'node')}"
+    if told.placed:
+        return f"Pod {told.pod} is on node {told.node}; {share} could take it."
+    if told.source == "ledger":
+        return _recorded_sentence(told, share)
+    if told.schedulable:
+        return (
+            f"Pod {told.pod} can be scheduled: {share} could take it, it would go to {told.node}."
+        )
+    return f"Pod {told.pod} cannot be scheduled: {told.message}"
+
+
+def _recorded_sentence(told: PodExplanation, share: str) -> str:
+    """What a ledger knows is over."""
+    if told.schedulable:
+        return f"Pod {told.pod} was scheduled to node {told.node}; {share} could take it."
+    return f"Pod {told.pod} could not be scheduled: {told.message}"
+
+
+def _queue(queue: QueueState, width: int | None) -> list[str]:
+    now = time.time()
+    lines = [queue.message or queue.state]
+    times = [] if queue.message else [counted(queue.attempts, "attempt")]
+    if queue.initial_attempt is not None:
+        times.append(f"first tried {duration(now - queue.initial_attempt)} ago")
+    if queue.added is not None:
+        times.append(f"{queue.state} for {duration(now - queue.added)}")
+    if queue.next_retry is not None and queue.next_retry > now:
+        times.append(f"tried again in {duration(queue.next_retry - now)} at the latest")
+    if times:
+        lines.append(", ".join(times))
+    if queue.waits_for:
+        wakers = ", ".join(
+            f"{waker.event} ({', '.join(waker.plugins)})" if waker.plugins else waker.event
+            for waker in queue.waits_for
+        )
+        lines.append(f"woken by: {wakers}")
+    return [line for text in lines for line in paragraph(f"  {text}", width, hang="    ")]
+
+
+def _print_preemption(out: Printer, told: Preemption) -> None:
+    verdict = "would help" if told.helps else "does not help"
+    if told.helps or out.wide or not told.refusals:
+        out.section(f"Preemption {verdict}", paragraph(f"  {told.message}", out.width, hang="  "))
+    if told.candidates:
+        shown = told.candidates if out.wide else told.candidates[:_PODS_SHOWN]
+        total = max(told.candidate_nodes, len(told.candidates))
+        out.table(
+            f"Nodes that preemption could free ({total})",
+            ["  NODE", "PDB VIOLATIONS", "VICTIMS"],
+            [
+                [
+                    f"{'*' if one.chosen else ' '} {one.node}",
+                    str(one.pdb_violations),
+                    ", ".join(one.victims),
+                ]
+                for one in shown
+            ],
+            right=" r",
+        )
+    if told.refusals:
+        out.table(
+            "Where preemption does not help" if told.helps else f"Preemption {verdict}",
+            ["NODES", "REASON", "EXAMPLES"],
+            [
+                [str(one.nodes), one.reason, shortened(one.examples, one.nodes)]
+                for one in told.refusals
+            ],
+            right="r",
+        )
+
+
+def _print_fixes(out: Printer, fixes: Sequence[Fix]) -> None:
+    header = ["NODES GAINED", "VERIFIED", "CHANGE"]
+    rows = [[str(fix.nodes_gained), "yes" if fix.verified else "no", _change(fix)] for fix in fixes]
+    if out.wide:
+        header[2:2] = ["KIND", "EXAMPLES"]
+        for row, fix in zip(rows, fixes, strict=True):
+            row[2:2] = [fix.kind, shortened(fix.examples, fix.nodes_gained)]
+    out.table("What would help, the best first", header, rows, right="r")
+
+
+def _change(fix: Fix) -> str:
+    change = fix.change.removesuffix(f" ({counted(fix.nodes_gained, 'node')})")  # a column says so
+    if fix.victims and not any(victim in change for victim in fix.victims):
+        return f"{change} (would evict {shortened(fix.victims, len(fix.victims))})"
+    return change
+
+
+# Nodes.
+
+
+def print_node(told: NodeExplanation, *, wide: bool) -> None:
+    """Everything about a node."""
+    out = Printer(wide=wide)
+    out.sentence(_node_sentence(told))
+    if told.taints:
+        out.section("Taints", [f"  {taint}" for taint in told.taints])
+    if wide and told.labels:
+        out.section("Labels", [f"  {key}={value}" for key, value in sorted(told.labels.items())])
+    names = list(dict.fromkeys((*told.allocatable, *told.requested)))
+    if names:
+        given, taken = told.allocatable, told.requested
+        out.table(
+            "Resources",
+            ["RESOURCE", "ALLOCATABLE", "REQUESTED"],
+            [[name, given.get(name, "0"), taken.get(name, "0")] for name in names],
+            right=" rr",
+        )
+    if told.pod_list:
+        shown = told.pod_list if wide else told.pod_list[:_PODS_SHOWN]
+        out.table(
+            f"Pods on it ({_shown(len(shown), told.pods)})",
+            ["POD", "PRIORITY", "REQUESTS"],
+            [
+                [
+                    pod.pod,
+                    str(pod.priority),
+                    ", ".join(f"{name} {amount}" for name, amount in pod.requests.items()),
+                ]
+                for pod in shown
+            ],
+            right=" r",
+        )
+    if told.accepts:
+        most = len(told.accepts) if wide else _PODS_SHOWN
+        text = shortened(told.accepts, len(told.accepts), most)
+        out.section("Waiting pods that could go here", paragraph(f"  {text}", out.width, hang="  "))
+    if told.refusals:
+        refusals = told.refusals if wide else told.refusals[:_PODS_SHOWN]
+        out.table(
+            f"Waiting pods that it does not take ({_shown(len(refusals), len(told.refusals))})",
+            ["POD", "WHY NOT"],
+            [
+                [
+                    one.pod,
+                    "; ".join(f"{v.plugin}: {', '.join(v.reasons)}" for v in one.verdicts),
+                ]
+                for one in refusals
+            ],
+        )
+
+
+def _shown(shown: int, total: int) -> str:
+    return str(total) if shown >= total else f"{shown} of {total}; -o wide shows all"
+
+
+def _node_sentence(told: NodeExplanation) -> str:
+    cordoned = " is cordoned (unschedulable) and" if told.unschedulable else ""
+    has = "was given" if told.source == "ledger" else "has"
+    pods = f"Node {told.node}{cordoned} {has} {counted(told.pods, 'pod')}"
+    asked = len(told.accepts) + len(told.refusals)
+    if not max(asked, told.waiting):
+        return f"{pods}; no pod waits."
+    waiting = counted(max(asked, told.waiting), "waiting pod")
+    some = f" (the {asked} most important were asked about)" if asked < told.waiting else ""
+    return f"{pods}; of {waiting}{some} it could take {len(told.accepts)}."
+
+
+# Decisions.
+
+
+def print_decisions(decisions: Sequence[DecisionSummary], *, wide: bool) -> None:
+    """Decisions, a line each."""
+    out = Printer(wide=wide)
+    if not decisions:
+        out.sentence("The ledger holds no decisions.")
+        return
+    header = ["NUMBER", "TIME", "POD", "RESULT", "NODE", "FEASIBLE", "MESSAGE"]
+    rows = [
+        [
+            str(one.number),
+            _moment(one.time),
+            one.pod,
+            one.result,
+            one.node,
+            f"{one.feasible}/{one.nodes}",
+            one.message,
+        ]
+        for one in decisions
+    ]
+    out.table("", header, rows, right="r    r")
+
+
+def print_decision(told: DecisionExplanation, *, wide: bool) -> None:
+    """One decision, whole."""
+    out = Printer(wide=wide)
+    one = told.decision
+    out.sentence(_decision_sentence(one))
+    facts = [f"profile {one.profile}", f"took {one.seconds * 1000:.1f} ms"]
+    if one.attempts:
+        facts.insert(0, f"attempt {one.attempts}")
+    out.section("", [", ".join(facts)])
+    print_rejections(out, told.rejections)
+    print_scores(out, told.scores, one.feasible)
+    if told.matrix is not None:
+        print_matrix(out, told.matrix)
+
+
+def _decision_sentence(one: DecisionSummary) -> str:
+    about = f"Decision {one.number} about pod {one.pod} at {_moment(one.time)}"
+    if one.result == "scheduled":
+        score = "" if one.score is None else f", which scored {one.score}"
+        share = f"{one.feasible} of {counted(one.nodes, 'node')} were feasible"
+        return f"{about}: scheduled to {one.node}{score}; {share}."
+    return f"{about}: {one.result}: {one.message}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")

@@ -1,0 +1,188 @@
+"""Answers of `moorage explain` from a cluster in files, or from one that is read once.
+
+Owns the way from files or a kubeconfig to a world, and what is said of parts that could not be
+read. The explaining is `explain.pods`' and `explain.nodes`'.
+"""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moorage.cli.configuration import make_world, read_configuration
+from moorage.cli.explain_sources import PodQuestion
+from moorage.cli.output import warn
+from moorage.cli.schedule import skipped_sentence
+from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.errors import ConfigError, InputError, KubeconfigError
+from moorage.explain.nodes import explain_node
+from moorage.explain.pods import explain_pod
+from moorage.explain.report import NodeExplanation, PodExplanation
+from moorage.kube.access import Access
+from moorage.kube.client import KubeClient, user_agent
+from moorage.kube.http_extender import needs_source
+from moorage.kube.kubeconfig import Kubeconfig, default_paths
+from moorage.kube.live import watched_kinds
+from moorage.kube.locate import in_cluster_access, user_access
+from moorage.kube.snapshot import Snapshot, pod_phase, read_cluster
+from moorage.simulator.manifests import load_manifests
+from moorage.simulator.subjects import find_subject, profile_of
+from moorage.simulator.world import World
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+class FileSource:
+    """A cluster in manifests."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._world = empty_world(args)
+        self._profile: str = args.profile
+        manifests = load_manifests(args.paths, sys.stdin)
+        if manifests.skipped:
+            warn(skipped_sentence(manifests.skipped))
+        self._world.add_all(manifests.objects)
+
+    def pod(self, asked: PodQuestion) -> PodExplanation:
+        """Everything about a pod."""
+        return explained_pod(self._world, asked, "files", "default", self._profile)
+
+    def node(self, name: str) -> NodeExplanation:
+        """Everything about a node."""
+        return explained_node(self._world, name, "files")
+
+
+class ClusterSource:
+    """A cluster that is read through its API; nothing is written to it."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._world = empty_world(args)
+        self._profile: str = args.profile
+        self._access = cluster_access(args.kubeconfig or "", args.context)
+
+    def pod(self, asked: PodQuestion) -> PodExplanation:
+        """Everything about a pod."""
+        namespace = self._access.namespace
+        wanted = asked.name if "/" in asked.name else ""
+        self._read(wanted)
+        return explained_pod(self._world, asked, "cluster", namespace, self._profile)
+
+    def node(self, name: str) -> NodeExplanation:
+        """Everything about a node."""
+        self._read()
+        return explained_node(self._world, name, "cluster")
+
+    def _read(self, pod: str = "") -> None:
+        """Read the cluster; a pod that is not there is noticed before that."""
+        world = self._world
+        # Everything that is made from now on stays to the end: looking for garbage finds none.
+        gc.disable()
+        try:
+            with _logged_as_warnings():
+                snapshot = _snapshot(self._access, world, pod)
+            for kind, reason in snapshot.unread.items():
+                warn(f"no {kind} is known, as they cannot be listed: {reason}")
+            world.add_all(snapshot.objects)
+            gc.freeze()
+        finally:
+            gc.enable()
+
+
+def empty_world(args: argparse.Namespace) -> World:
+    """A world with the profiles of the flags."""
+    gates = DEFAULT_FEATURE_GATES
+    if args.feature_gates:
+        try:
+            gates = FeatureGates.parse(args.feature_gates)
+        except ConfigError as error:
+            raise ConfigError(f"--feature-gates: {error}") from None
+    return make_world(read_configuration(args.config, gates), args.config, gates=gates)
+
+
+def cluster_access(kubeconfig: str, context: str) -> Access:
+    """As kubectl finds its cluster: the file named, the usual files, then the pod's own account."""
+    if not (kubeconfig or context):
+        usual = Kubeconfig(default_paths(os.environ), must_exist=False)
+        if usual.is_empty:
+            access = in_cluster_access()
+            if access is None:
+                raise KubeconfigError(
+                    f"there is no cluster to ask: {usual.source} does not exist or names none, and "
+                    "this is no pod; give --kubeconfig, -f, --server or --ledger"
+                )
+            return access
+    return user_access(kubeconfig, context)
+
+
+def explained_pod(
+    world: World, asked: PodQuestion, source: str, namespace: str, profile: str
+) -> PodExplanation:
+    """The answer about a pod of a world."""
+    pod, node = find_subject(world, asked.name, namespace)
+    return explain_pod(
+        world.cycle,
+        profile_of(world, pod, profile),
+        pod,
+        source=source,
+        placed_on=node,
+        top=asked.top,
+        nodes=asked.nodes,
+        matrix=(0, asked.rows) if asked.rows else None,
+        fixes=asked.fixes,
+    )
+
+
+def explained_node(world: World, name: str, source: str) -> NodeExplanation:
+    """The answer about a node of a world."""
+    return explain_node(world.cycle, world.profiles, name, source=source, waiting=world.pending)
+
+
+def _snapshot(access: Access, world: World, pod: str) -> Snapshot:
+    kinds = watched_kinds(world.profiles)
+    keep = needs_source(world.cycle.extenders)
+    found: list[Snapshot] = []
+
+    async def read() -> None:
+        # Few requests, all of which read: the rate that schedulers keep would only be waited for.
+        agent = user_agent("explain")
+        async with KubeClient(access, qps=0, agent=agent, read_only=True) as client:
+            if pod:
+                await _check_pod(client, pod)
+            found.append(await read_cluster(client, kinds, keep))
+
+    # Not as the result of `read`: asyncio.run makes a text of the task and so of its result, which
+    # for a large cluster takes longer than to read it.
+    asyncio.run(read())
+    return found[0]
+
+
+async def _check_pod(client: KubeClient, key: str) -> None:
+    namespace, _, name = key.partition("/")
+    phase = await pod_phase(client, namespace, name)
+    if phase is None:
+        raise InputError(f"there is no pod {key} in the cluster {client.access.server}")
+    if phase in _FINISHED:
+        raise InputError(f"pod {key} has run to its end ({phase}): no scheduler looks at it")
+
+
+@contextmanager
+def _logged_as_warnings() -> Iterator[None]:
+    """What the readers log of objects they cannot read, in the words of a command."""
+
+    class Warn(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            warn(record.getMessage())
+
+    handler = Warn(logging.WARNING)
+    log = logging.getLogger("moorage.kube")
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate

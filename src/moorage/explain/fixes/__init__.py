@@ -1,0 +1,25 @@
+"""The smallest changes that would let a pod be placed, each tried out by the engine.
+
+`smallest_fixes` is the whole of it: it asks who stands in the pod's way (`obstacles`), lets each
+remedy propose changes, tries them on the cluster as it is (`bench`), and ranks those that work.
+"""
+
+from moorage.engine.cycle import Cycle
+from moorage.explain.fixes.bench import Bench
+from moorage.explain.fixes.search import search
+from moorage.explain.report import Fix
+from moorage.framework.profile import Profile
+from moorage.model.pod import Pod
+
+__all__ = ["smallest_fixes"]
+
+
+def smallest_fixes(
+    cycle: Cycle, profile: Profile, pod: Pod, *, limit: int = 10, seconds: float = 1.0
+) -> tuple[Fix, ...]:
+    """The smallest changes after which some node takes the pod, best first.
+
+    Empty if a node takes it as it is. The search ends after so many seconds of the cycle's clock,
+    and changes nothing that decides about pods.
+    """
+    return search(Bench(cycle, profile, pod, seconds), limit)

@@ -1,0 +1,156 @@
+"""Who stands in a pod's way on which node: all plugins' rejections as bit sets over the nodes.
+
+Nothing here knows any particular plugin. A plugin that refuses the pod before nodes are looked at
+stands in the way everywhere; one that names the only nodes worth looking at, on all others.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.view import NodeView
+from moorage.errors import PluginError
+from moorage.explain.fixes.bench import Bench
+from moorage.framework.filtering import Hypothesis, PreFiltered
+from moorage.framework.guard import guard
+from moorage.framework.status import SKIP, Status, Verdicts
+from moorage.model.pod import Pod
+
+MOST_AT_ONCE = 2
+"""Nodes that more plugins refuse are out of reach, and not worth a dear question."""
+_MOST_SECOND_LOOKS = 200
+
+
+class Obstacles:
+    """What refuses a pod, plugin by plugin."""
+
+    def __init__(self, nodes: NodeView) -> None:
+        self.nodes = nodes
+        self.rejected: dict[str, Bools] = {}
+        """By plugin, the rows it refuses (or refuses everywhere)."""
+        self.verdicts: dict[str, Verdicts] = {}
+        """By plugin, its reasons, where it was asked about nodes."""
+        self.statuses: dict[str, Status] = {}
+        """By plugin, its answer before any node was looked at."""
+
+    @property
+    def count(self) -> Ints:
+        """How many plugins refuse each row."""
+        total: Ints = np.zeros(len(self.nodes), np.int64)
+        for rows in self.rejected.values():
+            total += rows
+        return total
+
+    def only(self, plugins: Iterable[str]) -> Bools:
+        """The rows that some of the plugins refuse, and nobody else."""
+        chosen = set(plugins)
+        within = np.zeros(len(self.nodes), np.bool_)
+        beyond = np.zeros(len(self.nodes), np.bool_)
+        for name, rows in self.rejected.items():
+            if name in chosen:
+                within |= rows
+            else:
+                beyond |= rows
+        return within & ~beyond
+
+    def refused_by(self, plugins: Iterable[str]) -> Bools:
+        """The rows that some of the plugins refuse, whoever else does."""
+        found = np.zeros(len(self.nodes), np.bool_)
+        for name in plugins:
+            if name in self.rejected:
+                found |= self.rejected[name]
+        return found
+
+    def add(self, plugin: str, rows: Bools) -> None:
+        """A plugin refuses rows (as well)."""
+        if rows.any():
+            known = self.rejected.get(plugin)
+            self.rejected[plugin] = rows if known is None else known | rows
+
+
+def obstacles_of(bench: Bench, pod: Pod) -> Obstacles:
+    """Ask every plugin about every node, whatever the others say."""
+    bench.runs += 1
+    nodes = bench.nodes
+    found = Obstacles(nodes)
+    everywhere = np.ones(len(nodes), np.bool_)
+    for plugin in bench.gates():
+        try:
+            with guard(plugin, "PreEnqueue"):
+                status = plugin.pre_enqueue(pod)
+        except PluginError:
+            found.add(plugin.name, everywhere)
+            continue
+        if status is not None:
+            found.statuses[plugin.name] = status
+            found.add(plugin.name, everywhere)
+    before = _pre_filter(bench, pod, found)
+    _filter(bench, pod, found, before)
+    _second_looks(bench, pod, found, before)
+    return found
+
+
+def _pre_filter(bench: Bench, pod: Pod, found: Obstacles) -> PreFiltered:
+    nodes = found.nodes
+    everywhere = np.ones(len(nodes), np.bool_)
+    states, skipped = {}, set()
+    for plugin in bench.profile.pre_filter:
+        try:
+            with guard(plugin, "PreFilter"):
+                answer = plugin.pre_filter(pod, nodes)
+        except PluginError:
+            found.add(plugin.name, everywhere)
+            skipped.add(plugin.name)
+            continue
+        if answer is SKIP:
+            skipped.add(plugin.name)
+        elif isinstance(answer, Status):
+            found.statuses[plugin.name] = answer
+            found.add(plugin.name, everywhere)
+            skipped.add(plugin.name)
+        else:
+            states[plugin.name] = answer.state
+            if answer.node_names is not None:
+                outside = everywhere.copy()
+                rows = [nodes.row_of(name) for name in answer.node_names]
+                outside[[row for row in rows if row is not None]] = False
+                found.add(plugin.name, outside)
+    return PreFiltered(states=states, skipped=frozenset(skipped))
+
+
+def _filter(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> None:
+    nodes = found.nodes
+    plugins = [p for p in bench.profile.filter if p.name not in before.skipped]
+    # Plugins that answer node by node are dear: they come last, and hear of fewer nodes.
+    for plugin in sorted(plugins, key=lambda plugin: plugin.by_node):
+        state = before.states.get(plugin.name)
+        try:
+            with guard(plugin, "Filter"):
+                if plugin.by_node:
+                    rows = np.flatnonzero(found.count < MOST_AT_ONCE)
+                    verdicts = Verdicts(len(nodes))
+                    if len(rows):
+                        verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), state))
+                else:
+                    verdicts = plugin.filter(pod, nodes, state)
+        except PluginError:
+            found.add(plugin.name, np.ones(len(nodes), np.bool_))
+            continue
+        found.verdicts[plugin.name] = verdicts
+        found.add(plugin.name, verdicts.rejected)
+
+
+def _second_looks(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> None:
+    """Pods that wait for a node are in the way there, through the plugin that minds them."""
+    nominated = bench.cycle.nominated.ahead_of(pod, found.nodes)
+    for row, waiting in list(nominated.items())[:_MOST_SECOND_LOOKS]:
+        trial = Hypothesis(bench.profile, pod, found.nodes, before, row)
+        try:
+            status = trial.adding(waiting).rejection()
+        except PluginError:
+            continue
+        if status is not None:
+            here = np.zeros(len(found.nodes), np.bool_)
+            here[row] = True
+            found.add(status.plugin, here)

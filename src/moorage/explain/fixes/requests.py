@@ -1,0 +1,267 @@
+"""Asking for less: the largest requests with which a node has room.
+
+Amounts come from the columns: what is left on each node that refuses the pod for want of resources
+alone. How a lower total is shared out among a pod's containers is here, too: the one that has to
+give up least of what it asks for, and all of them in proportion if no one alone will do.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.explain.fixes.bench import Bench
+from moorage.explain.fixes.changes import LOWER_REQUEST, Change
+from moorage.explain.fixes.obstacles import Obstacles
+from moorage.explain.fixes.patches import Operation, add, patched
+from moorage.explain.fixes.quantities import amount_of, tidy, written
+from moorage.model.pod import Container, Pod, ResourceRequirements
+from moorage.model.pod_requests import requests_without_pod_level
+from moorage.model.resources import is_extended, is_hugepages, is_pod_level
+
+PLUGIN = "NodeResourcesFit"
+_LACKS = "Insufficient "
+_MOST_SHORTAGES = 8
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A place in a pod's spec where a resource is asked for."""
+
+    steps: tuple[str | int, ...]
+    """The way to the resources."""
+    owner: str
+    """As it is called in sentences."""
+    quantity: str
+    amount: int
+    limited: bool
+    """Is there a limit that must stay equal to the request?"""
+
+
+def lower_requests(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+    """Lower totals that some of the rows have room for."""
+    for targets in _targets(bench, pod, obstacles, rows):
+        change = lowered(pod, targets)
+        if change is not None:
+            yield change
+
+
+def _targets(
+    bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools
+) -> Iterator[Mapping[str, int]]:
+    """Totals worth trying, by resource, in the scheduler's units."""
+    short_of = lacking(obstacles, pod)
+    names = list(short_of)[:60]
+    pattern: Ints = np.zeros(len(rows), np.int64)
+    for bit, name in enumerate(names):
+        pattern |= short_of[name].astype(np.int64) << bit
+    rows = rows & (pattern != 0) & ~crowded(obstacles, len(rows))
+    patterns, sizes = np.unique(pattern[rows], return_counts=True)
+    together = np.array([int(bits).bit_count() for bits in patterns], np.int64)
+    order = np.lexsort((-sizes, together))
+    for place in order[:_MOST_SHORTAGES]:
+        short = [name for bit, name in enumerate(names) if int(patterns[place]) >> bit & 1]
+        here = np.flatnonzero(rows & (pattern == patterns[place]))
+        free = {name: np.maximum(left_over(bench, name, pod)[here], 0) for name in short}
+        if len(short) == 1:
+            yield from _single(short[0], free[short[0]], pod.requests.incoming[short[0]])
+        else:
+            cut = sum(1 - free[name] / pod.requests.incoming[name] for name in short)
+            best = int(np.argmin(cut))
+            yield {name: int(free[name][best]) for name in short}
+
+
+def _single(name: str, free: Ints, wanted: int) -> Iterator[Mapping[str, int]]:
+    """The largest total that gains a node; and one that gains several for not much less."""
+    most = int(free.max())
+    yield {name: most}
+    kept, count = np.unique(free, return_counts=True)
+    gained = count[::-1].cumsum()[::-1]
+    worth = gained * (kept / wanted) ** 2
+    best = int(np.argmax(worth))
+    if gained[best] > gained[-1]:
+        yield {name: int(kept[best])}
+
+
+def lacking(obstacles: Obstacles, pod: Pod) -> dict[str, Bools]:
+    """By resource, the rows that have too little of it."""
+    found: dict[str, Bools] = {}
+    for text, rows in _reasons(obstacles):
+        name = text.removeprefix(_LACKS)
+        if text.startswith(_LACKS) and pod.requests.incoming.get(name, 0) > 0:
+            found[name] = found[name] | rows if name in found else rows
+    return found
+
+
+def crowded(obstacles: Obstacles, size: int) -> Bools:
+    """The rows that can take no further pod, however small."""
+    full = np.zeros(size, np.bool_)
+    for text, rows in _reasons(obstacles):
+        if not text.startswith(_LACKS):
+            full |= rows
+    return full
+
+
+def _reasons(obstacles: Obstacles) -> Iterator[tuple[str, Bools]]:
+    """What the plugin says, and of which rows."""
+    verdicts = obstacles.verdicts.get(PLUGIN)
+    if verdicts is None:
+        return
+    unit = verdicts.bits.dtype.type
+    for bit, reason in enumerate(verdicts.reasons):
+        rows: Bools = (verdicts.bits >> unit(bit)) & unit(1) != 0
+        if rows.any():
+            yield reason.text, rows
+
+
+def left_over(bench: Bench, name: str, pod: Pod) -> Ints:
+    """What each node has left of a resource, less what pods that wait for it will take."""
+    nodes = bench.nodes
+    free = nodes.allocatable(name) - nodes.requested(name)
+    for row, waiting in bench.cycle.nominated.ahead_of(pod, nodes).items():
+        free[row] -= sum(other.requests.occupied.get(name, 0) for other in waiting)
+    return free
+
+
+# Sharing a lower total out
+
+
+def lowered(pod: Pod, targets: Mapping[str, int]) -> Change | None:
+    """The pod with lower totals of some resources; None if its containers cannot be so small."""
+    operations: list[Operation] = []
+    texts: list[str] = []
+    size = 0.0
+    for name, target in targets.items():
+        amounts = _shared_out(pod, name, target)
+        if not amounts:
+            return None
+        for slot, amount in amounts:
+            quantity = written(name, amount)
+            operations.append(add(quantity, *slot.steps, "requests", name))
+            if slot.limited:
+                operations.append(add(quantity, *slot.steps, "limits", name))
+        texts.append(_sentence(name, amounts))
+        total = pod.requests.incoming[name]
+        size += 0.2 + 1.5 * (1 - target / total) + (0.5 if target == 0 else 0.0)
+    text = " and ".join(texts)
+    return Change(LOWER_REQUEST, text, size, (PLUGIN,), tuple(operations))
+
+
+def _sentence(name: str, amounts: Sequence[tuple[Slot, int]]) -> str:
+    plural = "s" if len(amounts) > 1 else ""
+    if not any(amount for _, amount in amounts):
+        parts = " and ".join(f"{slot.owner} ({slot.quantity})" for slot, _ in amounts)
+        return f"drop the {name} request{plural} of {parts}"
+    parts = " and ".join(
+        f"{slot.owner} from {slot.quantity} to {written(name, amount)}" for slot, amount in amounts
+    )
+    return f"lower the {name} request{plural} of {parts}"
+
+
+def _shared_out(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]]:
+    """What each place may ask for, so that the total is the target or a little less."""
+    pod_level = _pod_level(pod, name)
+    if pod_level is None:
+        return _among_containers(pod, name, target)
+    overhead = amount_of(name, pod.spec.overhead.get(name, 0))
+    left = target - overhead
+    if left < 0:
+        return []
+    amounts = [(pod_level, tidy(name, min(left, pod_level.amount)))]
+    inner = requests_without_pod_level(pod).get(name, 0) - overhead
+    if inner > amounts[0][1]:  # the API wants the whole to be at least its parts
+        bare = msgspec.structs.replace(pod.spec, resources=None, overhead={})
+        parts = _among_containers(msgspec.structs.replace(pod, spec=bare), name, amounts[0][1])
+        return [*amounts, *parts] if parts else []
+    return amounts
+
+
+def _among_containers(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]]:
+    slots = _slots(pod, name)
+    best: tuple[Slot, int] | None = None
+    for slot in slots:
+        amount = _alone(pod, name, slot, target)
+        if amount is not None and (best is None or amount * best[0].amount > best[1] * slot.amount):
+            best = slot, amount
+    if best is not None:
+        slot, amount = best
+        return [(slot, tidy(name, amount))]
+    if not slots or _total(pod, name, [(slot, 0) for slot in slots]) > target:
+        return []
+    low, high = 0, max(slot.amount for slot in slots)  # nobody may ask for more than the level
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _total(pod, name, _capped(slots, middle)) <= target:
+            low = middle
+        else:
+            high = middle
+    return _raised(pod, name, _capped(slots, low), target)
+
+
+def _capped(slots: Sequence[Slot], level: int) -> list[tuple[Slot, int]]:
+    return [(slot, min(slot.amount, level)) for slot in slots]
+
+
+def _raised(
+    pod: Pod, name: str, amounts: list[tuple[Slot, int]], target: int
+) -> list[tuple[Slot, int]]:
+    """Give back what a place gave up in vain, such as containers that run at other times."""
+    for place, (slot, _) in enumerate(amounts):
+        others = [*amounts[:place], *amounts[place + 1 :]]
+        beside = patched(pod, _operations(name, others))
+        amount = _alone(beside, name, slot, target)
+        if amount is not None:
+            amounts[place] = slot, amount
+    return [(slot, tidy(name, amount)) for slot, amount in amounts if amount < slot.amount]
+
+
+def _alone(pod: Pod, name: str, slot: Slot, target: int) -> int | None:
+    """How much one place may ask for, if it alone gives way; None if that is not enough."""
+    if _total(pod, name, [(slot, 0)]) > target:
+        return None
+    # The total grows with the place's amount, or not at all. What is beside it where it does:
+    huge = 2 * max(slot.amount, pod.requests.incoming.get(name, 0), 1)
+    beside = _total(pod, name, [(slot, huge)]) - huge
+    return max(0, min(target - beside, slot.amount))
+
+
+def _total(pod: Pod, name: str, amounts: Sequence[tuple[Slot, int]]) -> int:
+    return patched(pod, _operations(name, amounts)).requests.incoming.get(name, 0)
+
+
+def _operations(name: str, amounts: Sequence[tuple[Slot, int]]) -> tuple[Operation, ...]:
+    return tuple(
+        add(written(name, amount), *slot.steps, "requests", name) for slot, amount in amounts
+    )
+
+
+def _pod_level(pod: Pod, name: str) -> Slot | None:
+    resources = pod.spec.resources
+    if resources is None or not is_pod_level(name) or name not in resources.requests:
+        return None
+    return _slot(("spec", "resources"), "the pod", resources, name)
+
+
+def _slots(pod: Pod, name: str) -> list[Slot]:
+    """Every container that asks for a resource."""
+    kinds: tuple[tuple[str, str, tuple[Container, ...]], ...] = (
+        ("containers", "container", pod.spec.containers),
+        ("initContainers", "init container", pod.spec.init_containers),
+    )
+    found = []
+    for field, word, containers in kinds:
+        for i, container in enumerate(containers):
+            if name in container.resources.requests:
+                steps = ("spec", field, i, "resources")
+                slot = _slot(steps, f"{word} {container.name}", container.resources, name)
+                if slot.amount > 0:
+                    found.append(slot)
+    return found
+
+
+def _slot(
+    steps: tuple[str | int, ...], owner: str, resources: ResourceRequirements, name: str
+) -> Slot:
+    quantity = resources.requests[name]
+    tied = (is_extended(name) or is_hugepages(name)) and name in resources.limits
+    return Slot(steps, owner, str(quantity), amount_of(name, quantity), tied)

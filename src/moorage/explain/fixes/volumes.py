@@ -1,0 +1,236 @@
+"""Volumes that no node reaches: objects that are missing, or a volume to do without.
+
+Claims of a pod cannot be changed, and what is in them is not ours to judge. So a claim, class or
+volume that does not exist is made up from what the cluster has; otherwise all that can be said is
+whose absence would help.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from moorage.cluster.columns import Bools
+from moorage.cluster.listers import Listers
+from moorage.explain.fixes.bench import Bench
+from moorage.explain.fixes.changes import CREATE, RELAX, Change, subsets
+from moorage.explain.fixes.obstacles import Obstacles
+from moorage.explain.fixes.patches import Operation, replace
+from moorage.model.meta import ObjectMeta, OwnerReference
+from moorage.model.node import HOSTNAME_LABEL, Node
+from moorage.model.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from moorage.model.pod import Pod
+from moorage.model.pod_claims import claims_of
+from moorage.model.storage import (
+    NO_PROVISIONER,
+    STORAGE,
+    WAIT_FOR_FIRST_CONSUMER,
+    LocalVolume,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    StorageClass,
+    VolumeNodeAffinity,
+)
+from moorage.model.volumes import (
+    PersistentVolumeClaimSpec,
+    Volume,
+    VolumeResources,
+)
+
+BINDING = "VolumeBinding"
+RESTRICTIONS = "VolumeRestrictions"
+ZONE = "VolumeZone"
+LIMITS = "NodeVolumeLimits"
+ALL = (BINDING, RESTRICTIONS, ZONE, LIMITS)
+
+_SIZE = "1Gi"
+_MOST_NODES = 3
+
+
+def create_storage(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+    """Make the claims and classes that are missing."""
+    del obstacles
+    if not rows.any():
+        return
+    listers = bench.state.listers
+    claims = [claim for volume in pod.spec.volumes if (claim := _missing(pod, volume, listers))]
+    if claims:
+        names = " and ".join(claim.name for claim in claims)
+        text = f"create the PersistentVolumeClaim{'s' if len(claims) > 1 else ''} {names}"
+        used = claims[0].spec.storage_class_name
+        yield Change(
+            CREATE, f"{text} in the StorageClass {used}", 1.5, (BINDING,), objects=tuple(claims)
+        )
+    classes = _missing_classes(pod, listers)
+    if classes:
+        names = " and ".join(one.name for one in classes)
+        text = f"create the StorageClass{'es' if len(classes) > 1 else ''} {names}"
+        text += f" (provisioner {classes[0].provisioner}, {WAIT_FOR_FIRST_CONSUMER})"
+        yield Change(CREATE, text, 1.5, (BINDING, ZONE), objects=tuple(classes))
+
+
+def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+    """Make volumes for claims of classes that nobody provisions for, on one of the nodes."""
+    listers = bench.state.listers
+    claims = []
+    for used in claims_of(pod):
+        claim = listers.of(PersistentVolumeClaim).get(used.name, pod.namespace)
+        if claim is None or claim.spec.volume_name or claim.milli_request is None:
+            continue
+        storage_class = listers.of(StorageClass).get(claim.storage_class)
+        if storage_class is not None and storage_class.provisioner == NO_PROVISIONER:
+            claims.append(claim)
+    if not claims:
+        return
+    for row in np.flatnonzero(rows)[:_MOST_NODES]:
+        node = obstacles.nodes.node(int(row))
+        if node.labels.get(HOSTNAME_LABEL):
+            volumes = tuple(_volume(claim, node) for claim in claims)
+            named = " and ".join(
+                f"{claim.name} ({claim.spec.resources.requests['storage']} of class "
+                f"{claim.storage_class})"
+                for claim in claims
+            )
+            plural = "s" if len(claims) > 1 else ""
+            text = f"create PersistentVolume{plural} on {node.name} for the claim{plural} {named}"
+            yield Change(
+                CREATE,
+                text,
+                1.5 + 0.5 * len(claims),
+                (BINDING,),
+                objects=volumes,
+                topic=f"volumes for {named}",
+            )
+
+
+def _volume(claim: PersistentVolumeClaim, node: Node) -> PersistentVolume:
+    """A local volume that the claim can be bound to."""
+    here = NodeSelectorRequirement(
+        key=HOSTNAME_LABEL, operator="In", values=(node.labels[HOSTNAME_LABEL],)
+    )
+    terms = (NodeSelectorTerm(match_expressions=(here,)),)
+    selector = claim.spec.selector
+    return PersistentVolume(
+        metadata=ObjectMeta(
+            name=f"{claim.namespace}-{claim.name}-on-{node.name}",
+            labels=dict(selector.match_labels) if selector is not None else {},
+        ),
+        api_version="v1",
+        kind="PersistentVolume",
+        spec=PersistentVolumeSpec(
+            capacity={STORAGE: claim.spec.resources.requests[STORAGE]},
+            access_modes=claim.spec.access_modes,
+            storage_class_name=claim.storage_class,
+            volume_mode=claim.spec.volume_mode,
+            volume_attributes_class_name=claim.spec.volume_attributes_class_name,
+            node_affinity=VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)),
+            local=LocalVolume(path=f"/mnt/{claim.namespace}-{claim.name}"),
+        ),
+        status=PersistentVolumeStatus(phase="Available"),
+    )
+
+
+def do_without_volumes(
+    bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools
+) -> Iterator[Change]:
+    """An emptyDir in the place of a volume: containers' mounts stay valid."""
+    del bench
+    if not rows.any():
+        return
+    plugins = tuple(name for name in ALL if name in obstacles.rejected)
+    storage = [(i, volume) for i, volume in enumerate(pod.spec.volumes) if volume.is_storage]
+    for chosen in subsets(storage):
+        operations: list[Operation] = [
+            replace({"name": volume.name, "emptyDir": {}}, "spec", "volumes", i)
+            for i, volume in chosen
+        ]
+        named = " and ".join(_name(pod, volume) for _, volume in chosen)
+        text = f"do without {named} (an emptyDir instead)"
+        yield Change(RELAX, text, 2.0 + 0.7 * len(chosen), plugins, tuple(operations))
+
+
+def _name(pod: Pod, volume: Volume) -> str:
+    claim = volume.claim_name(pod.name)
+    return f"the volume {volume.name}" + (f" of PersistentVolumeClaim {claim}" if claim else "")
+
+
+def _missing(pod: Pod, volume: Volume, listers: Listers) -> PersistentVolumeClaim | None:
+    """A claim for a volume that has none, if the cluster has a class for it."""
+    name = volume.claim_name(pod.name)
+    if not name or listers.of(PersistentVolumeClaim).get(name, pod.namespace) is not None:
+        return None
+    spec = PersistentVolumeClaimSpec(
+        access_modes=("ReadWriteOnce",), resources=VolumeResources(requests={"storage": _SIZE})
+    )
+    owners: tuple[OwnerReference, ...] = ()
+    if volume.ephemeral is not None:
+        template = volume.ephemeral.volume_claim_template
+        if template is None:
+            return None
+        spec = template.spec
+        owners = (
+            OwnerReference(
+                api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True
+            ),
+        )
+    return _claim(pod, name, spec, owners, listers)
+
+
+def _claim(
+    pod: Pod,
+    name: str,
+    spec: PersistentVolumeClaimSpec,
+    owners: tuple[OwnerReference, ...],
+    listers: Listers,
+) -> PersistentVolumeClaim | None:
+    if spec.storage_class_name is None:
+        chosen = _usable_class(listers)
+        if chosen is None:
+            return None
+        spec = PersistentVolumeClaimSpec(
+            access_modes=spec.access_modes,
+            resources=spec.resources,
+            volume_mode=spec.volume_mode,
+            selector=spec.selector,
+            storage_class_name=chosen.name,
+        )
+    metadata = ObjectMeta(name=name, namespace=pod.namespace, owner_references=owners)
+    return PersistentVolumeClaim(
+        metadata=metadata, api_version="v1", kind="PersistentVolumeClaim", spec=spec
+    )
+
+
+def _usable_class(listers: Listers) -> StorageClass | None:
+    """The default class, or any, that provisions volumes where pods go."""
+    classes = [
+        one
+        for one in listers.of(StorageClass)
+        if one.waits_for_first_consumer and one.provisioner != NO_PROVISIONER
+    ]
+    return min(classes, key=lambda one: (not one.is_default, one.name), default=None)
+
+
+def _missing_classes(pod: Pod, listers: Listers) -> Sequence[StorageClass]:
+    """Classes that the pod's claims name and that do not exist, like one that does."""
+    model = _usable_class(listers)
+    names: dict[str, None] = {}
+    for volume in pod.spec.volumes:
+        claim_name = volume.claim_name(pod.name)
+        claim = listers.of(PersistentVolumeClaim).get(claim_name or "", pod.namespace)
+        if claim is None or claim.spec.volume_name or not claim.storage_class:
+            continue
+        if listers.of(StorageClass).get(claim.storage_class) is None:
+            names[claim.storage_class] = None
+    if model is None:
+        return ()
+    return [
+        StorageClass(
+            metadata=ObjectMeta(name=name),
+            api_version="storage.k8s.io/v1",
+            kind="StorageClass",
+            provisioner=model.provisioner,
+            volume_binding_mode=WAIT_FOR_FIRST_CONSUMER,
+        )
+        for name in names
+    ]

@@ -1,0 +1,194 @@
+"""Everything about one pod: where it is or could go, and who is against it where.
+
+Owns the joining of the parts (`rejections`, `scores`, `preemption`, `fixes`) into one value. The
+scheduler that is asked about decides afterwards as if nobody had asked: everything runs beside it,
+on `explain.trials`.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.absent_pods import WithoutPods
+from moorage.cluster.columns import Rows
+from moorage.cluster.view import NodeView
+from moorage.engine.cycle import Cycle
+from moorage.engine.decisions import Bind
+from moorage.engine.group_preemption import without_post_filter
+from moorage.errors import InputError, MoorageError
+from moorage.explain.fixes import smallest_fixes
+from moorage.explain.preemption import explain_preemption
+from moorage.explain.rejections import PRE_ENQUEUE, Survey, rejections, survey
+from moorage.explain.report import PodExplanation, Preemption, QueueState
+from moorage.explain.scores import Scored, best_nodes, matrix_page, matrix_rows, weights_of
+from moorage.explain.trials import Trial, trial
+from moorage.framework.attempt import Attempt
+from moorage.framework.profile import Profile
+from moorage.framework.reuse import Answers
+from moorage.framework.scoring import Scores, score_nodes
+from moorage.model.pod import Pod
+
+
+def explain_pod(
+    cycle: Cycle,
+    profile: Profile,
+    pod: Pod,
+    *,
+    source: str,
+    placed_on: str | None = None,
+    top: int = 10,
+    nodes: Sequence[str] = (),
+    matrix: tuple[int, int] | None = None,
+    fixes: bool = True,
+    queue: QueueState | None = None,
+) -> PodExplanation:
+    """Explain a pod that waits, or one on a node as if it were not there.
+
+    `nodes` are asked about by name, beside the `top` best ones; `matrix` is the page of the node x
+    plugin matrix, as its offset and its length.
+    """
+    for name in nodes:
+        if name not in cycle.state.nodes.row_of:
+            raise InputError(f"node {name} is not one of the {len(cycle.state)} nodes known")
+    beside = trial(cycle, profile)
+    where = placed_on or cycle.state.node_of(pod)
+    story = _placed(beside, pod, where) if where else _waiting(beside, pod)
+    found, scored = story.survey, story.scored
+    no_node = not story.placed and bool(found.rejected.all())
+    asked = [cycle.state.nodes.row_of[name] for name in nodes]
+    return PodExplanation(
+        pod=pod.key,
+        schedulable=story.node is not None,
+        nodes=len(found.nodes),
+        feasible=int(np.count_nonzero(~found.rejected)),
+        message=story.message,
+        source=source,
+        rejections=rejections(found),
+        uid=pod.uid,
+        scheduler_name=profile.name,
+        node=story.node,
+        placed=story.placed,
+        scores=()
+        if scored is None
+        else best_nodes(scored, chosen=story.node, top=top, named=nodes),
+        skipped_filter_plugins=tuple(sorted(found.skipped)),
+        skipped_score_plugins=() if scored is None else scored.skipped,
+        queue=queue,
+        preemption=story.preemption,
+        fixes=smallest_fixes(cycle, profile, pod) if fixes and no_node else (),
+        matrix=None if matrix is None else matrix_page(found, scored, *matrix),
+        asked=matrix_rows(found, scored, asked),
+    )
+
+
+class _Story(msgspec.Struct, frozen=True):
+    """What was found out about a pod."""
+
+    survey: Survey
+    message: str
+    node: str | None = None
+    placed: bool = False
+    scored: Scored | None = None
+    preemption: Preemption | None = None
+
+
+def _waiting(beside: Trial, pod: Pod) -> _Story:
+    cycle, profile = beside.cycle, beside.profile
+    bare = without_post_filter(profile)
+    attempt: Attempt | None = None
+    node: str | None = None
+    told: Preemption | None = None
+    scored: Scored | None = None
+    try:
+        decision, attempt = cycle.attempt(bare, pod)
+        if isinstance(decision, Bind):
+            node, message = decision.node_name, f"would be assigned to {decision.node_name}"
+        else:
+            message = decision.message
+    except MoorageError as error:
+        message = str(error)
+    if node is not None and attempt is not None:
+        scored = _scored_by(beside, attempt)
+    elif attempt is not None:
+        told, message = _failed(profile, attempt)
+    found = _survey(beside, pod, NodeView(cycle.state), gates=True)
+    gates = [ground for ground in found.grounds if ground.point == PRE_ENQUEUE]
+    if pod.terminating:
+        node, message = None, f"skip schedule deleting pod: {pod.key}"
+    elif gates:
+        node, message = None, ", ".join(dict.fromkeys(ground.reason for ground in gates))
+    return _Story(found, message, node, scored=scored, preemption=told)
+
+
+def _failed(profile: Profile, attempt: Attempt) -> tuple[Preemption, str]:
+    """What making room could do, and the sentence of the event."""
+    try:
+        told = explain_preemption(profile, attempt)
+    except MoorageError as error:
+        return Preemption(False, str(error)), str(error)
+    return told.preemption, attempt.diagnosis.message(told.proposal)
+
+
+def _placed(beside: Trial, pod: Pod, node_name: str) -> _Story:
+    state = beside.cycle.state
+    row = state.nodes.row_of.get(node_name)
+    known = None
+    if row is not None:
+        known = next((other for other in state.pods.on(row) if other.uid == pod.uid), None)
+    view = NodeView(state)
+    if row is not None and known is not None:
+        view = WithoutPods(state, {row: (known,)})
+    free = _without_node(pod)
+    found = _survey(beside, free, view, gates=False)
+    scored = None
+    rows = np.flatnonzero(~found.rejected)
+    if len(rows):
+        try:
+            scores = _score(beside, free, view, rows)
+            scored = Scored(view, rows, scores, weights_of(beside.profile, ()))
+        except MoorageError:
+            scored = None
+    message = f"Successfully assigned {pod.key} to {node_name}"
+    return _Story(found, message, node_name, True, scored)
+
+
+def _without_node(pod: Pod) -> Pod:
+    """The pod as it was before it was placed."""
+    free = pod.on_node("")
+    status = msgspec.structs.replace(free.status, nominated_node_name="")
+    return msgspec.structs.replace(free, status=status)
+
+
+def _survey(beside: Trial, pod: Pod, view: NodeView, *, gates: bool) -> Survey:
+    cycle = beside.cycle
+    return survey(
+        beside.profile,
+        pod,
+        view,
+        nominated=cycle.nominated.ahead_of(pod, view),
+        extenders=cycle.extenders,
+        gates=gates,
+    )
+
+
+def _scored_by(beside: Trial, attempt: Attempt) -> Scored | None:
+    """The scores of an attempt that found a node, also where it had no need of them."""
+    outcome = attempt.outcome
+    assert outcome is not None, "a pod is placed only after its nodes were filtered"
+    rows, scores = attempt.scored, attempt.scores
+    if rows is None or scores is None:
+        rows = outcome.feasible
+        looked_at = beside.cycle.looked_at
+        if len(looked_at):
+            rows = np.intersect1d(rows, looked_at)
+        try:
+            scores = _score(beside, attempt.pod, attempt.nodes, rows)
+        except MoorageError:
+            return None  # as the cycle had no need of them, this stops nobody
+    return Scored(attempt.nodes, rows, scores, weights_of(beside.profile, attempt.extenders))
+
+
+def _score(beside: Trial, pod: Pod, nodes: NodeView, rows: Rows) -> Scores:
+    fresh = Answers(beside.cycle.state, enabled=False)
+    return score_nodes(beside.profile, pod, nodes, rows, fresh)

@@ -1,0 +1,172 @@
+"""/explain/: the page that shows what a scheduler does, and its assets.
+
+Owns which files the page is made of and the headers that keep it to itself: nothing is loaded from
+another host, nothing inline is run. The files are in `page/`, the chart library in the package
+plotly. They tell nothing about a cluster, so anybody may have them; what they show comes from
+/explain/v1, which is guarded.
+"""
+
+import asyncio
+import gzip
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from aiohttp import web
+
+from moorage.errors import InputError
+from moorage.http.answers import NO_SNIFF, error_text
+from moorage.http.endpoints import Route
+from moorage.http.metric_pages import accepts_gzip
+
+ROOT = "/explain/"
+ASSETS = "/explain/page"
+PUBLIC_PATHS = (ROOT.rstrip("/"), ROOT, f"{ASSETS}/*")
+"""To be answered to anybody, in the form of --authorization-always-allow-paths: a page that may not
+be loaded cannot ask for a token."""
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        # Plotly draws some of its marks as images that it makes itself.
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        # Text becomes markup or a script nowhere, whatever a mistake in the page would try.
+        "require-trusted-types-for 'script'",
+    )
+)
+_HEADERS = {
+    **NO_SNIFF,
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_PLOTLY = "plotly.min.js"
+_INDEX = "index.html"
+_PLACE = b"<!-- plotly's styles -->"
+_STYLED = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
+"""Whether it has added the style of its geographic maps yet is told Plotly by an element's id."""
+_LEVEL = 6
+
+
+def page_routes() -> Sequence[Route]:
+    """The page and its assets; `InputError` if the chart library is not installed."""
+    page = _Page(_assets())
+    return (
+        Route(ROOT.rstrip("/"), _to_the_page, listed=False),
+        Route(ROOT, page.index, listed=False),
+        Route(ASSETS, page.asset, prefix=True, listed=False),
+    )
+
+
+async def _to_the_page(request: web.Request) -> web.StreamResponse:
+    del request
+    # Relative, since the browser may know this server by another name.
+    return web.Response(status=308, headers={**_HEADERS, "Location": ROOT})
+
+
+class _Asset:
+    """One file, read when it is first asked for."""
+
+    def __init__(self, name: str, read: Callable[[], bytes]) -> None:
+        self.content_type = _TYPES[Path(name).suffix]
+        self._read = read
+
+    @cached_property
+    def body(self) -> bytes:
+        """What is in it."""
+        return self._read()
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The same, compressed."""
+        return gzip.compress(self.body, _LEVEL, mtime=0)
+
+    @cached_property
+    def tag(self) -> str:
+        """An ETag: the same for the same content."""
+        return f'"{hashlib.sha256(self.body).hexdigest()[:32]}"'
+
+
+class _Page:
+    """Answers with assets."""
+
+    def __init__(self, assets: Mapping[str, _Asset]) -> None:
+        self._assets = assets
+
+    async def index(self, request: web.Request) -> web.StreamResponse:
+        """The page itself."""
+        return await _answer(request, self._assets[_INDEX])
+
+    async def asset(self, request: web.Request) -> web.StreamResponse:
+        """A file of the page; nothing else can be named."""
+        found = self._assets.get(request.path.removeprefix(f"{ASSETS}/"))
+        if found is None:
+            return error_text("404 page not found", 404)
+        return await _answer(request, found)
+
+
+async def _answer(request: web.Request, asset: _Asset) -> web.StreamResponse:
+    if request.method not in ("GET", "HEAD"):
+        return error_text("405 method not allowed", 405)
+    headers = {**_HEADERS, "Vary": "Accept-Encoding", "ETag": asset.tag}
+    headers["Cache-Control"] = "no-cache"
+    if asset.tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    headers["Content-Type"] = asset.content_type
+    if accepts_gzip(request.headers.get("Accept-Encoding", "")):
+        headers["Content-Encoding"] = "gzip"
+        # The chart library takes a noticeable time, and the scheduler shares this thread.
+        body = await asyncio.to_thread(lambda: asset.packed)
+    else:
+        body = asset.body
+    return web.Response(body=body, headers=headers)
+
+
+def _assets() -> Mapping[str, _Asset]:
+    folder = files("moorage.http").joinpath("page")
+    found = {
+        file.name: _Asset(file.name, file.read_bytes)
+        for file in folder.iterdir()
+        if Path(file.name).suffix in _TYPES
+    }
+    index, library = folder.joinpath(_INDEX), _plotly_file()
+    return found | {
+        _PLOTLY: _Asset(_PLOTLY, library.read_bytes),
+        _INDEX: _Asset(_INDEX, lambda: _index(index.read_bytes(), library.read_bytes())),
+    }
+
+
+def _index(page: bytes, library: bytes) -> bytes:
+    """The page, with elements that keep Plotly from inline styles, which the policy forbids."""
+    made = [b'<template id="%b"></template>' % found for found in set(_STYLED.findall(library))]
+    return page.replace(_PLACE, b"".join(sorted(made)))
+
+
+def _plotly_file() -> Path:
+    """The library's own build; the package is looked up but not imported, which takes a second."""
+    spec = find_spec("plotly")
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        path = Path(place, "package_data", _PLOTLY)
+        if path.is_file():
+            return path
+    raise InputError(
+        "the page needs the chart library of the Python package plotly, which is not installed "
+        "(pip install plotly)"
+    )

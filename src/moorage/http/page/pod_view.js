@@ -1,0 +1,222 @@
+// One pod, explained: where it is or why it is nowhere, and the smallest changes that would help.
+
+import { get } from "./api.js";
+import { Comparison } from "./comparison.js";
+import { follow } from "./decision_stream.js";
+import {
+  copyable,
+  el,
+  facts,
+  joined,
+  link,
+  nodeLink,
+  podLink,
+  refresh,
+  say,
+  section,
+  table,
+} from "./dom.js";
+import { commandFor } from "./edits.js";
+import { MatrixPages, rejections, Scores } from "./evidence.js";
+import { age, count, plural, timeOfDay } from "./format.js";
+
+const TOP = 10;
+
+export async function podView(view) {
+  const [, namespace, name] = view.segments;
+  view.title(`Pod ${namespace}/${name}`);
+  const parts = Object.fromEntries(
+    ["state", "fixes", "rejections", "queue", "preemption"].map((part) => [part, el("div")]),
+  );
+  const comparison = new Comparison(view);
+  const path = ["pods", namespace, name];
+  const scores = new Scores(view.signal);
+  const matrix = new MatrixPages(view, (offset, limit) =>
+    get(path, { matrix: true, offset, limit, fixes: false, top: 1 }, view.signal),
+  );
+  view.root.append(
+    parts.state,
+    parts.fixes,
+    parts.rejections,
+    parts.queue,
+    parts.preemption,
+    scores.box,
+    comparison.box,
+    matrix.box,
+  );
+  let before = null;
+  const ask = (more) => get(path, { top: TOP, node: comparison.node, ...more }, view.signal);
+  let helped = { key: "", fixes: [] };
+  const show = (pod) => {
+    refresh(
+      parts.state,
+      [pod.placed, pod.node, pod.message, pod.feasible, pod.nodes, pod.decision, pod.source],
+      () => state(pod),
+    );
+    refresh(parts.fixes, [pod.placed, pod.schedulable, pod.fixes ?? null], () => fixes(pod));
+    refresh(parts.rejections, pod.rejections, rejections);
+    refresh(parts.queue, pod.queue ?? null, queue);
+    refresh(parts.preemption, pod.preemption ?? null, preemption);
+    scores.show(pod.scores);
+    comparison.show(pod);
+    if (before !== null && before !== pod.placed)
+      say(pod.placed ? `${pod.pod} is on ${pod.node} now` : `${pod.pod} waits again`);
+    before = pod.placed;
+  };
+  const { now, ready } = view.poll(5, async () => {
+    // Looking for fixes takes the scheduler a while, so that it is asked to only where anything changed.
+    let pod = await ask({ fixes: false });
+    const key = JSON.stringify([pod.message, pod.rejections, pod.placed]);
+    if (!pod.placed && !pod.schedulable && key !== helped.key) {
+      show({ ...pod, fixes: helped.key ? helped.fixes : null });
+      pod = await ask({ fixes: true });
+      helped = { key, fixes: pod.fixes ?? [] };
+    }
+    show({ ...pod, fixes: helped.fixes });
+  });
+  await ready;
+  const stop = follow((decision) => {
+    if (decision.pod === `${namespace}/${name}`) now();
+  });
+  view.signal.addEventListener("abort", stop);
+}
+
+function state(pod) {
+  const status = pod.placed
+    ? el("p", {}, el("span", { class: "good" }, "On a node: "), nodeLink(pod.node))
+    : pod.schedulable
+      ? el(
+          "p",
+          {},
+          el("span", { class: "good" }, "Schedulable"),
+          pod.node ? [": would go to ", nodeLink(pod.node)] : "",
+        )
+      : el("p", {}, el("span", { class: "warn" }, "Waiting: no node takes it."));
+  return [
+    status,
+    el("p", { class: "sentence" }, pod.message),
+    facts([
+      ["Feasible nodes", `${count(pod.feasible)} of ${count(pod.nodes)}`],
+      ["Scheduler", pod.schedulerName],
+      [
+        "Latest decision",
+        pod.decision === undefined || pod.decision === null
+          ? null
+          : link(["decisions", String(pod.decision)], `number ${pod.decision}`),
+      ],
+      ["All decisions", link(["decisions"], "in the ledger", { pod: pod.pod })],
+      ["Known from", pod.source],
+    ]),
+  ];
+}
+
+function fixes(pod) {
+  if (pod.placed || (pod.schedulable && !pod.fixes?.length)) return null;
+  if (!pod.fixes)
+    return section("Smallest fixes", el("p", { class: "quiet" }, "Looking for them."));
+  const found = pod.fixes;
+  if (!found.length)
+    return section(
+      "Smallest fixes",
+      el("p", { class: "quiet" }, "No single change was found that would help."),
+    );
+  return section("Smallest fixes", ...found.map(fix));
+}
+
+function fix(found) {
+  const checked = found.verified
+    ? el("span", { class: "good" }, `Verified: ${plural(found.nodesGained, "node")} would take it`)
+    : el("span", { class: "warn" }, "Not verified");
+  const anew = (found.edits ?? []).some((edit) => edit.recreate);
+  return el(
+    "article",
+    { class: found.verified ? "fix" : "fix unverified", "data-kind": found.kind },
+    el("h3", {}, found.change),
+    el("p", {}, checked, found.plugins?.length ? ` · lifts ${found.plugins.join(", ")}` : ""),
+    found.examples?.length
+      ? el(
+          "p",
+          {},
+          "Nodes gained: ",
+          joined(found.examples, nodeLink),
+          found.nodesGained > found.examples.length ? ", …" : "",
+        )
+      : null,
+    found.victims?.length
+      ? el("p", {}, "Pods that would go: ", joined(found.victims, podLink))
+      : null,
+    (found.edits ?? []).map((edit) =>
+      copyable(commandFor(edit), `the command for ${edit.kind} ${edit.name}`),
+    ),
+    anew
+      ? el(
+          "p",
+          { class: "quiet" },
+          "The API does not let this field of a pod be changed, so the pod is made anew. Where a controller made it, change the controller's template instead.",
+        )
+      : null,
+  );
+}
+
+function queue(found) {
+  if (!found) return null;
+  const wakers = (found.waitsFor ?? []).map((waker) => ({
+    ...waker,
+    plugins: waker.plugins ?? [],
+  }));
+  const columns = [
+    { title: "Event", cell: (waker) => waker.event },
+    { title: "Asked for by", cell: (waker) => waker.plugins.join(", ") },
+  ];
+  return section(
+    "Queue",
+    found.message ? el("p", {}, found.message) : null,
+    facts([
+      ["State", found.state],
+      ["Attempts", count(found.attempts)],
+      [
+        "Waits since",
+        found.added ? `${timeOfDay(found.added)} (${age(Date.now() / 1000 - found.added)})` : null,
+      ],
+      ["First attempt", found.initialAttempt ? timeOfDay(found.initialAttempt) : null],
+      ["Tried again at the latest", found.nextRetry ? timeOfDay(found.nextRetry) : null],
+      ["Held back by", found.gatedBy],
+      ["Unschedulable plugins", (found.unschedulablePlugins ?? []).join(", ")],
+      ["Pending plugins", (found.pendingPlugins ?? []).join(", ")],
+    ]),
+    wakers.length ? table("Cluster events that would have it tried again", columns, wakers) : null,
+  );
+}
+
+function preemption(found) {
+  if (!found) return null;
+  const candidates = [
+    {
+      title: "Node",
+      kind: "name",
+      cell: (one) => [nodeLink(one.node), one.chosen ? " (chosen)" : ""],
+    },
+    { title: "Victims", cell: (one) => joined(one.victims ?? [], podLink) },
+    {
+      title: "PodDisruptionBudgets violated",
+      number: true,
+      cell: (one) => count(one.pdbViolations),
+    },
+  ];
+  const refusals = [
+    { title: "Why it does not help", cell: (one) => one.reason },
+    { title: "Nodes", number: true, cell: (one) => count(one.nodes) },
+    { title: "For example", cell: (one) => joined(one.examples ?? [], nodeLink) },
+  ];
+  return section(
+    "Preemption",
+    el("p", {}, found.message),
+    found.nominatedNode ? el("p", {}, "Nominated node: ", nodeLink(found.nominatedNode)) : null,
+    found.candidates?.length
+      ? table("Nodes that evicting pods would free", candidates, found.candidates)
+      : null,
+    found.refusals?.length
+      ? table("Nodes where evicting pods does not help", refusals, found.refusals)
+      : null,
+  );
+}

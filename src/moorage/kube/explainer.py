@@ -1,0 +1,313 @@
+"""What a live scheduler can tell of itself: pods, nodes, decisions, rates, configuration.
+
+Owns when an explanation may run and what it is about; the explaining is `explain`'s, the
+remembering `ledger`'s. Everything here runs between two decisions, in the scheduler's own thread:
+an explanation has a bounded time, one runs after the other, and the scheduler gets at least as much
+time as they do.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
+from moorage.errors import MoorageError
+from moorage.explain.listing import (
+    DecisionPage,
+    LedgerFacts,
+    NodePage,
+    PendingCounts,
+    PodPage,
+    Settings,
+    Stats,
+)
+from moorage.explain.nodes import explain_node
+from moorage.explain.pods import explain_pod
+from moorage.explain.queue_state import queue_state
+from moorage.explain.report import (
+    DecisionExplanation,
+    DecisionSummary,
+    NodeExplanation,
+    PodExplanation,
+    QueueState,
+)
+from moorage.framework.profile import Profile
+from moorage.kube.attempt_rates import AttemptRates
+from moorage.kube.decision_feed import DecisionFeed, Follower
+from moorage.kube.live import LiveScheduler
+from moorage.kube.node_list import node_page
+from moorage.kube.pod_list import pod_page
+from moorage.ledger import Ledger
+from moorage.model.pod import Pod
+
+Page = tuple[int, int]
+"""From which row of a matrix on, and how many."""
+
+FIX_SECONDS = 1.0
+"""How long fixes may be looked for; scheduling waits meanwhile."""
+MOST_ASKED = 64
+"""How many explanations may wait for their turn."""
+MOST_FOLLOWERS = 256
+MOST_MISSED = 1000
+"""How many decisions a follower who comes back is told of at most."""
+LIVE = "live"
+_STANDBY = "Another instance leads: the pod waits in its queue."
+
+
+class UnknownError(MoorageError):
+    """There is no such thing; the message says what was asked for."""
+
+
+class NotReadyError(MoorageError):
+    """Nothing can be told yet; the message says why."""
+
+
+class Explainer:
+    """Explains what a live scheduler does and did; without a ledger only what it does."""
+
+    def __init__(
+        self,
+        live: LiveScheduler,
+        ledger: Ledger | None = None,
+        *,
+        configuration: Callable[[], object] = dict,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._live = live
+        self._scheduler = live.scheduler
+        self._ledger = ledger
+        self._configuration = configuration
+        self._leads = leads
+        self._turn = asyncio.Lock()
+        self._asked = 0
+        self._rest_until = 0.0
+        self.rates = AttemptRates()
+        self.feed = DecisionFeed()
+        self._unsubscribe = None if ledger is None else ledger.subscribe(self._decided)
+
+    def close(self) -> None:
+        """Send those away who follow decisions, and listen no more."""
+        self.feed.close()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    # Pods and nodes
+
+    def pods(self, *, pending: bool, limit: int, after: str = "") -> tuple[PodPage, str]:
+        """Pods by name, after one; with the name to go on after."""
+        self._check()
+        return pod_page(
+            self._scheduler, pending=pending, leading=self._leads(), limit=limit, after=after
+        )
+
+    async def pod(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        nodes: Sequence[str] = (),
+        top: int = 10,
+        fixes: bool = True,
+        matrix: Page | None = None,
+    ) -> PodExplanation:
+        """Everything about one pod."""
+        async with self._my_turn():
+            pod, profile = self._find(namespace, name)
+            for node in nodes:
+                self._row(node)
+            found = explain_pod(
+                self._scheduler.cycle,
+                profile,
+                pod,
+                source=LIVE,
+                placed_on=self._node_of(pod),
+                top=top,
+                nodes=tuple(nodes),
+                matrix=matrix,
+                fixes=False,
+                queue=self._queue_of(pod),
+            )
+            found = msgspec.structs.replace(found, decision=self._latest(pod))
+        if fixes and not found.schedulable and not found.placed:
+            found = await self._with_fixes(found, pod)
+        return found
+
+    def nodes(self, *, limit: int, after: str = "") -> tuple[NodePage, str]:
+        """Nodes by name, after one; with the name to go on after."""
+        self._check()
+        return node_page(self._scheduler.state, limit, after)
+
+    async def node(self, name: str) -> NodeExplanation:
+        """Everything about one node."""
+        async with self._my_turn():
+            self._row(name)
+            scheduler = self._scheduler
+            return explain_node(
+                scheduler.cycle,
+                scheduler.profiles,
+                name,
+                source=LIVE,
+                waiting=scheduler.queue.pending_pods().pods,
+            )
+
+    # Decisions
+
+    def decisions(
+        self, *, before: int | None = None, limit: int = 100, pod: str | None = None
+    ) -> tuple[DecisionPage, int | None]:
+        """Decisions before one, the newest first; with the number to go on before."""
+        found = self._book.summaries(before=before, limit=limit + 1, pod=pod)
+        shown = tuple(found[:limit])
+        return DecisionPage(shown), shown[-1].number if len(found) > limit else None
+
+    def decision(
+        self, number: int, *, top: int = 10, matrix: Page | None = None
+    ) -> DecisionExplanation:
+        """One decision, whole."""
+        return self._book.explain(number, top=top, matrix=matrix)
+
+    def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
+        """Follow decisions from now on; with those after `last`, the oldest first.
+
+        If more were made since than are told at once, the newest of them are.
+        """
+        book = self._book
+        if self.feed.followers >= MOST_FOLLOWERS:
+            raise NotReadyError(f"{MOST_FOLLOWERS} clients follow the decisions already.")
+        missed = () if last is None else book.summaries(limit=MOST_MISSED)
+        told = [summary for summary in reversed(missed) if summary.number > (last or 0)]
+        return self.feed.follow(), told
+
+    # The scheduler itself
+
+    def stats(self) -> Stats:
+        """What it is doing."""
+        now = time.time()
+        waiting = self._scheduler.queue.pending_pods()
+        gated = len(waiting.gated)
+        sizes = self._scheduler.state.sizes()
+        return Stats(
+            now=now,
+            scheduled=self.rates.total(SCHEDULED),
+            unschedulable=self.rates.total(UNSCHEDULABLE),
+            errors=self.rates.total(ERROR),
+            pending=PendingCounts(
+                len(waiting.active),
+                len(waiting.backoff),
+                len(waiting.unschedulable) - gated,
+                gated,
+            ),
+            seconds=() if self._ledger is None else self.rates.window(now),
+            nodes=len(self._scheduler.state),
+            pods=sizes["pods"],
+            leading=self._leads(),
+        )
+
+    def settings(self) -> Settings:
+        """The configuration in force, and how much the ledger remembers."""
+        book = self._ledger
+        facts = LedgerFacts(on=False) if book is None else _facts(book)
+        return Settings(self._configuration(), facts)
+
+    # How it is done
+
+    def _decided(self, summary: DecisionSummary) -> None:
+        self.rates.note(summary.time, summary.result, summary.seconds)
+        self.feed.tell(summary)
+
+    @property
+    def _book(self) -> Ledger:
+        if self._ledger is None:
+            raise UnknownError("This scheduler keeps no ledger: --ledger-memory is 0.")
+        return self._ledger
+
+    def _check(self) -> None:
+        if not self._live.synced:
+            kinds = ", ".join(sorted(self._live.informers.waiting_for))
+            raise NotReadyError(
+                f"This instance does not know the whole cluster: {kinds} not listed."
+            )
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncIterator[None]:
+        """One after the other, and never more often than the scheduler gets to decide."""
+        if self._asked >= MOST_ASKED:
+            raise NotReadyError(f"{MOST_ASKED} explanations are asked for at once; try again.")
+        self._asked += 1
+        try:
+            async with self._turn:
+                await self._rest()
+                self._check()
+                started = time.monotonic()
+                try:
+                    yield
+                finally:
+                    ended = time.monotonic()
+                    self._rest_until = ended + (ended - started)
+        finally:
+            self._asked -= 1
+
+    async def _rest(self) -> None:
+        while (rest := self._rest_until - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
+
+    async def _with_fixes(self, found: PodExplanation, pod: Pod) -> PodExplanation:
+        """The same with fixes, unless the pod was placed or has gone in between."""
+        # Much to load that a scheduler's start need not wait for.
+        from moorage.explain.fixes import smallest_fixes
+
+        async with self._my_turn():
+            current = self._scheduler.state.listers.of(Pod).get(pod.name, pod.namespace)
+            if current is None or current.uid != pod.uid or self._node_of(current):
+                return found
+            profile = self._scheduler.profiles.get(current.spec.scheduler_name)
+            if profile is None:
+                return found
+            fixes = smallest_fixes(self._scheduler.cycle, profile, current, seconds=FIX_SECONDS)
+            return msgspec.structs.replace(found, fixes=fixes)
+
+    def _find(self, namespace: str, name: str) -> tuple[Pod, Profile]:
+        pod = self._scheduler.state.listers.of(Pod).get(name, namespace)
+        if pod is None:
+            raise UnknownError(f'pods "{name}" not found in namespace "{namespace}"')
+        profile = self._scheduler.profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            mine = ", ".join(self._scheduler.profiles)
+            raise UnknownError(
+                f'pod "{pod.key}" is for the scheduler "{pod.spec.scheduler_name}", this is {mine}'
+            )
+        return pod, profile
+
+    def _row(self, node: str) -> int:
+        row = self._scheduler.state.nodes.row_of.get(node)
+        if row is None:
+            raise UnknownError(f'nodes "{node}" not found')
+        return row
+
+    def _node_of(self, pod: Pod) -> str | None:
+        return pod.spec.node_name or self._scheduler.state.node_of(pod)
+
+    def _queue_of(self, pod: Pod) -> QueueState | None:
+        return None if pod.spec.node_name else self._queue_state(pod)
+
+    def _queue_state(self, pod: Pod) -> QueueState:
+        if not self._leads():
+            return QueueState("absent", message=_STANDBY)
+        return queue_state(self._scheduler, pod)
+
+    def _latest(self, pod: Pod) -> int | None:
+        return None if self._ledger is None else self._ledger.latest_about(pod.key)
+
+
+def _facts(book: Ledger) -> LedgerFacts:
+    return LedgerFacts(
+        on=True,
+        bytes=book.used_bytes,
+        limit_bytes=book.limit_bytes,
+        decisions=len(book),
+        directory=str(book.directory or ""),
+    )

@@ -1,0 +1,148 @@
+"""A cluster read once: everything that plugins look up, listed side by side; nothing is followed.
+
+Owns which lists are read, that the next page is on its way while one is decoded, and what becomes
+of a kind that cannot be had: without nodes and pods there is nothing to say, without another kind
+there is. Asks only for lists; puts nothing together (`simulator.world` does) and decides nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
+from moorage.kube import requests
+from moorage.kube.client import KubeClient, Page
+from moorage.kube.decoding import Malformed, ObjectReader
+from moorage.kube.informers import FIELD_SELECTORS
+from moorage.kube.resources import RESOURCES, Resource, resource_for
+from moorage.model.meta import ApiObject
+
+ESSENTIAL = ("Node", "Pod")
+PAGE_SIZE = 1000
+"""Twice what informers ask for: nobody else waits for this client."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The objects as they were when they were listed, kind by kind and not at one moment."""
+
+    objects: Sequence[ApiObject]
+    malformed: int
+    """How many objects could not be read; each was logged with its name."""
+    unread: dict[str, str]
+    """Kinds that could not be listed, with the server's reason."""
+
+
+async def read_cluster(
+    client: KubeClient,
+    kinds: Iterable[str],
+    needs_source: Callable[[ApiObject], bool] | None = None,
+) -> Snapshot:
+    """List all objects of some kinds (`Pod`) and custom resources (`foos.v1.example.com`).
+
+    A kind that the server does not have has no objects. `ApiError` if there is no list of nodes or
+    of pods, or no server.
+    """
+    lists = [_Reading(client, kind, needs_source) for kind in dict.fromkeys((*ESSENTIAL, *kinds))]
+    async with asyncio.TaskGroup() as group:
+        for reading in lists:
+            group.create_task(reading.run())
+    for reading in lists:
+        if reading.error is not None and reading.is_needed:
+            raise reading.error
+    return Snapshot(
+        [obj for reading in lists for obj in reading.objects],
+        sum(reading.reader.skipped for reading in lists),
+        {reading.kind: str(reading.error) for reading in lists if reading.error is not None},
+    )
+
+
+async def pod_phase(client: KubeClient, namespace: str, name: str) -> str | None:
+    """How far a pod is, whatever its phase; None if there is none of that name.
+
+    Asked for as a list, so that whoever may read the cluster may ask this.
+    """
+    selector = f"metadata.name={name}"
+    page = await client.page(requests.list_(RESOURCES["Pod"], namespace, field_selector=selector))
+    if not page.items:
+        return None
+    try:
+        return msgspec.json.decode(page.items[0], type=_Phased).status.phase
+    except msgspec.DecodeError:
+        return ""  # what is wrong with it is told when it is read in full
+
+
+class _Phase(msgspec.Struct):
+    phase: str = ""
+
+
+class _Phased(msgspec.Struct):
+    status: _Phase = msgspec.field(default_factory=_Phase)
+
+
+class _Reading:
+    """One kind on its way."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        kind: str,
+        needs_source: Callable[[ApiObject], bool] | None,
+    ) -> None:
+        self.kind = kind
+        self.objects: list[ApiObject] = []
+        self.error: MoorageError | None = None
+        self._client = client
+        self._resource: Resource = resource_for(kind)
+        # Who reads a cluster once is gone before memory matters, and wants the answer.
+        self.reader = ObjectReader(self._resource, needs_source, sharing=False)
+
+    @property
+    def is_needed(self) -> bool:
+        """Is an error about this kind the end of it all?"""
+        hopeless = isinstance(self.error, (UnreachableError, KubeconfigError))
+        return hopeless or self.kind in ESSENTIAL
+
+    async def run(self) -> None:
+        """Read all pages; an error is kept, so that the other kinds are read nevertheless."""
+        try:
+            await self._pages(PAGE_SIZE)
+        except KubeconfigError as error:
+            self.error = error
+        except ApiError as error:
+            if not error.is_not_found or self.kind in ESSENTIAL:
+                self.error = error
+
+    async def _pages(self, limit: int) -> None:
+        asked: asyncio.Task[Page] | None = self._ask(limit)
+        try:
+            while asked is not None:
+                page = await asked
+                asked = self._ask(limit, page.continue_) if page.continue_ else None
+                await asyncio.sleep(0)  # the request leaves before the decoding begins
+                self._decode(page)
+        except ApiError as error:
+            if not (limit and error.is_expired):
+                raise
+            # The list expired between two pages; in one piece it cannot.
+            self.objects.clear()
+            await self._pages(0)
+        finally:
+            if asked is not None:
+                asked.cancel()
+
+    def _ask(self, limit: int, token: str = "") -> asyncio.Task[Page]:
+        request = requests.list_(
+            self._resource,
+            field_selector=FIELD_SELECTORS.get(self.kind, ""),
+            limit=limit,
+            continue_=token,
+        )
+        return asyncio.create_task(self._client.page(request))
+
+    def _decode(self, page: Page) -> None:
+        read = self.reader.read
+        for item in page.items:
+            found = read(item)
+            if not isinstance(found, Malformed):
+                self.objects.append(found)

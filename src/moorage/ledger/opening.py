@@ -1,0 +1,98 @@
+"""Reading a ledger from disk: one file, or a directory of them.
+
+What can be read is read; what cannot is told in `problems`, a sentence for each file.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from moorage.errors import InputError
+from moorage.ledger.files import Place, Scanned, ledger_files, scan
+from moorage.ledger.reading import Entry, Reader
+from moorage.ledger.records import Blob, Chunk, pod_hash
+
+T = TypeVar("T")
+
+
+class FileEntry:
+    """A chunk in a file."""
+
+    __slots__ = ("_place", "_scanned")
+
+    def __init__(self, scanned: Scanned, place: Place) -> None:
+        self._scanned = scanned
+        self._place = place
+
+    @property
+    def first(self) -> int:
+        """The number of its first decision."""
+        return self._place.first
+
+    @property
+    def count(self) -> int:
+        """How many decisions it has."""
+        return self._place.count
+
+    def mentions(self, pod: str) -> bool:
+        """May it have a decision about a pod?"""
+        return bool((np.frombuffer(self._place.hashes, "<u4") == pod_hash(pod)).any())
+
+    def chunk(self) -> Chunk:
+        """The chunk itself."""
+        return self._read(self._place.offset, self._place.length, Chunk)
+
+    def blob(self, number: int) -> Blob:
+        """A blob that belongs to it."""
+        if number not in self._scanned.blobs:
+            raise ValueError(f"blob {number} is missing")
+        return self._read(*self._scanned.blobs[number], Blob)
+
+    def _read(self, offset: int, length: int, kind: type[T]) -> T:
+        try:
+            with self._scanned.path.open("rb") as file:
+                file.seek(offset)
+                return msgspec.msgpack.decode(file.read(length), type=kind)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ValueError(str(error)) from error
+
+
+class LedgerFilesReader(Reader):
+    """The decisions in some files."""
+
+    def __init__(self, scanned: Sequence[Scanned], problems: Sequence[str]) -> None:
+        super().__init__()
+        self.problems = tuple(problems)
+        found: list[Entry] = [FileEntry(one, place) for one in scanned for place in one.chunks]
+        self._entries = sorted(found, key=lambda entry: entry.first)
+
+    def entries(self) -> Sequence[Entry]:
+        """The chunks."""
+        return self._entries
+
+
+def open_ledger(path: Path | str) -> Reader:
+    """Read a ledger; `InputError` if there is none, or none that can be read."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file or directory.")
+    if not path.is_dir():
+        scanned = scan(path)
+        return LedgerFilesReader([scanned], [scanned.problem] if scanned.problem else [])
+    files = ledger_files(path)
+    if not files:
+        raise InputError(f"{path} holds no ledger: there is no file decisions-*.ledger in it.")
+    read: list[Scanned] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            read.append(scan(file))
+        except InputError as error:
+            problems.append(str(error))
+    if not read:
+        raise InputError(problems[0])
+    problems += [one.problem for one in read if one.problem]
+    return LedgerFilesReader(read, problems)

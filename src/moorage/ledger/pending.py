@@ -1,0 +1,199 @@
+"""Attempts on their way into a chunk: noted while pods are decided, written when there is time.
+
+Owns the columns of a chunk's decisions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from moorage.engine.observer import SCHEDULED
+from moorage.engine.recording import Setback
+from moorage.explain.report import DecisionSummary
+from moorage.ledger.packing import Packed, pack
+from moorage.ledger.records import (
+    RESULTS,
+    Blob,
+    Chunk,
+    Decisions,
+    StatusWords,
+    TrackRecord,
+    pod_hash,
+    squeeze,
+    status_words,
+)
+from moorage.ledger.tracks import Part, Track
+
+_DECISION_BYTES = 700
+
+T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """What is known of an attempt beside how it ended."""
+
+    chunk: int
+    """The track's position counts in this chunk only."""
+    track: Track | None
+    position: int
+    nodes: int
+    feasible: int
+    total: int | None
+    note: StatusWords | None = None
+
+
+NOTHING = Found(-1, None, 0, 0, 0, None)
+
+
+class Noted(NamedTuple):
+    """One attempt that ended."""
+
+    time: float
+    namespace: str
+    name: str
+    uid: str
+    seconds: float
+    profile: str
+    node: str
+    """Where the pod goes, or was refused in the end."""
+    attempts: int
+    found: tuple[Any, ...]
+    """The fields of `Found`: making a plain tuple is quicker."""
+    setback: Setback | None = None
+    """None: the pod goes to the node."""
+
+    @property
+    def pod(self) -> str:
+        """The pod's key."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def result(self) -> str:
+        """How it ended, in a word."""
+        return SCHEDULED if self.setback is None else self.setback.result
+
+    @property
+    def message(self) -> str:
+        """How it ended, in a sentence."""
+        return "" if self.setback is None else self.setback.message
+
+    @property
+    def nominated_node(self) -> str:
+        """The node that preemption frees."""
+        return "" if self.setback is None else self.setback.nominated_node
+
+    def summary(self, number: int) -> DecisionSummary:
+        """The attempt in a line."""
+        found = Found(*self.found)
+        return DecisionSummary(
+            number=number,
+            time=round(self.time * 1e6) / 1e6,
+            pod=self.pod,
+            result=self.result,
+            profile=self.profile,
+            node=self.node if self.setback is None else "",
+            nodes=found.nodes,
+            feasible=found.feasible,
+            score=found.total,
+            attempts=self.attempts,
+            seconds=round(self.seconds * 1e6) / 1e6,
+            message=self.message,
+            uid=self.uid,
+            nominated_node=self.nominated_node,
+        )
+
+    def status(self, note: StatusWords | None) -> StatusWords | None:
+        """A refusal that is about no column."""
+        setback = self.setback
+        if setback is not None and setback.refusal is not None:
+            return status_words(setback.refusal, setback.point)
+        return note
+
+
+class Pending:
+    """A chunk that is complete but not written."""
+
+    def __init__(
+        self, first: int, noted: Sequence[tuple[Any, ...]], parts: Mapping[int, Part]
+    ) -> None:
+        self.first = first
+        self.noted = noted
+        self._index = {track: place for place, track in enumerate(parts)}
+        self._parts = list(parts.values())
+        self._number = self._parts[0].chunk if self._parts else -1
+        self.bytes = _DECISION_BYTES * len(noted) + sum(part.bytes for part in self._parts)
+
+    def written(self) -> tuple[Chunk, list[Blob]]:
+        """The chunk, and all that is needed to read it."""
+        noted = [Noted(*fields) for fields in self.noted]
+        blobs = {blob.number: blob for part in self._parts for blob in part.blobs()}
+        tracks: list[TrackRecord] = [part.written() for part in self._parts]
+        chunk = Chunk(
+            self.first,
+            len(noted),
+            np.array([pod_hash(one.pod) for one in noted], "<u4").tobytes(),
+            tuple(blobs),
+            squeeze(self._decisions(noted)),
+            squeeze(tracks),
+        )
+        return chunk, list(blobs.values())
+
+    def _decisions(self, noted: Sequence[Noted]) -> Decisions:
+        strings: _Table[str] = _Table("")
+        statuses: _Table[StatusWords | None] = _Table(None)
+        found = [Found(*one.found) for one in noted]
+        times = np.array([one.time for one in noted])
+        micros = np.round(times * 1e6).astype(np.int64)
+        here = [one.chunk == self._number and one.track is not None for one in found]
+        return Decisions(
+            namespaces=strings.codes(one.namespace for one in noted),
+            profiles=strings.codes(one.profile for one in noted),
+            nodes=strings.codes(one.node for one in noted),
+            nominated=strings.codes(one.nominated_node for one in noted),
+            messages=strings.codes(one.message for one in noted),
+            notes=statuses.codes(
+                one.status(each.note) for one, each in zip(noted, found, strict=True)
+            ),
+            strings=strings.values,
+            statuses=tuple(status for status in statuses.values if status is not None),
+            names=tuple(one.name for one in noted),
+            uids=tuple(one.uid for one in noted),
+            first_time=int(micros[0]) if len(micros) else 0,
+            times=pack(np.diff(micros, prepend=micros[:1])),
+            results=_ints(RESULTS.index(one.result) for one in noted),
+            sizes=_ints(one.nodes for one in found),
+            feasible=_ints(one.feasible for one in found),
+            scored=_ints(one.total is not None for one in found),
+            totals=_ints(one.total or 0 for one in found),
+            attempts=_ints(one.attempts for one in noted),
+            microseconds=_ints(round(one.seconds * 1e6) for one in noted),
+            tracks=_ints(
+                self._index[id(one.track)] if known else -1
+                for one, known in zip(found, here, strict=True)
+            ),
+            positions=_ints(
+                one.position if known else 0 for one, known in zip(found, here, strict=True)
+            ),
+        )
+
+
+def _ints(numbers: Iterable[int]) -> Packed:
+    return pack(np.array(list(numbers), np.int64))
+
+
+class _Table(Generic[T]):
+    """Values that are written once, and their indices."""
+
+    def __init__(self, first: T) -> None:
+        self._index: dict[T, int] = {first: 0}
+
+    def codes(self, values: Iterable[T]) -> Packed:
+        """The index of each value."""
+        index = self._index
+        return _ints(index.setdefault(value, len(index)) for value in values)
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """All values in the order of their indices."""
+        return tuple(self._index)

@@ -1,0 +1,125 @@
+"""A track's columns as they were when one decision was made.
+
+Owns the reader's half of the format: blobs become arrays, the log is followed up to a position.
+`ValueError` means that the records contradict each other.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.ledger.packing import Packed, assign, unpack
+from moorage.ledger.records import (
+    BULK,
+    FILL,
+    MOOD,
+    ZEROS,
+    Blob,
+    ColumnSpec,
+    Names,
+    Start,
+    TrackRecord,
+    expand,
+)
+
+Values = NDArray[np.int64]
+FindBlob = Callable[[int], Blob]
+
+
+class Rebuilt(msgspec.Struct, frozen=True):
+    """What one column said."""
+
+    spec: ColumnSpec
+    mood: int
+    values: Values
+
+
+def node_names(number: int, find: FindBlob) -> tuple[str, ...]:
+    """The nodes' names by row."""
+    blob = find(number)
+    told = expand(blob.body, Names)
+    if blob.base == ZEROS:
+        if len(told.names) != told.size:
+            raise ValueError("a list of names of another size than it says")
+        return told.names
+    names = [*node_names(blob.base, find)[: told.size]]
+    names += [""] * (told.size - len(names))
+    rows = unpack(told.rows).tolist()
+    for row, name in zip(rows, told.names, strict=True):
+        names[_checked(row, told.size)] = name
+    return tuple(names)
+
+
+def columns_at(track: TrackRecord, position: int, find: FindBlob) -> tuple[Rebuilt, ...]:
+    """All columns after so many changes."""
+    columns, rows, values = (unpack(packed)[:position] for packed in track.log)
+    if not len(columns) == len(rows) == len(values) or len(track.starts) != len(track.columns):
+        raise ValueError("a track whose parts have different lengths")
+    found = []
+    for index, (spec, start) in enumerate(zip(track.columns, track.starts, strict=True)):
+        mine = columns == index
+        column = _Column(_begin(start, track.size, find), start.mood)
+        column.follow(rows[mine].astype(np.int64), values[mine].astype(np.int64), track)
+        found.append(Rebuilt(spec, column.mood, column.values))
+    return tuple(found)
+
+
+def _begin(start: Start, size: int, find: FindBlob) -> Values:
+    values = np.zeros(size, np.int64)
+    if start.blob != ZEROS:
+        packed = unpack(expand(find(start.blob).body, Packed))
+        if len(packed) != size:
+            raise ValueError("a column of another size than its track")
+        values[:] = packed
+    rows = unpack(start.rows)
+    if len(rows):
+        values[_all_checked(rows, size)] = unpack(start.values)
+    return values
+
+
+class _Column:
+    def __init__(self, values: Values, mood: int) -> None:
+        self.values = values
+        self.mood = mood
+
+    def follow(self, rows: Values, values: Values, track: TrackRecord) -> None:
+        """Make changes one after the other; runs of single rows at once."""
+        begin = 0
+        for at in np.flatnonzero(rows < 0).tolist():
+            self._assign(rows[begin:at], values[begin:at])
+            self._follow_one(int(rows[at]), int(values[at]), track)
+            begin = at + 1
+        self._assign(rows[begin:], values[begin:])
+
+    def _follow_one(self, what: int, value: int, track: TrackRecord) -> None:
+        if what == MOOD:
+            self.mood = value
+        elif what == FILL:
+            self.values[:] = value
+        elif what == BULK:
+            bulk = track.bulks[_checked(value, len(track.bulks))]
+            if bulk.rows < 0:
+                self.values[:] = unpack(bulk.values)
+            else:
+                rows = unpack(track.sets[_checked(bulk.rows, len(track.sets))])
+                self._assign(rows, unpack(bulk.values))
+        else:
+            raise ValueError(f"a change of row {what}")
+
+    def _assign(self, rows: NDArray[np.integer], values: NDArray[np.integer]) -> None:
+        if len(rows):
+            assign(self.values, _all_checked(rows, len(self.values)), values)
+
+
+def _checked(number: int, size: int) -> int:
+    if not 0 <= number < size:
+        raise ValueError(f"row {number} of {size}")
+    return number
+
+
+def _all_checked(rows: NDArray[np.integer], size: int) -> NDArray[np.integer]:
+    _checked(int(rows.min()), size)
+    _checked(int(rows.max()), size)
+    return rows

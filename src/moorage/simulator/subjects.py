@@ -1,0 +1,62 @@
+"""What a person wants explained, found in a world by the name they typed.
+
+Owns finding pods and profiles and the sentences for what is not there; explains nothing itself.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from moorage.errors import InputError
+from moorage.framework.profile import Profile
+from moorage.model.pod import Pod
+from moorage.simulator.world import World
+
+
+class Subject(NamedTuple):
+    """A pod, and the node it is on (None: it waits)."""
+
+    pod: Pod
+    node: str | None
+
+
+def find_subject(world: World, name: str, namespace: str = "default") -> Subject:
+    """The pod called `namespace/name`; a bare name is looked for in `namespace`, then anywhere."""
+    if "/" in name:
+        keys = {name}
+        found = [subject for subject in _subjects(world) if subject.pod.key in keys]
+    else:
+        found = [subject for subject in _subjects(world) if subject.pod.name == name]
+        own = [subject for subject in found if subject.pod.namespace == namespace]
+        found = own or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        known = ", ".join(sorted(subject.pod.key for subject in found))
+        raise InputError(f"several pods are called {name}: {known}; name one in full")
+    total = sum(1 for _ in _subjects(world))
+    raise InputError(
+        f"pod {name} is not among the {total} pods that wait or run; pods are named "
+        "NAMESPACE/NAME, or NAME where that is unique"
+    )
+
+
+def _subjects(world: World) -> Iterator[Subject]:
+    for pod in world.pending:
+        yield Subject(pod, None)
+    for pod, node in world.state.placed_pods():
+        yield Subject(pod, node)
+
+
+def profile_of(world: World, pod: Pod, wanted: str = "") -> Profile:
+    """The profile that schedules the pod, or the one that is wanted whatever the pod says."""
+    name = wanted or pod.spec.scheduler_name
+    profile = world.profiles.get(name)
+    if profile is not None:
+        return profile
+    known = ", ".join(sorted(world.profiles))
+    if wanted:
+        raise InputError(f"--profile: there is no profile {wanted}; there are: {known}")
+    raise InputError(
+        f"pod {pod.key} is another scheduler's: its schedulerName is {name}, and the profiles are: "
+        f"{known}; --profile explains it with one of them"
+    )

@@ -1,0 +1,123 @@
+"""The secure port answers at once, though what answers is loaded with the first visitor only."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from moorage.app.completed import Completed, complete
+from moorage.app.options import Options, parse_options
+from moorage.app.port import Port, can_wait
+from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.errors import InputError
+from moorage.http.endpoints import PING, Endpoints
+from moorage.metrics.exporter import AllMetrics
+
+HOME: Mapping[str, str] = {}
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+def options(*words: str) -> Options:
+    found = parse_options([*words, "--kubeconfig=/nowhere"])
+    assert isinstance(found, Options)
+    return found
+
+
+def port_of(*words: str) -> tuple[Port, int]:
+    """A port on a number that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    found = options("--bind-address=127.0.0.1", f"--secure-port={number}", *words)
+    completed: Completed = complete(found)
+    return Port(completed, AllMetrics(DEFAULT_FEATURE_GATES), HOME), number
+
+
+async def visit(number: int) -> bytes:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", number, ssl=context)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def pages() -> Endpoints:
+    return Endpoints(healthz=[PING])
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "waits"),
+    [
+        ([], HOME, True),
+        (["--bind-address=127.0.0.1", "--secure-port=7"], HOME, True),
+        ([], IN_CLUSTER, False),
+        (["--tls-cert-file=/c", "--tls-private-key-file=/k"], HOME, False),
+        (["--cert-dir=/c"], HOME, False),
+        (["--tls-min-version=VersionTLS13"], HOME, False),
+        (["--client-ca-file=/c"], HOME, False),
+        (["--requestheader-client-ca-file=/c"], HOME, False),
+        (["--authentication-kubeconfig=/k"], HOME, False),
+        (["--authorization-kubeconfig=/k"], HOME, False),
+    ],
+)
+def test_whatever_could_be_wrong_is_looked_at_at_once(
+    words: list[str], env: Mapping[str, str], waits: bool
+) -> None:
+    assert can_wait(options(*words), env) is waits
+
+
+def test_visitors_who_come_together_are_all_answered() -> None:
+    async def scenario() -> None:
+        port, number = port_of()
+        await port.start(pages)
+        try:
+            answers = await asyncio.gather(*(visit(number) for _ in range(5)))
+            answers.append(await visit(number))
+        finally:
+            await port.stop()
+        assert all(b"200 OK" in answer and answer.endswith(b"ok") for answer in answers)
+        with pytest.raises(ConnectionError):
+            await visit(number)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("visited", [False, True])
+def test_a_port_can_be_stopped_before_and_while_it_is_made(visited: bool) -> None:
+    async def scenario() -> None:
+        port, number = port_of()
+        await port.start(pages)
+        visitor = asyncio.create_task(visit(number))
+        while visited and port._making is None:
+            await asyncio.sleep(0)
+        await port.stop()
+        visitor.cancel()
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            await visitor
+        with pytest.raises(ConnectionError):
+            await visit(number)
+
+    asyncio.run(scenario())
+
+
+def test_a_port_in_use_is_found_at_once() -> None:
+    port, number = port_of()
+    try:
+        with pytest.raises(InputError, match="address already in use"):
+            port_of(f"--secure-port={number}")
+    finally:
+        port.abandon()
+
+
+def test_a_start_loads_nothing_of_the_server() -> None:
+    loaded = "print(any(name in sys.modules for name in ('aiohttp', 'cryptography')))"
+    script = f"import sys, moorage.app.run, moorage.app.port; {loaded}"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

@@ -1,0 +1,186 @@
+"""How explanations are laid out, and what of an object's values reaches the terminal."""
+
+import contextlib
+import io
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage.cli.explain_subjects import print_decision, print_decisions, print_node, print_pod
+from moorage.cli.explain_text import duration, paragraph, shortened, table
+from moorage.cli.output import print_json, print_yaml, printable
+from moorage.explain.report import (
+    DecisionExplanation,
+    DecisionSummary,
+    Fix,
+    Matrix,
+    NodeExplanation,
+    NodePod,
+    NodeRefusal,
+    NodeScores,
+    NodeVerdicts,
+    PodExplanation,
+    Preemption,
+    PreemptionCandidate,
+    PreemptionNode,
+    QueueState,
+    Rejection,
+    ScorePart,
+    Verdict,
+    Waker,
+)
+
+EVIL = "a\x1b]0;pwned\x07\x9b2J\nb\u202e"
+SPELLED = r"a\x1b]0;pwned\x07\x9b2J\nb\u202e"
+
+_PART = ScorePart(EVIL, 1, 2, 3, 6)
+_VERDICT = Verdict(EVIL, "rejected", EVIL, (EVIL,))
+_ROW = NodeVerdicts(EVIL, False, (_VERDICT,))
+_FEASIBLE = NodeVerdicts(EVIL + "2", True, (Verdict(EVIL, "ok"),), 6, (_PART,))
+_SCORES = (NodeScores(EVIL, 6, True, (_PART,)), NodeScores("b", 5, False, (_PART,)))
+_DECISION = DecisionSummary(1, 1e9, EVIL, "unschedulable", EVIL, EVIL, message=EVIL)
+_REJECTIONS = (Rejection(EVIL, EVIL, 5, (EVIL,), "PreFilter", EVIL),)
+
+POD = PodExplanation(
+    pod=EVIL,
+    schedulable=False,
+    nodes=2,
+    feasible=1,
+    message=EVIL,
+    source="live",
+    rejections=_REJECTIONS,
+    scores=_SCORES,
+    queue=QueueState(EVIL, 2, 1e9, 1e9, 9e9, (EVIL,), (EVIL,), EVIL, (Waker(EVIL, (EVIL,)),), EVIL),
+    preemption=Preemption(
+        True,
+        EVIL,
+        EVIL,
+        (PreemptionCandidate(EVIL, (EVIL,), chosen=True),),
+        (PreemptionNode(EVIL, 3, (EVIL,)),),
+    ),
+    fixes=(Fix(EVIL, EVIL, 1, True, examples=(EVIL,), victims=(EVIL + "x",)),),
+    matrix=Matrix((EVIL,), (_ROW,), 2),
+    asked=(_ROW, _FEASIBLE),
+    decision=7,
+)
+NODE = NodeExplanation(
+    node=EVIL,
+    source="live",
+    labels={EVIL: EVIL},
+    taints=(EVIL,),
+    allocatable={EVIL: EVIL},
+    requested={EVIL: EVIL},
+    pods=1,
+    pod_list=(NodePod(EVIL, 1, {EVIL: EVIL}),),
+    accepts=(EVIL,),
+    refusals=(NodeRefusal(EVIL, (_VERDICT,)),),
+    waiting=2,
+)
+DECISION = DecisionExplanation(_DECISION, EVIL, rejections=_REJECTIONS, scores=_SCORES)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_values_of_objects_cannot_command_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wide: bool, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    print_pod(POD, wide=wide)
+    print_node(NODE, wide=wide)
+    print_decision(DECISION, wide=wide)
+    print_decisions((_DECISION,), wide=wide)
+    text = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert SPELLED in text
+
+
+@pytest.mark.parametrize("told", [POD, NODE, DECISION])
+def test_json_and_yaml_say_it_without_commanding(
+    capsys: pytest.CaptureFixture[str], told: Any
+) -> None:
+    plain = msgspec.to_builtins(told)
+    print_json(plain)
+    text = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert json.loads(text) == json.loads(msgspec.json.encode(told))
+    print_yaml(plain)
+    text = capsys.readouterr().out
+    assert not set("\x1b\x07\x9b").intersection(text)
+
+
+@given(st.text())
+def test_json_for_terminals_reads_back(text: str) -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_json([text])
+    assert json.loads(out.getvalue()) == [text]
+    assert all(char.isprintable() or char == "\n" for char in out.getvalue())
+    assert printable(text).isprintable()
+
+
+_CELL = st.text(alphabet="abc xyz-", max_size=40)
+
+
+@given(
+    st.lists(st.tuples(_CELL, _CELL, _CELL), min_size=1, max_size=5),
+    st.integers(min_value=20, max_value=120),
+)
+def test_no_word_is_lost_however_narrow(rows: list[tuple[str, str, str]], width: int) -> None:
+    lines = table(["ONE", "TWO", "THREE"], rows, width=width)
+    words = [word for row in rows for cell in row for word in cell.split()]
+    # A long word may be broken at the end of a line; its letters are all there.
+    shown = "".join("".join(lines).split())
+    for word in words:
+        assert len(word) > width - 8 or word in shown or set(word) <= set(shown)
+    before = max(len(row[0]) for row in [("ONE",), *rows]) + max(
+        len(row[1]) for row in [("", "TWO"), *rows]
+    )
+    # Only cells before the last one make a line longer than the terminal.
+    assert all(len(line) <= max(width, before + 4 + len("THREE / ")) for line in lines)
+
+
+def test_a_last_column_without_room_goes_below_its_row() -> None:
+    lines = table(["A", "B", "C"], [["x" * 30, "y", "one two three four"]], width=40)
+    assert lines == [
+        f"A{' ' * 31}B / C",
+        f"{'x' * 30}  y",
+        "        one two three four",
+    ]
+
+
+def test_a_last_column_is_wrapped_under_itself() -> None:
+    lines = table(["A", "B"], [["x", "one two three four five six seven"]], width=30)
+    assert lines == ["A  B", "x  one two three four five six", "   seven"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0s"),
+        (0.4, "0s"),
+        (59, "59s"),
+        (60, "1m"),
+        (61, "1m1s"),
+        (3600, "1h"),
+        (7260, "2h1m"),
+        (90_000, "1d1h"),
+        (86_400 * 400, "400d"),
+    ],
+)
+def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_few_names_stand_for_many() -> None:
+    assert shortened(["a", "b", "c", "d"], 10) == "a, b, c and 7 more"
+    assert shortened(["a", "b"], 2) == "a, b"
+    assert shortened([], 0) == ""
+
+
+def test_a_paragraph_keeps_to_the_width() -> None:
+    assert paragraph("one two three", 8, hang="  ") == ["one two", "  three"]
+    assert paragraph("one two three", None) == ["one two three"]

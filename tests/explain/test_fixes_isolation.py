@@ -1,0 +1,155 @@
+"""Whoever asks for fixes changes nothing: later decisions are those of a scheduler nobody asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explain.test_explain_isolation import Cluster
+from moorage.explain.fixes import smallest_fixes
+from moorage.model.decode import decode_object
+from moorage.model.devices import DeviceClass, ResourceClaim
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.model.storage import PersistentVolumeClaim, StorageClass
+from moorage.testing import make_node, make_pod
+from properties import strategies as drawn
+from properties.harness import effort
+from properties.strategies import NODE_NAMES, named
+
+waiting_pods = st.one_of(drawn.incoming_pods, drawn.social_pods, drawn.demanding_pods)
+
+
+def ask_for_fixes(cluster: Cluster) -> int:
+    scheduler = cluster.scheduler
+    found = 0
+    for pod in list(scheduler.state.listers.of(Pod)):
+        if not pod.spec.node_name:
+            profile = scheduler.profiles[pod.spec.scheduler_name]
+            found += len(smallest_fixes(scheduler.cycle, profile, pod))
+    return found
+
+
+def compare(make: Callable[[], Cluster], steps: int) -> tuple[list[Any], int]:
+    """Both tell the same, asked or not; what they tell, and how many fixes were found."""
+    plain, asked = make(), make()
+    found = 0
+    for _ in range(steps):
+        plain.step()
+        found += ask_for_fixes(asked)
+        asked.step()
+        assert asked.told == plain.told
+    mine, other = asked.scheduler, plain.scheduler
+    assert asked.observer.preemptions == plain.observer.preemptions
+    assert mine.handle.random.getstate() == other.handle.random.getstate()
+    assert list(mine.state.nodes.row_of.items()) == list(other.state.nodes.row_of.items())
+    assert mine.state.nodes.nodes == other.state.nodes.nodes
+    rows = [state.order.rows(state.nodes.row_of).tolist() for state in (mine.state, other.state)]
+    assert rows[0] == rows[1]
+    for row in range(len(mine.state)):
+        assert list(mine.state.pods.on(row)) == list(other.state.pods.on(row))
+    assert mine.state.sizes() == other.state.sizes()
+    for kind in (PersistentVolumeClaim, StorageClass, ResourceClaim, DeviceClass):
+        known = [list(one.state.listers.of(kind)) for one in (mine, other)]
+        assert known[0] == known[1]
+    return plain.told, found
+
+
+@effort(20)
+@given(
+    st.lists(st.sampled_from(NODE_NAMES), min_size=1, max_size=4, unique=True).flatmap(
+        lambda names: st.tuples(*[drawn.nodes(name) for name in names])
+    ),
+    st.lists(drawn.pods, max_size=6),
+    st.lists(waiting_pods, min_size=1, max_size=4),
+)
+def test_decisions_are_the_same_whether_fixes_were_asked_for_or_not(
+    nodes: tuple[Node, ...], placed: list[Pod], waiting: list[Pod]
+) -> None:
+    pods = [named(body, i, nodes[i % len(nodes)].name) for i, body in enumerate(placed)]
+    pods += [named(body, 100 + i) for i, body in enumerate(waiting)]
+
+    def make() -> Cluster:
+        cluster = Cluster()
+        cluster.add(nodes, pods)
+        return cluster
+
+    compare(make, steps=6)
+
+
+def test_nodes_that_were_only_thought_of_leave_no_trace() -> None:
+    """New, opened and labelled nodes are put into the state for a moment."""
+
+    def make() -> Cluster:
+        cluster = Cluster()
+        nodes = [
+            make_node(f"n{i}", zone=f"z{i % 2}", cpu="2", unschedulable=i == 3) for i in range(4)
+        ]
+        placed = [make_pod(f"p{i}", cpu="1500m", node_name=f"n{i}", priority=5) for i in range(3)]
+        waiting = [
+            make_pod("large", cpu="1"),
+            make_pod("picky", cpu="100m", spec={"nodeSelector": {"disk": "ssd"}}),
+            make_pod("small", cpu="100m"),
+        ]
+        cluster.add(nodes, [*placed, *waiting])
+        return cluster
+
+    asked = make()
+    scheduler = asked.scheduler
+    profile = scheduler.profiles["default-scheduler"]
+    kinds = {
+        fix.kind
+        for pod in scheduler.state.listers.of(Pod)
+        if not pod.spec.node_name
+        for fix in smallest_fixes(scheduler.cycle, profile, pod)
+    }
+    assert {"addNode", "uncordon", "labelNode", "movePod", "raisePriority"} <= kinds
+    told, found = compare(make, steps=5)
+    assert found > 5
+    assert {key for what, key, *_ in told if what == "bind"} == {"default/small"}
+
+
+def test_objects_that_were_only_thought_of_leave_no_trace() -> None:
+    """Claims, classes and volumes that are missing are made for a moment, too."""
+    late = {
+        "kind": "StorageClass",
+        "apiVersion": "storage.k8s.io/v1",
+        "metadata": {"name": "late"},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    gpu = {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu"}}
+    offered = {
+        "kind": "ResourceSlice",
+        "apiVersion": "resource.k8s.io/v1",
+        "metadata": {"name": "slice"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n0",
+            "pool": {"name": "n0", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "d0"}],
+        },
+    }
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+
+    def make() -> Cluster:
+        cluster = Cluster()
+        for document in (late, gpu, offered):
+            obj = decode_object(document, "test object")
+            assert isinstance(obj, ApiObject)
+            cluster.scheduler.state.listers.of(type(obj)).put(obj)
+        waiting = [
+            make_pod("stateful", spec={"volumes": [volume]}),
+            make_pod("visual", spec={"resourceClaims": claims}),
+            make_pod("plain", cpu="1"),
+        ]
+        cluster.add([make_node("n0"), make_node("n1")], waiting)
+        return cluster
+
+    told, found = compare(make, steps=6)
+
+    assert found > 4
+    assert {key for what, key, *_ in told if what == "bind"} == {"default/plain"}

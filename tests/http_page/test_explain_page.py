@@ -1,0 +1,183 @@
+"""The page's files and their headers, and what their text must never hold."""
+
+import gzip
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from kube.fake_api import run
+from moorage.errors import InputError
+from moorage.http import explain_page
+from moorage.http.explain_page import ASSETS, CONTENT_SECURITY_POLICY, PUBLIC_PATHS, page_routes
+from moorage.http.local_console import LocalConsole
+
+FOLDER = Path(str(files("moorage.http").joinpath("page")))
+SOURCES = {path.name: path.read_text() for path in sorted(FOLDER.iterdir())}
+SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
+
+
+class Answered:
+    """What came back."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+def asked(*paths: str, method: str = "GET", **headers: str) -> list[Answered]:
+    async def scenario() -> list[Answered]:
+        console = LocalConsole()
+        await console.start(page_routes())
+        root = console.url.removesuffix("/explain/")
+        given = {"Accept-Encoding": "identity"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        found = []
+        async with aiohttp.ClientSession(auto_decompress=False) as session:
+            for path in paths:
+                options = {"headers": given, "allow_redirects": False}
+                async with session.request(method, f"{root}{path}", **options) as answer:  # type: ignore[arg-type]
+                    found.append(Answered(answer.status, answer.headers, await answer.read()))
+        await console.stop()
+        return found
+
+    return run(scenario())
+
+
+def test_the_page_and_everything_it_names_is_served() -> None:
+    (page,) = asked("/explain/")
+    assert page.status == 200
+    named = re.findall(r'(?:src|href)="(page/[^"]+)"', page.body.decode())
+    imported = [
+        f"page/{name}" for text in SCRIPTS.values() for name in re.findall(r'"\./(\w+\.js)"', text)
+    ]
+    wanted = sorted({*named, *imported, "page/plotly.min.js"})
+    assert "page/main.js" in wanted
+    assert "page/heat_map.js" in wanted
+    answers = asked(*(f"/explain/{path}" for path in wanted))
+    assert {
+        path: found.status for path, found in zip(wanted, answers, strict=True)
+    } == dict.fromkeys(wanted, 200)
+
+
+def test_every_file_of_the_page_is_part_of_the_installed_package() -> None:
+    project = (FOLDER.parents[3] / "pyproject.toml").read_text()
+    assert '"http/page/*"' in project
+    assert not [path for path in FOLDER.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/explain/", "text/html; charset=utf-8"),
+        (f"{ASSETS}/main.js", "text/javascript; charset=utf-8"),
+        (f"{ASSETS}/page.css", "text/css; charset=utf-8"),
+        (f"{ASSETS}/icon.svg", "image/svg+xml"),
+    ],
+)
+def test_a_file_comes_with_its_type_and_a_policy_that_forbids_what_is_not_ours(
+    path: str, kind: str
+) -> None:
+    (found,) = asked(path)
+    assert found.headers["Content-Type"] == kind
+    assert found.headers["X-Content-Type-Options"] == "nosniff"
+    assert found.headers["Referrer-Policy"] == "no-referrer"
+    policy = found.headers["Content-Security-Policy"]
+    assert policy == CONTENT_SECURITY_POLICY
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
+    assert "unsafe" not in policy
+    assert "*" not in policy
+
+
+def test_a_file_is_compressed_for_those_who_can_unpack_it_and_known_by_its_tag() -> None:
+    (plain,) = asked(f"{ASSETS}/main.js")
+    (packed,) = asked(f"{ASSETS}/main.js", Accept_Encoding="gzip, br")
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body == SOURCES["main.js"].encode()
+    (again,) = asked(f"{ASSETS}/main.js", If_None_Match=plain.headers["ETag"])
+    assert (again.status, again.body) == (304, b"")
+    (other,) = asked(f"{ASSETS}/main.js", If_None_Match='"something else"')
+    assert other.status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{ASSETS}/",
+        ASSETS,
+        f"{ASSETS}/nothing.js",
+        f"{ASSETS}/../explain_page.py",
+        f"{ASSETS}/%2e%2e/explain_page.py",
+        f"{ASSETS}/..%2f..%2fversion.py",
+        f"{ASSETS}//etc/passwd",
+        f"{ASSETS}/page/main.js",
+    ],
+)
+def test_nothing_but_the_files_of_the_page_can_be_named(path: str) -> None:
+    (found,) = asked(path)
+    assert found.status == 404
+
+
+def test_files_can_only_be_read() -> None:
+    (found,) = asked("/explain/", method="POST")
+    assert found.status == 405
+    (head,) = asked("/explain/", method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+
+
+def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
+    (found,) = asked("/explain")
+    assert (found.status, found.headers["Location"]) == (308, "/explain/")
+
+
+def test_what_anybody_may_read_is_the_page_and_not_the_api() -> None:
+    assert set(PUBLIC_PATHS) == {"/explain", "/explain/", "/explain/page/*"}
+
+
+def test_no_file_names_another_host() -> None:
+    foreign = {
+        name: found
+        for name, text in SOURCES.items()
+        if (found := re.findall(r"(?:https?:)?//[\w-]+\.[\w.-]+", text))
+    }
+    # The one below is a name, not an address: SVG is drawn without asking anybody for it.
+    assert foreign == {"icon.svg": ["http://www.w3.org"]}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
+     "setHTML", "createContextualFragment", "DOMParser", "javascript:"],
+)  # fmt: skip
+def test_no_script_turns_text_into_markup_or_code(word: str) -> None:
+    assert [name for name, text in SCRIPTS.items() if word in text] == []
+
+
+def test_the_page_has_no_inline_script_or_style() -> None:
+    page = SOURCES["index.html"]
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert re.findall(r"<style|\sstyle=|\son\w+=", page) == []
+
+
+def test_the_page_keeps_plotly_from_adding_inline_styles() -> None:
+    """Plotly asks for elements by these ids before it adds a style."""
+    (page,) = asked("/explain/")
+    (library,) = asked(f"{ASSETS}/plotly.min.js")
+    guards = re.findall(rb'getElementById\("([0-9a-f]{64})"\)', library.body)
+    assert guards
+    assert all(b'<template id="%b">' % guard in page.body for guard in guards)
+    assert b'id="plotly.js-style-global"' in page.body
+    assert b"plotly.js-style-" in library.body
+
+
+def test_without_the_chart_library_one_sentence_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explain_page, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"needs the chart library .* \(pip install plotly\)"):
+        page_routes()

@@ -1,0 +1,102 @@
+"""What is kept of decisions for those who look on: counts by second, the latest for followers."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.fake_api import run
+from moorage.explain.listing import SecondRates
+from moorage.explain.report import DecisionSummary
+from moorage.kube.attempt_rates import WINDOW, AttemptRates
+from moorage.kube.decision_feed import DecisionFeed, TooSlowError
+
+
+def decision(number: int) -> DecisionSummary:
+    return DecisionSummary(number, 0.0, "default/p", "scheduled", "default-scheduler")
+
+
+def test_each_second_has_its_own_counts_and_seconds_without_any_are_there_too() -> None:
+    rates = AttemptRates()
+    rates.note(1000.1, "scheduled", 0.001)
+    rates.note(1000.9, "unschedulable", 0.001)
+    rates.note(1002.0, "error", 0.001)
+    window = rates.window(1003.5)
+    assert len(window) == WINDOW
+    assert [second.time for second in window[-4:]] == [1000, 1001, 1002, 1003]
+    first, gap, second, now = window[-4:]
+    assert (first.scheduled, first.unschedulable, first.errors) == (1, 1, 0)
+    assert gap == SecondRates(1001)
+    assert (second.scheduled, second.errors) == (0, 1)
+    assert now == SecondRates(1003)
+    assert [rates.total(r) for r in ("scheduled", "unschedulable", "error")] == [1, 1, 1]
+    assert rates.window(1000 + 2 * WINDOW) == tuple(
+        SecondRates(time) for time in range(1001 + WINDOW, 1001 + 2 * WINDOW)
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(1e-6, 30.0)), max_size=60))
+def test_every_second_has_the_exact_percentiles_whenever_one_looks(
+    steps: list[tuple[int, float]],
+) -> None:
+    rates = AttemptRates()
+    now = 1000
+    noted: dict[int, list[float]] = {}
+    for passed, seconds in steps:
+        now += passed
+        rates.note(now + 0.5, "scheduled", seconds)
+        noted.setdefault(now, []).append(seconds)
+        told = {second.time: second for second in rates.window(now + 0.9)}
+        for time, values in noted.items():
+            if time not in told:
+                continue  # longer ago than is remembered
+            found = told[time]
+            assert found.scheduled == len(values)
+            for share, one in ((0.5, found.p50), (0.99, found.p99)):
+                below = sum(value <= one for value in values)
+                assert one in values
+                assert below >= share * len(values)
+                assert sum(value < one for value in values) < share * len(values)
+    assert rates.total("scheduled") == len(steps)
+
+
+def test_followers_read_at_their_own_pace_and_those_too_slow_are_told() -> None:
+    async def scenario() -> None:
+        feed = DecisionFeed(length=4)
+        feed.tell(decision(1))  # nobody listens
+        quick, slow = feed.follow(), feed.follow()
+        for number in (2, 3):
+            feed.tell(decision(number))
+        assert quick.news.is_set()
+        assert [one.number for one in quick.take(1)] == [2]
+        assert quick.news.is_set()
+        assert [one.number for one in quick.take(10)] == [3]
+        assert not quick.news.is_set()
+        for number in range(4, 8):
+            feed.tell(decision(number))
+        assert [one.number for one in quick.take(10)] == [4, 5, 6, 7]
+        with pytest.raises(TooSlowError):
+            slow.take(10)
+        slow.leave()
+        assert feed.followers == 1
+
+    run(scenario())
+
+
+def test_a_closed_feed_wakes_its_followers_and_takes_no_more() -> None:
+    async def scenario() -> None:
+        feed = DecisionFeed()
+        ended: list[str] = []
+        first = feed.follow()
+        first.when_closed(lambda: ended.append("first"))
+        waiting = asyncio.create_task(first.news.wait())
+        feed.close()
+        await waiting
+        assert first.closed
+        assert ended == ["first"]
+        late = feed.follow()
+        assert late.news.is_set()
+        assert late.closed
+
+    run(scenario())

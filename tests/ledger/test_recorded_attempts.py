@@ -1,0 +1,232 @@
+"""What a scheduler's attempts look like in the ledger, however they end."""
+
+from typing import Any
+
+import pytest
+
+from engine.test_scheduler import Bookkeeper, Doorman, config, run
+from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.engine.clock import VirtualClock
+from moorage.engine.recording import NO_RECORD
+from moorage.engine.scheduler import Binding, Scheduler
+from moorage.explain.report import DecisionSummary
+from moorage.framework.status import Code, Status
+from moorage.kube.live import build_scheduler
+from moorage.ledger import Ledger
+from moorage.model.affinity import Affinity
+from moorage.plugins.defaults import in_tree_registry
+from moorage.testing import make_node, make_pod
+from plugins.pod_groups.gangs import GANGS, World, make_group, member
+from reference import objects
+from reference.objects import node_affinity, node_term
+
+NOW = 1_000_000.0
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    ticks = iter(range(1, 10_000))
+    return Ledger(now=lambda: NOW, stopwatch=lambda: next(ticks) / 1000)
+
+
+@pytest.fixture
+def scheduler(ledger: Ledger) -> Scheduler:
+    registry = in_tree_registry()
+    registry.register(Doorman)
+    registry.register(Bookkeeper)
+    made = build_scheduler(config(), registry, DEFAULT_FEATURE_GATES, VirtualClock(NOW))
+    made.record(ledger.recorder)
+    for name in ("n1", "n2"):
+        made.handlers.add_node(make_node(name, cpu="4"))
+    return made
+
+
+def latest(ledger: Ledger) -> DecisionSummary:
+    [summary] = ledger.summaries(limit=1)
+    return summary
+
+
+def test_a_placed_pod_is_recorded_with_its_node_and_scores(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    scheduler.handlers.add_pod(make_pod("web", cpu="1"))
+    [binding] = run(scheduler)
+    told = ledger.explain(1, matrix=(0, 10))
+    summary = told.decision
+    assert (summary.pod, summary.result, summary.node) == ("default/web", "scheduled", "n1")
+    assert (summary.time, summary.attempts, summary.nodes, summary.feasible) == (NOW, 1, 2, 2)
+    assert (summary.profile, summary.uid) == ("default-scheduler", binding.pod.uid)
+    assert summary.seconds > 0
+    assert [(one.node, one.chosen, one.total) for one in told.scores] == [
+        ("n1", True, summary.score),
+        ("n2", False, summary.score),
+    ]
+    assert told.rejections == ()
+    assert told.matrix is not None
+    assert [row.node for row in told.matrix.rows] == ["n1", "n2"]
+
+
+def test_a_pod_that_fits_nowhere_is_recorded_with_every_reason(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    scheduler.handlers.add_node(make_node("n3", cpu="1", unschedulable=True))
+    scheduler.handlers.add_pod(make_pod("big", cpu="9"))
+    [failure] = run(scheduler)
+    told = ledger.explain(1)
+    assert told.decision.result == "unschedulable"
+    assert told.decision.message == failure.message
+    found = {
+        (one.plugin, one.reason): (one.nodes, one.examples, one.only) for one in told.rejections
+    }
+    assert found == {
+        ("NodeResourcesFit", "Insufficient cpu"): (3, ("n1", "n2", "n3"), 2),
+        ("NodeUnschedulable", "node(s) were unschedulable"): (1, ("n3",), 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("label", "plugin", "point", "reason"),
+    [
+        ("reserve", "Bookkeeper", "Reserve", "no room in the book"),
+        ("permit", "Doorman", "Permit", "not today"),
+    ],
+)
+def test_a_chosen_node_that_is_refused_makes_one_failed_attempt(
+    scheduler: Scheduler, ledger: Ledger, label: str, plugin: str, point: str, reason: str
+) -> None:
+    scheduler.handlers.add_pod(make_pod("web", labels={label: "no"}))
+    [failure] = run(scheduler)
+    assert len(ledger) == 1
+    told = ledger.explain(1)
+    assert (told.decision.result, told.decision.node) == ("unschedulable", "")
+    assert told.decision.message == failure.message
+    [rejection] = told.rejections
+    assert (rejection.plugin, rejection.point, rejection.reason) == (plugin, point, reason)
+    assert (rejection.nodes, rejection.examples) == (1, ("n1",))
+    assert [one.node for one in told.scores] == ["n1", "n2"], "it was scored before"
+
+
+def test_a_failed_bind_is_an_attempt_of_its_own(scheduler: Scheduler, ledger: Ledger) -> None:
+    scheduler.handlers.add_pod(make_pod("web"))
+    [binding] = run(scheduler)
+    assert isinstance(binding, Binding)
+    scheduler.binding_failed(binding, Status(Code.ERROR, ("timed out",)))
+    assert [one.result for one in ledger.summaries()] == ["error", "scheduled"]
+    told = ledger.explain(2)
+    assert told.decision.message == "timed out"
+    assert [(one.point, one.examples) for one in told.rejections] == [("Bind", ("n1",))]
+    assert told.matrix is None
+
+
+def test_an_attempt_without_nodes_is_recorded_with_its_message(ledger: Ledger) -> None:
+    world = World()
+    world.scheduler.record(ledger.recorder)
+    world.add(make_pod("web"))
+    world.run()
+    told = ledger.explain(1, matrix=(0, 10))
+    assert told.decision.message == "no nodes available to schedule pods"
+    assert (told.rejections, told.matrix) == ((), None)
+
+
+def test_a_pod_that_prefilter_narrows_names_the_nodes_left_out(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    only = node_affinity(required=[node_term(names=("In", ["n2"]))])
+    pod = objects.make_pod("web", cpu="9", affinity=Affinity(node_affinity=only))
+    scheduler.handlers.add_pod(pod)
+    run(scheduler)
+    told = ledger.explain(1, matrix=(0, 10))
+    points = {(one.plugin, one.point, one.nodes, one.examples) for one in told.rejections}
+    assert points == {
+        ("NodeAffinity", "PreFilter", 1, ("n1",)),
+        ("NodeResourcesFit", "Filter", 1, ("n2",)),
+    }
+
+
+def test_every_pod_of_a_gang_is_recorded_with_what_becomes_of_it() -> None:
+    ledger = Ledger(now=lambda: NOW)
+    world = World(GANGS)
+    world.scheduler.record(ledger.recorder)
+    world.add(make_node("n1", cpu="2"))
+    world.add(make_group(min_count=3))
+    for name in ("a", "b", "c"):
+        world.add(member(name, cpu="1"))
+    world.run()
+    told = {one.pod: (one.result, one.feasible) for one in ledger.summaries()}
+    assert set(told) == {"default/a", "default/b", "default/c"}
+    assert {result for result, _ in told.values()} == {"unschedulable"}
+    assert sorted(feasible for _, feasible in told.values()) == [0, 1, 1]
+
+
+def test_listeners_hear_of_every_attempt_until_they_leave(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    heard: list[DecisionSummary] = []
+    leave = ledger.subscribe(heard.append)
+    for name in ("a", "b"):
+        scheduler.handlers.add_pod(make_pod(name))
+    scheduler.handlers.add_pod(make_pod("big", cpu="99"))
+    run(scheduler)
+    leave()
+    scheduler.handlers.add_pod(make_pod("c"))
+    run(scheduler)
+    assert [one.number for one in heard] == [1, 2, 3]
+    assert heard == list(reversed(ledger.summaries(before=4)))
+
+
+def test_a_listener_that_fails_harms_nobody(scheduler: Scheduler, ledger: Ledger) -> None:
+    def broken(summary: DecisionSummary) -> None:
+        raise RuntimeError(summary.pod)
+
+    ledger.subscribe(broken)
+    scheduler.handlers.add_pod(make_pod("a"))
+    [binding] = run(scheduler)
+    assert isinstance(binding, Binding)
+    assert len(ledger) == 1
+
+
+def test_trouble_in_the_ledger_costs_verdicts_but_no_decision(
+    scheduler: Scheduler, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler.handlers.add_pod(make_pod("a"))
+    run(scheduler)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("moorage.ledger.tracks.Track.update", fail)
+        scheduler.handlers.add_node(make_node("n3"))
+        for pod in (make_pod("b"), make_pod("big", cpu="99")):
+            scheduler.handlers.add_pod(pod)
+        run(scheduler)
+    scheduler.handlers.add_pod(make_pod("c"))
+    run(scheduler)
+    assert [bool(ledger.explain(n, matrix=(0, 9)).matrix) for n in range(1, 5)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_without_a_ledger_nothing_is_kept(scheduler: Scheduler) -> None:
+    scheduler.record(NO_RECORD)
+    scheduler.handlers.add_pod(make_pod("a"))
+    run(scheduler)
+    lane = scheduler.cycle.fast_lane
+    assert lane is not None
+    assert [ranking.journal for ranking in lane.rankings._kept.values()] == [None]
+
+
+def test_more_reasons_than_a_byte_has_bits_are_told_apart(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    for count in (2, 12, 1):
+        names = [f"example.com/r{n}" for n in range(count)]
+        requests = dict.fromkeys(names, "1")
+        scheduler.handlers.add_pod(objects.make_pod(f"pod-{count}", requests=requests))
+        run(scheduler)
+        told = ledger.explain(len(ledger))
+        assert {one.reason for one in told.rejections} == {f"Insufficient {name}" for name in names}
+        assert {one.nodes for one in told.rejections} == {2}

@@ -1,0 +1,35 @@
+"""Every workload of the benchmark, recorded: scores add up to what the engine decided by."""
+
+import pytest
+
+from moorage.cli.configuration import make_world, read_configuration
+from moorage.ledger import Ledger
+from moorage.simulator.bench import measure
+from moorage.simulator.workloads import WORKLOADS
+
+PODS = 25
+
+
+@pytest.mark.parametrize("reuse", [True, False], ids=["short", "plain"])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_scores_add_up_to_the_total_of_the_chosen_node(workload: str, reuse: bool) -> None:
+    ledger = Ledger(2**24)
+    world = make_world(read_configuration(None), None, reuse=reuse)
+    measure(world, nodes=20, pods=PODS, workload=workload, recorder=ledger.recorder)
+    assert len(ledger) == PODS
+    scored = 0
+    for number in range(1, PODS + 1):
+        told = ledger.explain(number, top=1, matrix=(0, 100))
+        summary, matrix = told.decision, told.matrix
+        assert matrix is not None
+        feasible = [row for row in matrix.rows if row.feasible]
+        assert len(feasible) == summary.feasible
+        assert bool(told.rejections) == (len(feasible) < matrix.total)
+        if summary.score is None:
+            continue
+        scored += 1
+        best = told.scores[0]
+        assert (best.node, best.total, best.chosen) == (summary.node, summary.score, True)
+        assert sum(part.weighted for part in best.parts) == best.total
+        assert max(row.total or 0 for row in feasible) == best.total
+    assert scored or workload in ("preemption",)
