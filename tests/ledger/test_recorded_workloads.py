@@ -3,6 +3,7 @@
 import pytest
 
 from moorage.cli.configuration import make_world, read_configuration
+from moorage.explain.report import Matrix
 from moorage.ledger import Ledger
 from moorage.simulator.bench import measure
 from moorage.simulator.workloads import WORKLOADS
@@ -33,3 +34,29 @@ def test_scores_add_up_to_the_total_of_the_chosen_node(workload: str, reuse: boo
         assert sum(part.weighted for part in best.parts) == best.total
         assert max(row.total or 0 for row in feasible) == best.total
     assert scored or workload in ("preemption",)
+
+
+@pytest.mark.parametrize("workload", ["prefspread", "spread", "prefaffinity"])
+def test_both_ways_leave_the_same_scores(workload: str) -> None:
+    """On the short way changes of whole groups are noted; the plain path knows no groups."""
+    told = []
+    for reuse in (True, False):
+        ledger = Ledger(2**24)
+        world = make_world(read_configuration(None), None, reuse=reuse)
+        measure(world, nodes=30, pods=40, workload=workload, recorder=ledger.recorder)
+        pages = [ledger.explain(number, matrix=(0, 30)).matrix for number in range(1, 41)]
+        told.append([_scores(page) for page in pages if page])
+    assert len(told[0]) == 40
+    assert told[0] == told[1]
+
+
+def _scores(page: Matrix) -> list[object]:
+    """A plugin that is known to be silent leaves nothing on one way, and zeros on the other."""
+    return [
+        (
+            row.node,
+            row.total,
+            {part.plugin: part for part in row.parts if part.raw or part.weighted},
+        )
+        for row in page.rows
+    ]

@@ -290,7 +290,8 @@ class _ShortAttempt:
         if int(normalized.view(np.uint64).max()) > MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", "a score is out of range")
         if self._recorded:
-            self.scores.append((plugin.name, rows, unchanged, normalized))
+            groups = plugin.score_groups(self.nodes, state) if rows is None else None
+            self.scores.append((plugin.name, rows, unchanged, normalized, groups))
         if rows is None:
             self.totals = self.totals + normalized * weight
         else:

@@ -11,7 +11,7 @@ included. What was found in an attempt that never ends (somebody only asked why)
 
 from typing import NamedTuple, Protocol
 
-from moorage.cluster.columns import Bools, Ints, Rows
+from moorage.cluster.columns import Bools, Codes, Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.observer import ERROR, UNSCHEDULABLE
@@ -24,8 +24,9 @@ from moorage.model.pod import Pod
 LiveRefusals = tuple[str, Bools]
 """What a plugin that is asked for every pod refused on the short way: its name, and the rows."""
 
-LiveScores = tuple[str, Rows | None, Ints, Ints]
-"""What a plugin scored on the short way: its name, which rows (None: all), raw and normalised.
+LiveScores = tuple[str, Rows | None, Ints, Ints, Codes | None]
+"""What a plugin scored on the short way: its name, which rows (None: all), raw and normalised, and
+of all rows the groups that are scored alike, if that is known.
 
 Plain tuples, as one is made for every plugin and pod.
 """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools, Codes, Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
@@ -230,6 +230,14 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
 
     normalizes_in_place: ClassVar[bool] = True
     """May `normalize` change its argument? If not, nobody who wants to keep it has to copy it."""
+
+    def score_groups(self, nodes: NodeView, state: S | None) -> Codes | None:
+        """One number per row: rows with equal ones are sure to score alike, also normalised.
+
+        For whoever keeps scores; None if nothing is known. Few groups help, many do not.
+        """
+        del nodes, state
+        return None
 
     @abstractmethod
     def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:

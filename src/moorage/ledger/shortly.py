@@ -17,6 +17,7 @@ from moorage.cluster.columns import Rows
 from moorage.engine.recording import LiveScores, ShortFindings
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking, SteadyFilter
+from moorage.ledger.groups import Groups
 from moorage.ledger.names import NameTable
 from moorage.ledger.records import (
     FILTER,
@@ -82,6 +83,7 @@ class ShortTrack(Track):
         self._ranking = weakref.ref(ranking)
         self._scores = columns.scores
         self._scaled = columns.scaled
+        self._groups: Groups | None = None
         self._values: tuple[int, ...] | None = None
         """What the normalised columns of the ranking's own are filled with."""
         self.log: ShortLog = ShortLog(self, len(names.names), columns.filters)
@@ -123,13 +125,23 @@ class ShortTrack(Track):
 
     def take_scores(self, scores: Iterable[LiveScores]) -> None:
         """Scores that were worked out for this very pod."""
-        for name, rows, raw, normalized in scores:
+        for name, rows, raw, normalized, codes in scores:
             raw_column, column = self._scores[name]
+            if codes is not None and raw_column >= self.patched:
+                groups = self._groups_of(codes)
+                self.update_groups(raw_column, raw, groups)
+                self.update_groups(column, normalized, groups)
+                continue
             if raw_column >= self.patched:
                 self.update(raw_column, raw, rows)
             else:
                 self._values = None
             self.update(column, normalized, rows)
+
+    def _groups_of(self, codes: Array) -> Groups:
+        if self._groups is None or self._groups.data != codes.tobytes():
+            self._groups = Groups(codes)
+        return self._groups
 
     def take_constants(self, ranking: Ranking) -> None:
         """Scores that are the same for every node."""

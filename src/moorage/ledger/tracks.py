@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.framework.profile import Profile
+from moorage.ledger.groups import Groups
 from moorage.ledger.names import NameTable
 from moorage.ledger.packing import CONSTANT, Packed, assign, narrow, pack
 from moorage.ledger.records import (
@@ -70,6 +71,7 @@ class Column:
         "base",
         "by_node",
         "data",
+        "groups",
         "is_bytes",
         "mood",
         "now",
@@ -78,7 +80,9 @@ class Column:
         "plugin",
         "reasons",
         "role",
+        "stale",
         "statuses",
+        "table",
         "weight",
     )
 
@@ -96,6 +100,11 @@ class Column:
         """What it says of the rows that the last update was about, if not of all."""
         self.data = b""
         """What the last update brought, if it is made of bytes."""
+        self.groups: Groups | None = None
+        """Rows that the last update told to be alike, and what each group was given ..."""
+        self.table: Array = now[:0]
+        self.stale = False
+        """... which is still to be written into `now`."""
         self.mood = TOLD
         self.by_node = False
         self.reasons: list[Words] = []
@@ -166,11 +175,16 @@ class Track:
     def enter(self, chunk: int, number: Callable[[], int]) -> None:
         """The first attempt in a chunk: note how the columns begin."""
         self.chunk = chunk
+        for column in self.columns:
+            self._settle(column)
         self.starts = [_start(column, number) for column in self.columns]
 
     def update(self, index: int, new: Array, rows: Array | None = None) -> None:
         """A column has these values now, in some rows or in all; takes what differs."""
         column = self.columns[index]
+        if column.groups is not None:
+            self._settle(column)
+            column.groups = None
         now = known = column.now
         if column.is_bytes:
             # For bytes this is the quickest way to see that nothing is new.
@@ -200,6 +214,35 @@ class Track:
             self._store(column, new.dtype)[row] = value
         elif len(changed):
             self._update_rows(column, index, new, changed, rows)
+
+    def update_groups(self, index: int, new: Array, groups: Groups) -> None:
+        """The same for all rows, where those of a group are alike."""
+        column = self.columns[index]
+        table = new[groups.first]
+        if column.groups is not groups:
+            self.update(index, new)
+            column.groups, column.table = groups, table
+            return
+        changed = (table != column.table).nonzero()[0]
+        if not len(changed):
+            return
+        column.table, column.stale = table, True
+        for place in changed.tolist():
+            rows = groups.rows[place]
+            key, size = (int(rows[0]), len(rows)), 0
+            if key not in self._sets:
+                self._sets[key] = (rows.tobytes(), rows)
+                size = 2 * rows.nbytes
+            self._note_bulk(index, rows, int(table[place]), size)
+
+    def _settle(self, column: Column) -> None:
+        """Write what groups were given into their rows."""
+        groups = column.groups
+        if groups is not None and column.stale:
+            column.stale = False
+            values = column.table[groups.place]
+            column.now = values.astype(column.now.dtype) if column.is_bytes else values
+            column.part, column.data = None, b""
 
     def _update_rows(
         self, column: Column, index: int, new: Array, changed: Array, rows: Array | None
@@ -257,6 +300,7 @@ class Track:
     def fill(self, index: int, value: int) -> None:
         """All rows of a column have one value now."""
         column = self.columns[index]
+        column.groups, column.stale = None, False
         column.now.fill(value)
         column.part, column.data = None, b""
         self.log.extend((index, FILL, value))

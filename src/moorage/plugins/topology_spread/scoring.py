@@ -14,6 +14,8 @@ from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
 from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
 
+_MOST_GROUPS = 64
+
 
 class SoftConstraint(msgspec.Struct, frozen=True):
     """One constraint: how much a matching pod weighs, and how many each domain has."""
@@ -122,6 +124,16 @@ def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
         total += points if state.none_ignored else np.where(label.present, points, 0.0)
     rounded = _rounded(total)
     return rounded if state.none_ignored else np.where(state.ignored, 0, rounded)
+
+
+def groups(state: SoftState, feasible: NodeView) -> Codes | None:
+    """The domain of each node, where all nodes of a domain score alike and domains are few."""
+    if not state.none_ignored or len(state.constraints) != 1:
+        return None
+    soft = state.constraints[0]
+    if soft.counts is None or len(soft.counts) > _MOST_GROUPS:
+        return None
+    return feasible.label(soft.constraint.topology_key).codes
 
 
 def _points(soft: SoftConstraint, counts: Ints) -> NDArray[np.float64]:
