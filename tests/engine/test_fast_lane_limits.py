@@ -11,9 +11,9 @@ from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind
+from moorage.framework.kept_rankings import Rankings
 from moorage.framework.plugin import Handle, ScorePlugin
 from moorage.framework.profile import Profile, build_profiles
-from moorage.framework.rankings import Rankings
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 from moorage.testing import make_node, make_pod

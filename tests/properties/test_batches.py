@@ -9,8 +9,8 @@ from moorage.cluster.state import ClusterState
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind
 from moorage.errors import PluginError
+from moorage.framework.kept_rankings import Rankings
 from moorage.framework.profile import Profile
-from moorage.framework.rankings import Rankings
 from moorage.framework.twins import are_twins
 from moorage.model.node import Node
 from moorage.model.pod import Pod

@@ -25,10 +25,11 @@ from moorage.engine.recording import (
 from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
+from moorage.framework.kept_rankings import Rankings
 from moorage.framework.metering import Evaluations, Meter
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
 from moorage.framework.profile import Profile
-from moorage.framework.rankings import REFUSED, Ranking, Rankings
+from moorage.framework.rankings import REFUSED, Ranking
 from moorage.framework.status import SKIP
 from moorage.model.pod import Pod
 
