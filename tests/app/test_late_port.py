@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,11 @@ from moorage.app.completed import Completed, complete
 from moorage.app.options import Options, parse_options
 from moorage.app.port import Port, can_wait
 from moorage.config import DEFAULT_FEATURE_GATES
-from moorage.errors import InputError
+from moorage.errors import InputError, MoorageError
+from moorage.http import chart_library
 from moorage.http.endpoints import PING, Endpoints
 from moorage.metrics.exporter import AllMetrics
+from secure_port.port import write_kubeconfig
 
 HOME: Mapping[str, str] = {}
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
@@ -48,6 +52,10 @@ async def visit(number: int) -> bytes:
     return answer
 
 
+def nothing() -> None:
+    """Nothing fails."""
+
+
 def pages() -> Endpoints:
     return Endpoints(healthz=[PING])
 
@@ -76,7 +84,7 @@ def test_whatever_could_be_wrong_is_looked_at_at_once(
 def test_visitors_who_come_together_are_all_answered() -> None:
     async def scenario() -> None:
         port, number = port_of()
-        await port.start(pages)
+        await port.start(pages, nothing)
         try:
             answers = await asyncio.gather(*(visit(number) for _ in range(5)))
             answers.append(await visit(number))
@@ -93,7 +101,7 @@ def test_visitors_who_come_together_are_all_answered() -> None:
 def test_a_port_can_be_stopped_before_and_while_it_is_made(visited: bool) -> None:
     async def scenario() -> None:
         port, number = port_of()
-        await port.start(pages)
+        await port.start(pages, nothing)
         visitor = asyncio.create_task(visit(number))
         while visited and port._making is None:
             await asyncio.sleep(0)
@@ -114,6 +122,88 @@ def test_a_port_in_use_is_found_at_once() -> None:
             port_of(f"--secure-port={number}")
     finally:
         port.abandon()
+
+
+def broken_pages() -> Endpoints:
+    raise RuntimeError("no such berth")
+
+
+def unusable_pages() -> Endpoints:
+    raise InputError("no such file")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (broken_pages, "the secure port cannot be served: RuntimeError: no such berth"),
+        (unusable_pages, "the secure port cannot be served: no such file"),
+    ],
+)
+def test_a_port_that_cannot_be_made_tells_so_and_is_given_back(
+    broken: Callable[[], Endpoints], message: str
+) -> None:
+    async def scenario() -> None:
+        port, number = port_of()
+        failed = asyncio.Event()
+        await port.start(broken, failed.set)
+        visitor = asyncio.create_task(visit(number))
+        try:
+            async with asyncio.timeout(60):
+                await failed.wait()
+            assert isinstance(port.failure, MoorageError)
+            assert str(port.failure) == message
+        finally:
+            await port.stop()
+        await asyncio.gather(visitor, return_exceptions=True)
+        with pytest.raises(ConnectionError):
+            await visit(number)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("elect", ["true", "false"])
+def test_a_process_ends_with_what_keeps_its_port_from_being_served(
+    elect: str, tmp_path: Path
+) -> None:
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
+    script = (
+        "import sys\n"
+        "from moorage.app import pages, run\n"
+        "def broken(*args, **named): raise RuntimeError('no such berth')\n"
+        "pages.endpoints = broken\n"
+        "sys.exit(run.main(sys.argv[1:]))\n"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    words = ["--bind-address=127.0.0.1", f"--secure-port={number}", f"--leader-elect={elect}"]
+    env = {name: value for name, value in os.environ.items() if name not in IN_CLUSTER}
+    with subprocess.Popen(
+        [sys.executable, "-c", script, f"--kubeconfig={kubeconfig}", "--v=2", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            while "Serving securely" not in (line := process.stderr.readline()):
+                assert line, "it ended without serving"
+            with socket.create_connection(("127.0.0.1", number)):
+                _, log = process.communicate(timeout=60)
+            assert process.returncode == 1
+        finally:
+            process.kill()
+    last = log.splitlines()[-1]
+    assert "command failed" in last
+    assert "the secure port cannot be served: RuntimeError: no such berth" in last
+
+
+def test_a_page_without_its_chart_library_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chart_library, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"needs the chart library .* \(pip install plotly\)"):
+        port_of("--explain-page")
+    port, _ = port_of()
+    port.abandon()
 
 
 def test_a_start_loads_nothing_of_the_server() -> None:

@@ -289,6 +289,9 @@ def test_an_ambiguous_pod_lists_the_choices(run: Run, write: Write) -> None:
         (("pod", "a", "--server", "x", "--token", "y", "--token-file", "z"), "give one of them"),
         (("decision", "1"), "one of --ledger and --server is needed"),
         (("decision", "1", "-f", "x"), "-f"),
+        (("pod", "a", "--server", ""), "argument --server: expected a URL, got nothing"),
+        (("pod", "a", "--ledger", ""), "argument --ledger: expected a file or a directory, got"),
+        (("decision", "--ledger", ""), "argument --ledger: expected a file or a directory, got"),
     ],
 )
 def test_wrong_usage_is_exit_code_two(run: Run, words: tuple[str, ...], named: str) -> None:

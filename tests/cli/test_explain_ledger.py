@@ -124,6 +124,14 @@ def test_a_node_is_explained_as_far_as_decisions_tell(run: Run, ledger: Path) ->
     assert text.startswith("Node reef was given 0 pods; of 1 waiting pod it could take 0.")
 
 
+def test_of_many_refused_pods_a_node_is_asked_about_the_latest(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.cli.explain_ledger._MOST_WAITING", 0)
+    text = run("explain", "node", "big", "--ledger", str(ledger)).out
+    assert "; of 1 waiting pod (0 of the latest were asked about) it could take 0." in text
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -131,6 +139,9 @@ def test_a_node_is_explained_as_far_as_decisions_tell(run: Run, ledger: Path) ->
         (("pod", "fleet/ship", "--node", "atlantis"), "node atlantis is not one of the 3 nodes"),
         (("node", "atlantis"), "node atlantis is in no decision of "),
         (("decision", "99"), "no decision 99"),
+        (("decision", "9" * 18), f"no decision {'9' * 18}"),
+        (("decision", "9" * 5000), f"holds no decision about pod {'9' * 5000}"),
+        (("decision", "\N{ARABIC-INDIC DIGIT THREE}"), "holds no decision about pod "),
         (("decision", "fleet/kraken"), "holds no decision about pod fleet/kraken"),
     ],
 )

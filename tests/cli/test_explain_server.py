@@ -112,6 +112,36 @@ def test_a_bare_name_is_looked_for_in_default_and_then_anywhere(run: Run) -> Non
         assert "knows no pod kraken" in done.err
 
 
+def test_no_list_is_read_where_default_has_the_pod(run: Run) -> None:
+    answers: dict[str, Answer] = {
+        "/explain/v1/pods/default/ship": plain(SHIP),
+        "/explain/v1/decisions": plain(DecisionPage((SUMMARY,))),
+        "/explain/v1/decisions/4": plain(DecisionExplanation(SUMMARY, "live")),
+    }
+    with answering(answers) as server:
+        for subject in ("pod", "decision"):
+            assert run("explain", subject, "ship", "--server", server.url).code == 3
+        assert [request.partition("?")[0] for request in server.asked] == [
+            "GET /explain/v1/pods/default/ship",
+            "GET /explain/v1/decisions",
+            "GET /explain/v1/decisions/4",
+        ]
+        assert server.asked[1].endswith("?pod=default/ship&limit=1")
+
+
+def test_a_refusal_to_tell_of_default_is_not_taken_for_a_pod_elsewhere(run: Run) -> None:
+    refusal = (403, status(403, "Forbidden", "not you"))
+    answers: dict[str, Answer] = {
+        "/explain/v1/pods": plain(PodPage((PodLine("fleet/ship", "u", "active"),), 1)),
+        "/explain/v1/pods/default/ship": refusal,
+        POD: plain(SHIP),
+    }
+    with answering(answers) as server:
+        done = run("explain", "pod", "ship", "--server", server.url)
+        assert (done.code, done.out, len(server.asked)) == (1, "", 1)
+        assert "does not allow it: not you" in done.err
+
+
 def test_a_node_is_explained(run: Run) -> None:
     with answering({"/explain/v1/nodes/n1": plain(NodeExplanation("n1", "live"))}) as server:
         done = run("explain", "node", "n1", "--server", server.url)
@@ -134,6 +164,30 @@ def test_a_decision_is_found_by_its_number_or_its_pod(run: Run, result: str, cod
         assert run("explain", "decision", "--server", server.url).out.split()[:3] == [
             *("NUMBER", "TIME", "POD"),
         ]
+
+
+@pytest.mark.parametrize("which", ["9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}"])
+def test_what_is_no_number_of_a_decision_names_a_pod(run: Run, which: str) -> None:
+    answers: dict[str, Answer] = {
+        "/explain/v1/decisions": plain(DecisionPage(())),
+        "/explain/v1/pods": plain(PodPage((), 0)),
+    }
+    with answering(answers) as server:
+        done = run("explain", "decision", which, "--server", server.url)
+        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+        assert f"knows no pod {which}" in done.err
+
+
+def test_a_decision_about_a_bare_name_is_looked_for_everywhere(run: Run) -> None:
+    lines = (PodLine("fleet/ship", "u", "active"),)
+    answers: dict[str, Answer] = {
+        "/explain/v1/decisions": plain(DecisionPage(())),
+        "/explain/v1/pods": plain(PodPage(lines, 1)),
+    }
+    with answering(answers) as server:
+        done = run("explain", "decision", "ship", "--server", server.url)
+        assert "remembers no decision about pod fleet/ship" in done.err
+        assert server.asked[-1] == "GET /explain/v1/decisions?pod=fleet/ship&limit=1"
 
 
 def test_no_decision_about_a_pod_is_said_in_one_sentence(run: Run) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.cli.explain_subjects import print_decision, print_decisions, print_node, print_pod
+from moorage.cli.explain_tables import stacked_header
 from moorage.cli.explain_text import duration, paragraph, shortened, table
 from moorage.cli.output import print_json, print_yaml, printable
 from moorage.explain.report import (
@@ -173,6 +174,40 @@ def test_a_last_column_is_wrapped_under_itself() -> None:
 )
 def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("moment", [1e300, -1e300, 1e12, float("inf"), float("nan")])
+def test_a_time_that_no_calendar_has_is_printed_as_its_number(
+    capsys: pytest.CaptureFixture[str], moment: float
+) -> None:
+    decision = msgspec.structs.replace(_DECISION, time=moment)
+    print_decisions((decision,), wide=False)
+    print_decision(DecisionExplanation(decision, "live"), wide=False)
+    assert capsys.readouterr().out.count(str(moment)) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "waiting", "said"),
+    [
+        ("live", 2, " (the 1 most important was asked about)"),
+        ("ledger", 2, " (1 of the latest was asked about)"),
+        ("ledger", 1, ""),
+    ],
+)
+def test_a_node_says_which_of_many_pods_it_was_asked_about(
+    capsys: pytest.CaptureFixture[str], source: str, waiting: int, said: str
+) -> None:
+    print_node(NodeExplanation("n", source, accepts=("a",), waiting=waiting), wide=False)
+    assert f" waiting pod{'s' * (waiting > 1)}{said} it could take 1." in capsys.readouterr().out
+
+
+def test_a_plugin_above_its_scores_loses_no_character() -> None:
+    assert stacked_header([("NodeCPUFit", 1), ("my-plugin.io/x", 20)]) == [
+        ["", "", "Node", ""],
+        ["", "", "CPU", ""],
+        ["", "", "Fit", "my-plugin.io/x"],
+        ["  NODE", "TOTAL", "x1", "x20"],
+    ]
 
 
 def test_few_names_stand_for_many() -> None:

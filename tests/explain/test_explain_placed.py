@@ -162,6 +162,18 @@ def test_a_placed_pod_is_not_in_its_own_way() -> None:
     assert told.feasible == 2
 
 
+def test_a_pod_on_a_node_that_is_not_known_is_told_to_be_on_such_a_node() -> None:
+    state = make_state([make_node("n1"), make_node("n2")])
+    pod = make_pod("lost", node_name="nowhere")
+
+    told = explain_pod(
+        make_cycle(state), make_profile(state), pod, source="files", placed_on="nowhere"
+    )
+
+    assert (told.placed, told.node) == (True, "nowhere")
+    assert told.message == "default/lost is on node nowhere, not among the 2 nodes known"
+
+
 @effort(30)
 @given(st.one_of(clusters(), sociable_clusters()), st.integers(0, 2**16))
 def test_the_state_is_the_same_bit_for_bit(twin: Twin, pick: int) -> None:

@@ -82,6 +82,15 @@ def test_a_gated_pod_is_not_schedulable_though_nodes_would_take_it() -> None:
     told = explained(pod, [make_node("free")])
     assert not told.schedulable
     assert told.node is None
+    assert (told.feasible, told.scores) == (0, ())
+
+
+def test_a_pod_that_is_being_deleted_has_no_scores() -> None:
+    pod = make_pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    told = explained(pod, [make_node("free")])
+    assert told.message == "skip schedule deleting pod: default/pod"
+    assert not told.schedulable
+    assert told.scores == ()
 
 
 def test_a_rejection_before_any_node_does_not_hide_the_others() -> None:

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from explain.test_explain_isolation import Cluster
 from moorage.explain.fixes import smallest_fixes
+from moorage.explain.fixes.bench import Bench
+from moorage.explain.fixes.changes import CREATE, Change
 from moorage.model.decode import decode_object
 from moorage.model.devices import DeviceClass, ResourceClaim
-from moorage.model.meta import ApiObject
+from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.model.storage import PersistentVolumeClaim, StorageClass
+from moorage.model.priority import PriorityClass
+from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.testing import make_node, make_pod
 from properties import strategies as drawn
 from properties.harness import effort
@@ -51,7 +54,7 @@ def compare(make: Callable[[], Cluster], steps: int) -> tuple[list[Any], int]:
     for row in range(len(mine.state)):
         assert list(mine.state.pods.on(row)) == list(other.state.pods.on(row))
     assert mine.state.sizes() == other.state.sizes()
-    for kind in (PersistentVolumeClaim, StorageClass, ResourceClaim, DeviceClass):
+    for kind in (PersistentVolume, PersistentVolumeClaim, StorageClass, ResourceClaim, DeviceClass):
         known = [list(one.state.listers.of(kind)) for one in (mine, other)]
         assert known[0] == known[1]
     return plain.told, found
@@ -153,3 +156,72 @@ def test_objects_that_were_only_thought_of_leave_no_trace() -> None:
 
     assert found > 4
     assert {key for what, key, *_ in told if what == "bind"} == {"default/plain"}
+
+
+def local_volume_documents() -> list[dict[str, Any]]:
+    """A claim whose volume was released by an earlier claim of the same name."""
+    local = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    return [
+        {
+            "kind": "StorageClass",
+            "apiVersion": "storage.k8s.io/v1",
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "metadata": {"name": "data", "namespace": "default", "uid": "new"},
+            "spec": {**local, "resources": {"requests": {"storage": "1Gi"}}},
+        },
+        {
+            "kind": "PersistentVolume",
+            "apiVersion": "v1",
+            "metadata": {"name": "default-data-on-n0"},
+            "spec": {
+                **local,
+                "capacity": {"storage": "1Gi"},
+                "local": {"path": "/old"},
+                "claimRef": {"namespace": "default", "name": "data", "uid": "old"},
+            },
+            "status": {"phase": "Released"},
+        },
+    ]
+
+
+def test_a_volume_that_is_thought_of_gets_a_name_that_is_free() -> None:
+    def make() -> Cluster:
+        cluster = Cluster()
+        for document in local_volume_documents():
+            obj = decode_object(document, "test object")
+            assert isinstance(obj, ApiObject)
+            cluster.scheduler.state.listers.of(type(obj)).put(obj)
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        pod = make_pod("stateful", spec={"volumes": [volume]})
+        cluster.add([make_node("n0")], [pod])
+        return cluster
+
+    scheduler = make().scheduler
+    (pod,) = scheduler.state.listers.of(Pod)
+    fixes = smallest_fixes(scheduler.cycle, scheduler.profiles["default-scheduler"], pod)
+    created = [edit.name for fix in fixes for edit in fix.edits if edit.create is not None]
+    assert created == ["default-data-on-n0-2"]
+    compare(make, steps=3)
+
+
+def test_an_object_in_the_place_of_another_gives_it_back() -> None:
+    cluster = Cluster()
+    scheduler = cluster.scheduler
+    lister = scheduler.state.listers.of(PriorityClass)
+    old = [PriorityClass(metadata=ObjectMeta(name=name), value=1) for name in ("a", "b")]
+    for one in old:
+        lister.put(one)
+    new = PriorityClass(metadata=ObjectMeta(name="a"), value=2)
+    change = Change(CREATE, "create twice", 1.0, objects=(new, new))
+    bench = Bench(scheduler.cycle, scheduler.profiles["default-scheduler"], make_pod(), 1.0)
+
+    with bench.during(change):
+        assert lister.get("a") is new
+
+    assert list(lister) == old

@@ -1,52 +1,15 @@
 """What is proposed for the usual reasons why a pod has no place, word for word."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from framework.building import NOW, make_cycle, make_profile, make_state
-from moorage.engine.clock import VirtualClock
-from moorage.engine.cycle import Cycle
-from moorage.explain.fixes import smallest_fixes
-from moorage.explain.fixes.bench import MOST_RUNS, Bench
-from moorage.explain.fixes.search import search
-from moorage.explain.report import Edit, Fix
-from moorage.framework.extenders import Extender
-from moorage.framework.plugin import NodeFilterPlugin
-from moorage.framework.status import Reason
-from moorage.model.decode import decode_object
-from moorage.model.meta import ApiObject, Json
-from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL, Node
+from explain.asked_fixes import changes, fixes_for, obj, of_kind
+from moorage.explain.report import Edit
+from moorage.model.meta import Json
+from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def fixes_for(
-    pod: Pod,
-    nodes: Iterable[Node],
-    pods: Iterable[Pod] = (),
-    others: Iterable[ApiObject] = (),
-    profile: Json | None = None,
-) -> tuple[Fix, ...]:
-    state = make_state(nodes, pods, others)
-    return smallest_fixes(make_cycle(state), make_profile(state, profile), pod)
-
-
-def changes(fixes: Iterable[Fix]) -> list[str]:
-    return [fix.change for fix in fixes]
-
-
-def of_kind(fixes: Iterable[Fix], kind: str) -> list[Fix]:
-    return [fix for fix in fixes if fix.kind == kind]
-
-
-def obj(kind: str, api_version: str, name: str, **members: object) -> ApiObject:
-    document = {"kind": kind, "apiVersion": api_version, "metadata": {"name": name}, **members}
-    decoded = decode_object(document, "test object")
-    assert isinstance(decoded, ApiObject)
-    return decoded
 
 
 def test_a_taint_is_named_with_the_toleration_that_answers_it() -> None:
@@ -347,6 +310,19 @@ def test_a_priority_that_no_class_has_needs_a_new_class() -> None:
     assert (gone.name, gone.delete) == ("default/low", True)
 
 
+def test_a_new_class_gets_a_name_that_is_free() -> None:
+    taken = obj("PriorityClass", "scheduling.k8s.io/v1", "above-0", value=-7)
+    pods = [make_pod("low", cpu="4", node_name="n0")]
+
+    fixes = fixes_for(make_pod(cpu="4"), [make_node("n0", cpu="4")], pods, [taken])
+
+    (fix,) = of_kind(fixes, "raisePriority")
+    created = fix.edits[0].create
+    assert created is not None
+    assert created["metadata"] == {"name": "above-0-2"}
+    assert [one["value"] for one in fix.edits[-1].patch] == [1, "above-0-2"]
+
+
 def test_a_spread_that_is_demanded_and_wished_for_stays_a_wish() -> None:
     def constraint(what: str) -> Json:
         return {
@@ -410,6 +386,13 @@ def test_gates_are_removed_all_together_and_without_a_new_pod() -> None:
     )
 
 
+def test_nothing_helps_a_pod_that_is_being_deleted() -> None:
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+    assert fixes_for(make_pod(cpu="8"), [make_node(cpu="4")])
+    assert not fixes_for(make_pod(cpu="8", metadata=deleted), [make_node(cpu="4")])
+
+
 def test_a_missing_claim_is_made_in_a_class_that_provisions_where_pods_go() -> None:
     classes = [
         obj("StorageClass", "storage.k8s.io/v1", "fast", provisioner="csi.example.com")
@@ -433,6 +416,37 @@ def test_a_missing_claim_is_made_in_a_class_that_provisions_where_pods_go() -> N
     created = fixes[0].edits[0].create
     assert created is not None
     assert (created["apiVersion"], created["kind"]) == ("v1", "PersistentVolumeClaim")
+
+
+def test_a_missing_claim_counts_as_one_obstacle_though_many_plugins_mind_it() -> None:
+    late = obj(
+        "StorageClass",
+        "storage.k8s.io/v1",
+        "late",
+        provisioner="csi.example.com",
+        volumeBindingMode="WaitForFirstConsumer",
+    )
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    pod = make_pod(cpu="8", spec={"volumes": [volume]})
+    lower = "lower the cpu request of container main from 8 to 4 (1 node)"
+
+    assert changes(fixes_for(pod, [make_node(cpu="4")], others=[late])) == [
+        f"create the PersistentVolumeClaim data in the StorageClass late, and {lower}"
+    ]
+    assert changes(fixes_for(pod, [make_node(cpu="4")])) == [
+        "do without the volume data of PersistentVolumeClaim data (an emptyDir instead), "
+        f"and {lower}"
+    ]
+
+
+def test_a_cordoned_node_counts_as_one_obstacle_with_its_taint() -> None:
+    closed = make_node(
+        cpu="4", unschedulable=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"]
+    )
+
+    fixes = fixes_for(make_pod(cpu="8"), [closed])
+
+    assert any("lower the cpu request" in change for change in changes(fixes))
 
 
 def test_a_missing_device_class_is_made() -> None:
@@ -485,94 +499,3 @@ def test_two_changes_are_proposed_together_only_if_one_is_not_enough() -> None:
 
     fixes = fixes_for(pod, [make_node(cpu="4", taints=["a=b:NoSchedule"]), make_node("n", cpu="2")])
     assert not of_kind(fixes, "combination")
-
-
-class ForTheQueen(NodeFilterPlugin):
-    """Nobody knows how to please it."""
-
-    name = "ForTheQueen"
-    reserved = Reason("node(s) were reserved for the queen")
-
-    def filter_node(self, pod: Pod, node: object) -> Reason | None:
-        del pod, node
-        return self.reserved
-
-
-def test_nothing_is_proposed_against_plugins_that_nothing_is_known_about() -> None:
-    state = make_state([make_node(), make_node("m", taints=["a:NoSchedule"])])
-    document: Json = {"plugins": {"filter": {"enabled": [{"name": ForTheQueen.name}]}}}
-    profile = make_profile(state, document, [ForTheQueen])
-
-    assert smallest_fixes(make_cycle(state), profile, make_pod(cpu="64")) == ()
-
-
-def test_without_nodes_there_is_nothing_to_say() -> None:
-    assert fixes_for(make_pod(), []) == ()
-
-
-@pytest.mark.parametrize("limit", [0, 1, 2])
-def test_no_more_is_proposed_than_was_asked_for(limit: int) -> None:
-    state = make_state([make_node("a", cpu="2"), make_node("b", taints=["a:NoSchedule"])])
-    pod = make_pod(cpu="3")
-
-    fixes = smallest_fixes(make_cycle(state), make_profile(state), pod, limit=limit)
-
-    assert len(fixes) == limit
-
-
-class Hurrying(VirtualClock):
-    """A clock on which every question takes a second."""
-
-    def now(self) -> float:
-        self.advance(1.0)
-        return super().now()
-
-
-def test_the_search_ends_when_its_time_is_up() -> None:
-    nodes = [make_node(f"n{i}", cpu="2", taints=[f"t{i}:NoSchedule"]) for i in range(6)]
-    state = make_state([*nodes, make_node("m", cpu="1")])
-    profile, pod = make_profile(state), make_pod(cpu="2")
-
-    def found(seconds: float) -> int:
-        cycle = Cycle(state, Hurrying(NOW))
-        return len(smallest_fixes(cycle, profile, pod, seconds=seconds))
-
-    assert found(0.0) == 0
-    assert 0 < found(8.0) < found(1000.0)
-
-
-def test_the_engine_is_run_a_bounded_number_of_times() -> None:
-    nodes = [
-        make_node(f"n{i}", cpu="1", taints=[f"t{j}:NoSchedule" for j in range(8) if i >> j & 1])
-        for i in range(1, 256)
-    ]
-    state = make_state(nodes)
-    selector = {f"label-{i}": "x" for i in range(12)}
-    bench = Bench(
-        make_cycle(state),
-        make_profile(state),
-        make_pod(cpu="2", spec={"nodeSelector": selector}),
-        seconds=1.0,
-    )
-
-    fixes = search(bench, 10)
-
-    assert fixes
-    assert bench.runs <= MOST_RUNS
-
-
-class Fussy(Extender):
-    """Wants to be asked about every node."""
-
-    name = "fussy"
-    filters = True
-
-
-def test_what_extenders_would_say_is_not_known_so_nothing_counts_as_verified() -> None:
-    state = make_state([make_node(taints=["a:NoSchedule"])])
-    cycle = Cycle(state, VirtualClock(NOW), extenders=[Fussy()])
-
-    fixes = smallest_fixes(cycle, make_profile(state), make_pod())
-
-    assert fixes
-    assert not any(fix.verified for fix in fixes)

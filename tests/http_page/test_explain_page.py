@@ -1,23 +1,30 @@
 """The page's files and their headers, and what their text must never hold."""
 
+import asyncio
 import gzip
 import re
+import socket
+import threading
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from kube.fake_api import run
 from moorage.errors import InputError
-from moorage.http import explain_page
+from moorage.http import chart_library, explain_page
 from moorage.http.explain_page import ASSETS, CONTENT_SECURITY_POLICY, PUBLIC_PATHS, page_routes
 from moorage.http.local_console import LocalConsole
 
 FOLDER = Path(str(files("moorage.http").joinpath("page")))
 SOURCES = {path.name: path.read_text() for path in sorted(FOLDER.iterdir())}
 SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
+
+LIBRARY = f"{ASSETS}/plotly.min.js"
 
 
 class Answered:
@@ -178,6 +185,67 @@ def test_the_page_keeps_plotly_from_adding_inline_styles() -> None:
 def test_without_the_chart_library_one_sentence_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(explain_page, "find_spec", lambda name: None)
+    monkeypatch.setattr(chart_library, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs the chart library .* \(pip install plotly\)"):
         page_routes()
+
+
+def test_a_large_file_comes_whole_and_the_connection_stays() -> None:
+    (plain, head) = (*asked(LIBRARY), *asked(LIBRARY, method="HEAD"))
+    packed, again = asked(LIBRARY, LIBRARY, Accept_Encoding="gzip")
+    assert plain.body == chart_library.chart_library().read_bytes()
+    assert len(plain.body) == int(plain.headers["Content-Length"])
+    assert head.headers["Content-Length"] == plain.headers["Content-Length"]
+    assert gzip.decompress(packed.body) == plain.body == gzip.decompress(again.body)
+
+
+def test_who_does_not_read_costs_little_and_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain_page, "PATIENCE_SECONDS", 0.5)
+    transports: list[asyncio.Transport] = []
+    really = explain_page._answer
+
+    async def noted(request: web.Request, asset: explain_page._Asset) -> web.StreamResponse:
+        assert request.transport is not None
+        transports.append(request.transport)
+        return await really(request, asset)
+
+    monkeypatch.setattr(explain_page, "_answer", noted)
+
+    async def scenario() -> None:
+        console = LocalConsole()
+        await console.start(page_routes())
+        place = urlsplit(console.url)
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, (place.hostname, place.port))
+            text = f"GET {LIBRARY} HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n"
+            await asyncio.get_running_loop().sock_sendall(client, text.encode())
+            most = 0
+            async with asyncio.timeout(60):
+                while not transports or not transports[0].is_closing():
+                    if transports:
+                        most = max(most, transports[0].get_write_buffer_size())
+                    await asyncio.sleep(0.01)
+        await console.stop()
+        assert 0 < most < 3 * explain_page._PIECE
+
+    run(scenario())
+
+
+def test_the_library_is_read_and_hashed_beside_the_scheduler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+    really = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        if path.name == "plotly.min.js":
+            threads.append(threading.current_thread().name)
+        return really(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    page, library, *_ = asked("/explain/", LIBRARY)
+    assert (page.status, library.status) == (200, 200)
+    assert threads
+    assert threading.main_thread().name not in threads

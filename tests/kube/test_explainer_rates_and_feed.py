@@ -61,6 +61,15 @@ def test_every_second_has_the_exact_percentiles_whenever_one_looks(
     assert rates.total("scheduled") == len(steps)
 
 
+def test_seconds_go_on_after_the_clock_was_set_back() -> None:
+    rates = AttemptRates()
+    rates.note(2000.5, "scheduled", 0.001)
+    for time in (1000.5, 1001.5):
+        rates.note(time, "scheduled", 0.001)
+    assert [second.scheduled for second in rates.window(1001.9)[-2:]] == [1, 1]
+    assert rates.total("scheduled") == 3
+
+
 def test_followers_read_at_their_own_pace_and_those_too_slow_are_told() -> None:
     async def scenario() -> None:
         feed = DecisionFeed(length=4)

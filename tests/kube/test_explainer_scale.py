@@ -94,17 +94,19 @@ def test_every_explanation_of_a_large_cluster_takes_less_than_two_seconds() -> N
             with within(2.0, "a node"):
                 assert (await explainer.node("n7")).waiting == WAITING + 1
             with within(0.5, "the list of nodes"):
-                nodes = msgspec.json.encode(explainer.nodes(limit=10_000)[0])
+                nodes = msgspec.json.encode((await explainer.nodes(limit=10_000))[0])
             assert len(nodes) > 100 * NODES
             with within(0.5, "lists of pods"):
-                assert explainer.pods(pending=True, limit=100)[0].total == WAITING + 1
-                assert explainer.pods(pending=False, limit=100)[0].total == PODS + WAITING + 1
+                waiting, _ = await explainer.pods(pending=True, limit=100)
+                assert waiting.total == WAITING + 1
+                everything, _ = await explainer.pods(pending=False, limit=100)
+                assert everything.total == PODS + WAITING + 1
             with within(0.5, "decisions"):
-                page, more = explainer.decisions(limit=100)
+                page, more = await explainer.decisions(limit=100)
                 assert len(page.items) == 100
                 assert more is not None
             with within(1.0, "a decision"):
-                assert explainer.decision(pod.decision, matrix=(0, 100)).rejections
+                assert (await explainer.decision(pod.decision, matrix=(0, 100))).rejections
             explainer.close()
 
     asyncio.run(scenario())

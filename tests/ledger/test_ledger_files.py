@@ -2,14 +2,19 @@
 
 import os
 import struct
+import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ledger.made import Maker, written
 from moorage.errors import InputError
 from moorage.ledger import Ledger, open_ledger
 from moorage.ledger.files import MAGIC
+from moorage.ledger.records import Blob
 
 HEADER = 16
 
@@ -49,6 +54,65 @@ def test_numbers_go_on_where_the_last_process_stopped(tmp_path: Path) -> None:
     ledger.close()
     assert numbers(tmp_path) == list(range(1, 8))
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_files_that_cannot_be_read_do_not_push_out_the_one_being_written(tmp_path: Path) -> None:
+    for number in range(1000, 9000, 1000):
+        path = tmp_path / f"decisions-{number:012}.ledger"
+        path.write_bytes(MAGIC + struct.pack("<II", 9, 0))
+    ledger = Ledger(2**24, tmp_path)
+    Maker(ledger).make(3, flush=True)
+    ledger.close()
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert len(files) == 8
+    assert (files[0], files[-1]) == (
+        "decisions-000000002000.ledger",
+        "decisions-000000008001.ledger",
+    )
+    assert numbers(tmp_path) == [8001, 8002, 8003]
+
+
+def test_the_file_being_written_stays_whatever_the_names_of_the_others(tmp_path: Path) -> None:
+    ledger = Ledger(2**24, tmp_path, kept_files=2)
+    for number in (900, 901, 902):
+        (tmp_path / f"decisions-{number:012}.ledger").write_bytes(b"of somebody else")
+    Maker(ledger).make(2, flush=True)
+    ledger.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "decisions-000000000001.ledger",
+        "decisions-000000000902.ledger",
+    ]
+    assert numbers(tmp_path) == [1, 2]
+
+
+def test_two_ledgers_in_one_directory_are_listed_and_not_taken_for_each_other(
+    tmp_path: Path,
+) -> None:
+    first, second = Ledger(2**24, tmp_path), Ledger(2**24, tmp_path)
+    makers = Maker(first), Maker(second)
+    makers[1].made = 100
+    for maker, count in zip(makers, (3, 6), strict=True):
+        maker.make(count)
+        maker.ledger.close()
+    reader = open_ledger(tmp_path)
+    told = {(one.number, one.pod) for one in reader.summaries()}
+    assert told == {(one.number, one.pod) for made in (first, second) for one in made.summaries()}
+    assert reader.latest_about("default/pod-2") == 2
+    assert reader.latest_about("default/pod-106") == 6
+    assert reader.explain(6).decision.pod == "default/pod-106", "only one has so many"
+    names = [str(tmp_path / f"decisions-000000000001{extra}.ledger") for extra in ("-1", "")]
+    with pytest.raises(InputError) as refused:
+        reader.explain(2)
+    assert str(refused.value) == (
+        f"There are 2 decisions 2, in {names[0]} and in {names[1]}: "
+        "more than one scheduler wrote here, so ask one of the files."
+    )
+    assert [open_ledger(name).explain(2).decision.pod for name in names] == [
+        "default/pod-102",
+        "default/pod-2",
+    ]
+    with pytest.raises(InputError, match=r"There is no decision 7: the ledger holds 1 to 6\."):
+        reader.explain(7)
 
 
 def test_a_file_cut_off_anywhere_gives_what_is_whole_and_one_sentence(tmp_path: Path) -> None:
@@ -105,6 +169,79 @@ def test_every_damaged_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
         reader = open_ledger(path)
         assert reader.problems
         assert reader.summaries() == []
+
+
+def test_nonsense_with_a_right_checksum_is_told_in_one_sentence(tmp_path: Path) -> None:
+    data = written(tmp_path / "whole", 2, 2)
+    path = tmp_path / "damaged.ledger"
+    answers: list[str] = []
+    for begin, end in records(data):
+        for place in range(begin, end, 3):
+            payload = bytearray(data[begin:end])
+            payload[place - begin] ^= 0xFF
+            path.write_bytes(with_payload(data, begin, end, bytes(payload)))
+            answers += refusals(path)
+    assert answers
+    assert all(answer.endswith(".") and "\n" not in answer for answer in answers)
+
+
+def test_a_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
+    data = written(tmp_path / "whole", 2, 2)
+    path = tmp_path / "decisions-000000000001.ledger"
+    begin, end = next(place for place in records(data) if b"names" in data[slice(*place)])
+    payload = data[begin:end].replace(b"names", b"\xff" * 5)
+    path.write_bytes(with_payload(data, begin, end, payload))
+    [sentence] = open_ledger(path).problems
+    assert "is cut off or damaged at byte " in sentence
+    ledger = Ledger(2**24, tmp_path)
+    Maker(ledger).make(1)
+    ledger.close()
+    assert numbers(tmp_path) == [2], "the first number may be taken"
+
+
+def test_names_that_build_on_themselves_are_told_in_one_sentence(tmp_path: Path) -> None:
+    data = written(tmp_path / "whole", 2)
+    path = tmp_path / "damaged.ledger"
+    begin, end = next(place for place in records(data) if b"names" in data[slice(*place)])
+    blob = msgspec.msgpack.decode(data[begin:end], type=Blob)
+    payload = msgspec.msgpack.encode(msgspec.structs.replace(blob, base=blob.number))
+    path.write_bytes(with_payload(data, begin, end, payload))
+    with pytest.raises(InputError, match=r"Decision 1 cannot be read: a list of names that .*\.$"):
+        open_ledger(path).explain(1)
+
+
+def with_payload(data: bytes, begin: int, end: int, payload: bytes) -> bytes:
+    """A file with another payload in one of its records, and the checksum that belongs to it."""
+    head = struct.pack("<BI", data[begin - 9], len(payload))
+    checksum = struct.pack("<I", zlib.crc32(payload, zlib.crc32(head)))
+    return data[: begin - 9] + head + checksum + payload + data[end:]
+
+
+def records(data: bytes) -> list[tuple[int, int]]:
+    """Where the payload of each record begins and ends."""
+    found, at = [], HEADER
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 1)
+        found.append((at + 9, at + 9 + length))
+        at += 9 + length
+    return found
+
+
+def refusals(path: Path) -> list[str]:
+    """Ask for all there is; why questions were refused."""
+    reader = open_ledger(path)
+    questions: list[Callable[[], object]] = [
+        reader.summaries,
+        lambda: reader.latest_about("default/pod-2"),
+        *(partial(reader.explain, number, matrix=(0, 3)) for number in range(1, 5)),
+    ]
+    found = []
+    for question in questions:
+        try:
+            question()
+        except InputError as error:
+            found.append(str(error))
+    return found
 
 
 def test_another_version_is_told_in_one_sentence(tmp_path: Path) -> None:

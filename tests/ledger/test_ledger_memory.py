@@ -112,6 +112,20 @@ def test_nodes_that_come_one_by_one_cost_little_each() -> None:
     assert sum(one.node.startswith("late-") for one in row.rows) == 20
 
 
+def test_a_number_that_does_not_exist_makes_nothing_be_written() -> None:
+    ledger = Ledger(2**24)
+    maker = Maker(ledger)
+    with pytest.raises(InputError, match=r"no decision 1: the ledger holds no decisions\."):
+        ledger.explain(1)
+    maker.make(3)
+    for number in (0, 4, 10**9):
+        with pytest.raises(InputError, match=rf"no decision {number}: the ledger holds 1 to 3\."):
+            ledger.explain(number)
+    assert (len(ledger.entries()), ledger.recorder.waiting) == (0, 3)
+    assert ledger.explain(2).decision.pod == "default/pod-2"
+    assert (len(ledger.entries()), ledger.recorder.waiting) == (1, 0)
+
+
 def test_decisions_are_listed_the_same_before_and_after_they_are_written() -> None:
     ledger = Ledger(2**24)
     maker = Maker(ledger)

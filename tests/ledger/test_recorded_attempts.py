@@ -7,7 +7,8 @@ import pytest
 from engine.test_scheduler import Bookkeeper, Doorman, config, run
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.engine.clock import VirtualClock
-from moorage.engine.recording import NO_RECORD
+from moorage.engine.decisions import Bind
+from moorage.engine.recording import NO_RECORD, refusal_of
 from moorage.engine.scheduler import Binding, Scheduler
 from moorage.explain.report import DecisionSummary
 from moorage.framework.status import Code, Status
@@ -116,6 +117,39 @@ def test_a_failed_bind_is_an_attempt_of_its_own(scheduler: Scheduler, ledger: Le
     assert told.decision.message == "timed out"
     assert [(one.point, one.examples) for one in told.rejections] == [("Bind", ("n1",))]
     assert told.matrix is None
+
+
+@pytest.mark.parametrize("point", ["Permit", "PreBind", "Bind"])
+def test_a_binding_that_fails_is_told_at_its_point_and_of_its_node(
+    scheduler: Scheduler, ledger: Ledger, point: str
+) -> None:
+    scheduler.handlers.add_pod(make_pod("web"))
+    [binding] = run(scheduler)
+    assert isinstance(binding, Binding)
+    # VolumeBinding is a Reserve plugin as well.
+    status = Status(Code.ERROR, ("timed out",), "VolumeBinding")
+    scheduler.binding_failed(binding, status, point)
+    [rejection] = ledger.explain(2).rejections
+    assert (rejection.plugin, rejection.point) == ("VolumeBinding", point)
+    assert (rejection.nodes, rejection.examples) == (1, ("n1",))
+
+
+@pytest.mark.parametrize("point", ["Reserve", "Permit", "PreBind", "Bind"])
+def test_a_refusal_of_the_chosen_node_is_told_with_the_columns_of_the_attempt(
+    scheduler: Scheduler, ledger: Ledger, point: str
+) -> None:
+    pod, profile = make_pod("web"), scheduler.profiles["default-scheduler"]
+    decision = scheduler.cycle.choose(profile, pod)
+    assert isinstance(decision, Bind)
+    status = Status(Code.ERROR, ("timed out",), "VolumeBinding")
+    setback = refusal_of(profile, decision.node_name, "timed out", status, point)
+    ledger.recorder.failed(pod, profile, setback, 1, 0.0)
+    told = ledger.explain(1, matrix=(0, 10))
+    assert [(one.point, one.nodes, one.examples) for one in told.rejections] == [
+        (point, 1, (decision.node_name,))
+    ]
+    assert told.matrix is not None
+    assert [row.feasible for row in told.matrix.rows] == [True, True], "no Filter refused it"
 
 
 def test_an_attempt_without_nodes_is_recorded_with_its_message(ledger: Ledger) -> None:

@@ -4,11 +4,14 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from kube.fake_api import JumpingTimer
-from moorage.explain.report import DecisionSummary
+from moorage.explain.report import DecisionExplanation, DecisionSummary
+from moorage.framework.profile import Profile
 from moorage.kube import annotations as annotations_module
 from moorage.kube.annotations import AnnotationWriter
-from moorage.kube.simulator_results import HISTORY, PREFIX
+from moorage.kube.simulator_results import HISTORY, PREFIX, Results, results
 from secure_port.explained import Stage, run_stage, until
 
 
@@ -74,6 +77,30 @@ def test_a_decision_about_another_pod_of_the_same_name_or_none_is_not_written() 
             await stage.bound("b")
             await until(lambda: HISTORY in written(stage, "b"))
             assert written(stage, "a") == before
+
+    run_stage(scenario)
+
+
+def test_an_unexpected_error_about_one_pod_does_not_end_the_writing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def picky(told: DecisionExplanation, profile: Profile) -> Results:
+        if told.decision.pod == "default/a":
+            raise RuntimeError("no such berth")
+        return results(told, profile)
+
+    monkeypatch.setattr(annotations_module, "results", picky)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.create_node("quay")
+        async with writing(stage):
+            for name in ("a", "b"):
+                await stage.create_pod(name)
+                await stage.bound(name)
+            await until(lambda: HISTORY in written(stage, "b"))
+            assert not written(stage, "a")
+        assert "annotations of pod default/a could not be made or written" in caplog.text
+        assert "no such berth" in caplog.text
 
     run_stage(scenario)
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import time
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +15,15 @@ import pytest
 from moorage.explain.listing import NodePage, PodPage
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import SCHEMA, PodExplanation
+from moorage.framework.extenders import Extender, FilterReply, MetaVictims
+from moorage.framework.plugin import Candidate
 from moorage.http.endpoints import Endpoints, Status
 from moorage.http.explain_api import explain_routes
 from moorage.kube import explainer as explainer_module
 from moorage.kube.explainer import Explainer, NotReadyError
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+from moorage.testing import make_pod
 from secure_port.explained import Stage, run_stage
 from secure_port.port import Port, client_context, open_port
 
@@ -133,6 +139,11 @@ def test_lists_are_paged_with_tokens_that_only_their_own_list_takes() -> None:
         ("pods?limit=-1", 400, 'parameter limit is "-1", expected a number from 1 to 10000'),
         ("pods?limit=1&limit=2", 400, "parameter limit is given 2 times"),
         ("pods?continue=%F0%9F", 400, "parameter continue is not what the page before gave"),
+        (
+            "pods/default/mine?" + "&".join(f"node=n{index}" for index in range(101)),
+            400,
+            "parameter node is given 101 times, expected at most 100",
+        ),
         ("pods?stat=all", 400, 'unknown parameter "stat": expected state, limit or continue'),
         ("stats?x=1", 400, 'unknown parameter "x": there are none'),
         (
@@ -286,5 +297,88 @@ def test_explanations_take_turns_and_leave_the_scheduler_half_of_the_time(
         assert len(spans) == 5
         for (started, ended), (following, _) in pairwise(spans):
             assert following >= ended + (ended - started)
+
+    run_stage(scenario)
+
+
+def test_a_node_that_is_named_often_is_told_of_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.create_node("quay")
+        await stage.create_pod("mine")
+        await stage.bound("mine")
+        async with served(stage) as port:
+            found = await told(port, "pods/default/mine?" + "&".join(["node=quay"] * 150))
+            assert [row["node"] for row in found["asked"]] == ["quay"]
+
+    run_stage(scenario)
+
+
+def test_lists_and_decisions_take_turns_with_explanations() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.create_node("quay")
+        await stage.create_pod("mine")
+        await stage.bound("mine")
+        explainer = stage.explainer
+        number = stage.ledger.latest_about("default/mine")
+        assert number is not None
+        async with explainer._turn:
+            pods = asyncio.create_task(explainer.pods(pending=False, limit=1))
+            nodes = asyncio.create_task(explainer.nodes(limit=1))
+            decisions = asyncio.create_task(explainer.decisions())
+            decision = asyncio.create_task(explainer.decision(number))
+            following = asyncio.create_task(explainer.follow(0))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            asked = (pods, nodes, decisions, decision, following)
+            assert not any(task.done() for task in asked)
+        assert ((await pods)[0].total, (await nodes)[0].total) == (1, 1)
+        follower, missed = await following
+        assert (await decisions)[0].items[0] == (await decision).decision == missed[-1]
+        follower.leave()
+
+    run_stage(scenario)
+
+
+class Silent(Extender):
+    """An extender that must not be asked anything."""
+
+    name = "http://127.0.0.1:1"
+    filters = prioritizes = preempts = True
+
+    def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterReply:
+        raise AssertionError("asked to filter")
+
+    def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
+        raise AssertionError("asked to prioritize")
+
+    def preempt(self, pod: Pod, candidates: Sequence[Candidate]) -> Mapping[str, MetaVictims]:
+        raise AssertionError("asked to preempt")
+
+
+def test_extenders_are_not_asked_and_a_pod_that_would_have_a_node_is_told_so() -> None:
+    async def scenario(stage: Stage) -> None:
+        for name in ("quay", "berth"):
+            await stage.create_node(name)
+        for name in ("first", "second"):
+            await stage.create_pod(name, cpu="3")
+            await stage.bound(name)
+        # Nobody decides from here on.
+        stage.live.stop()
+        stage.live.scheduler.cycle.adopt((Silent(),))
+        for name, cpu in (("small", "1"), ("large", "3")):
+            stage.live.scheduler.handlers.add_pod(make_pod(name, cpu=cpu))
+        small = await stage.explainer.pod("default", "small")
+        assert small.schedulable
+        assert small.message == (
+            f"would be assigned to {small.node}; extenders were not asked: http://127.0.0.1:1"
+        )
+        large = await stage.explainer.pod("default", "large")
+        assert not large.schedulable
+        assert large.message.startswith("0/2 nodes are available")
+        assert "extenders" not in large.message
+        assert "raisePriority" in {fix.kind for fix in large.fixes}
+        assert not any(fix.verified for fix in large.fixes)
+        placed = await stage.explainer.pod("default", "first")
+        assert placed.message == f"Successfully assigned default/first to {placed.node}"
 
     run_stage(scenario)

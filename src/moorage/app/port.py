@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from moorage.app.completed import Completed
 from moorage.app.options import Options
 from moorage.errors import MoorageError
+from moorage.http.chart_library import chart_library
 from moorage.http.listener import joined, open_listener
 from moorage.http.options import ServingOptions
 from moorage.metrics.exporter import AllMetrics
@@ -40,14 +41,23 @@ class Port:
         self._made: SecurePort | None = None
         self._pages: Callable[[], Endpoints] | None = None
         self._making: asyncio.Task[None] | None = None
+        self._on_failure: Callable[[], None] | None = None
+        self.failure: MoorageError | None = None
+        """Why it is not served, if that was found out with the first visitor."""
+        if completed.options.moorage.explain_page:
+            chart_library()
         if can_wait(completed.options, env):
             self._listener = open_listener(completed.options.serving)
         else:
             self._made = self._make(None)
 
-    async def start(self, pages: "Callable[[], Endpoints]") -> None:
-        """Serve the pages, or be ready to; `InputError` if the cluster tells not whom to trust."""
+    async def start(self, pages: "Callable[[], Endpoints]", on_failure: Callable[[], None]) -> None:
+        """Serve the pages, or be ready to; `InputError` if the cluster tells not whom to trust.
+
+        `on_failure` is called if it turns out later that nothing can be served.
+        """
         self._pages = pages
+        self._on_failure = on_failure
         if self._made is not None:
             await self._made.look_up()
             await self._made.start(pages())
@@ -87,15 +97,22 @@ class Port:
         self._making = asyncio.create_task(self._open(), name="secure port")
 
     async def _open(self) -> None:
-        # Loading takes a while, in which pods go on being scheduled.
-        await asyncio.to_thread(_load)
         assert self._pages is not None
+        assert self._on_failure is not None
         try:
+            # Loading takes a while, in which pods go on being scheduled.
+            await asyncio.to_thread(_load)
             self._made = self._make(self._listener)
             self._made.server.announced = True
             await self._made.start(self._pages())
-        except MoorageError as error:
-            log.error("the secure port cannot be served: %s", error)
+        except Exception as error:
+            # A process that nobody can ask how it is must not be left running.
+            told = str(error)
+            if not isinstance(error, MoorageError):
+                log.exception("The secure port cannot be served")
+                told = f"{type(error).__name__}: {error}"
+            self.failure = MoorageError(f"the secure port cannot be served: {told}")
+            self._on_failure()
 
 
 def can_wait(options: Options, env: Mapping[str, str]) -> bool:

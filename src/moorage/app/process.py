@@ -248,7 +248,7 @@ class Process:
         stack.push_async_callback(self._port.stop)
         # Before the port is closed: who follows decisions would not go by themselves.
         stack.callback(self._dismiss)
-        await self._port.start(self._pages)
+        await self._port.start(self._pages, self._end)
 
     def _pages(self) -> "Endpoints":
         from moorage.app.pages import endpoints
@@ -296,6 +296,7 @@ class Process:
             await self._live.schedule()
         finally:
             await self._close()
+        self._check_port()
         if self._shadow is not None:
             log.info("shadow: %s", self._shadow.summary())
             return DONE
@@ -324,11 +325,17 @@ class Process:
                 "New leader elected", extra=fields(identity=leader)
             ),
         )
+        self._check_port()
         if ended is Ended.LOST:
             log.error("Leaderelection lost")
             return FAILED
         log.info("Requested to terminate, exiting")
         return DONE
+
+    def _check_port(self) -> None:
+        """If it ended because the port could not be served, that is how it ends."""
+        if self._port is not None and self._port.failure is not None:
+            raise self._port.failure
 
     async def _close(self) -> None:
         """Reload no more, then follow the cluster no more."""
@@ -346,6 +353,9 @@ class Process:
         """The first signal ends the process in good order, the second at once."""
         if self._stop.is_set():
             os._exit(FAILED)
+        self._end()
+
+    def _end(self) -> None:
         self._stop.set()
         self._health.shutting_down = True
         self._live.stop()

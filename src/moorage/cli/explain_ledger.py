@@ -7,7 +7,7 @@ it knows. It asks no plugin, so it has no fixes.
 from collections.abc import Iterator
 from pathlib import Path
 
-from moorage.cli.explain_sources import ALL_ROWS, PodQuestion
+from moorage.cli.explain_sources import ALL_ROWS, PodQuestion, decision_number
 from moorage.cli.output import warn
 from moorage.errors import InputError
 from moorage.explain.listing import DecisionPage
@@ -96,7 +96,9 @@ class LedgerSource:
 
     def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
         """The decision of this number, or the latest one about this pod."""
-        number = int(which) if which.isdecimal() else self._latest(which)
+        number = decision_number(which)
+        if number is None:
+            number = self._latest(which)
         return self._reader.explain(number, top=top, matrix=(0, rows) if rows else None)
 
     def decisions(self, limit: int) -> DecisionPage:

@@ -5,12 +5,13 @@ Owns who asks, the paths below /explain/v1 and what is said when the scheduler d
 
 import argparse
 import asyncio
+import contextlib
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from moorage.cli.explain_sources import PodQuestion
+from moorage.cli.explain_sources import PodQuestion, decision_number
 from moorage.errors import ApiError, InputError, UnreachableError
 from moorage.explain.listing import DecisionPage, PodPage
 from moorage.explain.report import (
@@ -32,6 +33,10 @@ Whole = TypeVar("Whole", PodExplanation, DecisionExplanation)
 _ROOT = "/explain/v1"
 _AT_ONCE = 10_000
 """The longest page that the API gives."""
+
+
+class _UnknownError(InputError):
+    """The scheduler knows nothing of that name."""
 
 
 class LiveSource:
@@ -63,9 +68,14 @@ class LiveSource:
             ("fixes", "true" if asked.fixes else "false"),
         )
         async with self._client() as client:
-            namespace, name = await _full_name(client, asked.name)
-            path = f"pods/{_segment(namespace)}/{_segment(name)}"
-            return await _with_matrix(client, path, PodExplanation, query, asked.rows)
+            pod = asked.name
+            if "/" not in pod:
+                # Only where `default` has no such pod is the whole list worth its pages.
+                with contextlib.suppress(_UnknownError):
+                    path = _pod_path(f"default/{pod}")
+                    return await _with_matrix(client, path, PodExplanation, query, asked.rows)
+                pod = await _full_name(client, pod)
+            return await _with_matrix(client, _pod_path(pod), PodExplanation, query, asked.rows)
 
     async def _node(self, name: str) -> NodeExplanation:
         async with self._client() as client:
@@ -73,17 +83,9 @@ class LiveSource:
 
     async def _decision(self, which: str, top: int, rows: int) -> DecisionExplanation:
         async with self._client() as client:
-            number = which
-            if not which.isdecimal():
-                key = "/".join(await _full_name(client, which))
-                asked: Query = (("pod", key), ("limit", "1"))
-                found = (await _ask(client, "decisions", DecisionPage, asked)).items
-                if not found:
-                    raise InputError(
-                        f"the scheduler at {client.access.server} remembers no decision about pod "
-                        f"{key}"
-                    )
-                number = str(found[0].number)
+            number = decision_number(which)
+            if number is None:
+                number = await _latest(client, which)
             query: Query = (("top", str(top)),)
             return await _with_matrix(
                 client, f"decisions/{number}", DecisionExplanation, query, rows
@@ -136,11 +138,27 @@ def scheduler_access(args: argparse.Namespace) -> Access:
     return access
 
 
-async def _full_name(client: KubeClient, name: str) -> tuple[str, str]:
-    """A pod's namespace and name; a bare name is looked for in `default`, then anywhere."""
-    if "/" in name:
-        namespace, _, rest = name.partition("/")
-        return namespace, rest
+async def _latest(client: KubeClient, name: str) -> int:
+    """The number of the latest decision about a pod."""
+    found = await _about(client, name if "/" in name else f"default/{name}")
+    if found is None and "/" not in name:
+        name = await _full_name(client, name)
+        found = await _about(client, name)
+    if found is None:
+        raise InputError(
+            f"the scheduler at {client.access.server} remembers no decision about pod {name}"
+        )
+    return found
+
+
+async def _about(client: KubeClient, pod: str) -> int | None:
+    query: Query = (("pod", pod), ("limit", "1"))
+    found = (await _ask(client, "decisions", DecisionPage, query)).items
+    return found[0].number if found else None
+
+
+async def _full_name(client: KubeClient, name: str) -> str:
+    """`namespace/name` of the pod of a bare name: in `default`, else anywhere."""
     found: list[str] = []
     page = PodPage((), 0)
     while True:
@@ -152,10 +170,9 @@ async def _full_name(client: KubeClient, name: str) -> tuple[str, str]:
         if f"default/{name}" in found or not page.continue_:
             break
     if f"default/{name}" in found:
-        return "default", name
+        return f"default/{name}"
     if len(found) == 1:
-        namespace, _, rest = found[0].partition("/")
-        return namespace, rest
+        return found[0]
     if found:
         raise InputError(f"several pods are called {name}: {', '.join(found)}; name one in full")
     raise InputError(f"the scheduler at {client.access.server} knows no pod {name}")
@@ -185,7 +202,9 @@ async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = (
     try:
         body = await client.send(request)
     except ApiError as error:
-        raise InputError(_complaint(error, client.access)) from None
+        # Without a reason it is not the scheduler's API that knows nothing of it.
+        kind = _UnknownError if error.status == 404 and error.reason else InputError
+        raise kind(_complaint(error, client.access)) from None
     try:
         told = msgspec.json.decode(body, type=into)
     except msgspec.DecodeError as error:
@@ -216,6 +235,11 @@ def _complaint(error: ApiError, access: Access) -> str:
     if error.status == 404 and not error.reason:
         return f"{server} has no {_ROOT}: it is no scheduler of Moorage, or an older one"
     return f"the scheduler at {server} answers: {error}"
+
+
+def _pod_path(pod: str) -> str:
+    namespace, _, name = pod.partition("/")
+    return f"pods/{_segment(namespace)}/{_segment(name)}"
 
 
 def _segment(name: str) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ALL_ROWS = 1 << 30
 """More rows than any matrix has."""
+_MOST_DIGITS = 18
+"""No decision has a longer number."""
 
 
 class PodQuestion(msgspec.Struct, frozen=True):
@@ -55,6 +57,14 @@ class Records(Protocol):
         """The latest decisions, newest first."""
 
 
+def decision_number(which: str) -> int | None:
+    """The number that names a decision; None if it can only be a pod's name."""
+    # Unicode has other digits, and Python refuses to read very long numbers.
+    if which.isascii() and which.isdigit() and len(which) <= _MOST_DIGITS:
+        return int(which)
+    return None
+
+
 def add_source_arguments(parser: argparse.ArgumentParser, *, recorded: bool = False) -> None:
     """Let a command name its source; `recorded`: only those that know of decisions."""
     group = parser.add_argument_group("where the answer comes from")
@@ -70,12 +80,15 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, recorded: bool = Fa
         )
     group.add_argument(
         "--ledger",
-        type=Path,
+        type=_ledger_path,
         metavar="PATH",
         help="a ledger that a scheduler wrote: a file, or its directory",
     )
     group.add_argument(
-        "--server", metavar="URL", help="a running scheduler, such as https://10.0.0.5:10259"
+        "--server",
+        type=_server,
+        metavar="URL",
+        help="a running scheduler, such as https://10.0.0.5:10259",
     )
     group.add_argument(
         "--kubeconfig",
@@ -86,6 +99,18 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, recorded: bool = Fa
     _add_credentials(parser)
     if not recorded:
         _add_profiles(parser)
+
+
+def _ledger_path(text: str) -> Path:
+    if not text:  # `Path` would take it for the current directory
+        raise argparse.ArgumentTypeError("expected a file or a directory, got nothing")
+    return Path(text)
+
+
+def _server(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("expected a URL, got nothing")
+    return text
 
 
 def _add_credentials(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +151,7 @@ def _add_profiles(parser: argparse.ArgumentParser) -> None:
 def source(args: argparse.Namespace) -> Source:
     """The source that the flags name; a wrong combination ends the command."""
     _check_flags(args)
-    if args.ledger or args.server:
+    if args.ledger is not None or args.server is not None:
         return _recording(args)
     # It brings libraries of its own that the others do not need.
     from moorage.cli.explain_world import ClusterSource, FileSource
@@ -137,13 +162,13 @@ def source(args: argparse.Namespace) -> Source:
 def records(args: argparse.Namespace) -> Records:
     """The source of decisions that the flags name; a wrong combination ends the command."""
     _check_flags(args)
-    if not (args.ledger or args.server):
+    if args.ledger is None and args.server is None:
         args.parser.error("one of --ledger and --server is needed: only they know of decisions")
     return _recording(args)
 
 
 def _recording(args: argparse.Namespace) -> "LedgerSource | LiveSource":
-    if args.ledger:
+    if args.ledger is not None:
         from moorage.cli.explain_ledger import LedgerSource
 
         return LedgerSource(args.ledger)

@@ -53,7 +53,8 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
 def _pod_sentence(told: PodExplanation) -> str:
     share = f"{told.feasible} of {counted(told.nodes, 'node')}"
     if told.placed:
-        return f"Pod {told.pod} is on node {told.node}; {share} could take it."
+        unknown = "" if told.message.startswith("Successfully assigned") else f" ({told.message})"
+        return f"Pod {told.pod} is on node {told.node}; {share} could take it.{unknown}"
     if told.source == "ledger":
         return _recorded_sentence(told, share)
     if told.schedulable:
@@ -200,13 +201,18 @@ def _shown(shown: int, total: int) -> str:
 
 def _node_sentence(told: NodeExplanation) -> str:
     cordoned = " is cordoned (unschedulable) and" if told.unschedulable else ""
-    has = "was given" if told.source == "ledger" else "has"
+    recorded = told.source == "ledger"
+    has = "was given" if recorded else "has"
     pods = f"Node {told.node}{cordoned} {has} {counted(told.pods, 'pod')}"
     asked = len(told.accepts) + len(told.refusals)
     if not max(asked, told.waiting):
         return f"{pods}; no pod waits."
     waiting = counted(max(asked, told.waiting), "waiting pod")
-    some = f" (the {asked} most important were asked about)" if asked < told.waiting else ""
+    some = ""
+    if asked < told.waiting:
+        # A ledger knows no priorities: of those refused the latest are asked about.
+        which = f"{asked} of the latest" if recorded else f"the {asked} most important"
+        some = f" ({which} {'was' if asked == 1 else 'were'} asked about)"
     return f"{pods}; of {waiting}{some} it could take {len(told.accepts)}."
 
 
@@ -260,4 +266,7 @@ def _decision_sentence(one: DecisionSummary) -> str:
 
 
 def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+    try:
+        return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+    except (OverflowError, OSError, ValueError):  # whoever told it need not be right
+        return str(seconds)

@@ -22,8 +22,9 @@ from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, Rejection, 
 
 _EXAMPLES = 3
 _WIDE_EXAMPLES = 10
-_MARKS = {"ok": ".", "rejected": "x", "skipped": "-", "not considered": " "}
-_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
+MARKS = {"ok": ".", "rejected": "x", "skipped": "-", "not considered": " "}
+"""Verdicts in a matrix."""
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]+|[A-Z]+|[^A-Z]+")
 
 
 class Printer:
@@ -153,15 +154,9 @@ def _split(scores: Sequence[NodeScores]) -> tuple[list[ScorePart], set[str]]:
 def _score_lines(
     scores: Sequence[NodeScores], shown: set[str] | None, *, raw: bool = False
 ) -> list[str]:
-    """A column per plugin under its name, broken at capitals and stacked to stay narrow."""
+    """A column per plugin under its name."""
     parts = [part for part in scores[0].parts if shown is None or part.plugin in shown]
-    stacks = [[*_CAMEL.findall(part.plugin), f"x{part.weight}"] for part in parts]
-    height = max((len(stack) for stack in stacks), default=1)
-    columns = [
-        ["" for _ in range(height - len(stack))] + stack
-        for stack in (["  NODE"], ["TOTAL"], *stacks)
-    ]
-    header, *below = ([column[line] for column in columns] for line in range(height))
+    header, *below = stacked_header([(part.plugin, part.weight) for part in parts])
     wanted = {part.plugin for part in parts}
     rows = [
         [
@@ -171,7 +166,15 @@ def _score_lines(
         ]
         for score in scores
     ]
-    return table(header, [*below, *rows], right=" " + "r" * (len(stacks) + 1))
+    return table(header, [*below, *rows], right=" " + "r" * (len(parts) + 1))
+
+
+def stacked_header(weights: Iterable[tuple[str, int]]) -> list[list[str]]:
+    """The lines above scores: plugin names broken at capitals, so that columns stay narrow."""
+    stacks = [[*_CAMEL.findall(plugin), f"x{weight}"] for plugin, weight in weights]
+    height = max((len(stack) for stack in stacks), default=1)
+    columns = [[""] * (height - len(stack)) + stack for stack in (["  NODE"], ["TOTAL"], *stacks)]
+    return [list(line) for line in zip(*columns, strict=True)]
 
 
 def _cell(part: ScorePart, *, raw: bool) -> str:
@@ -253,7 +256,7 @@ def print_matrix(out: Printer, matrix: Matrix) -> None:
     header = ["NODE", "FEASIBLE", *map(str, range(1, len(names) + 1)), "TOTAL", "WHY NOT"]
     rows = []
     for row in matrix.rows:
-        marks = {verdict.plugin: _MARKS.get(verdict.verdict, "?") for verdict in row.verdicts}
+        marks = {verdict.plugin: MARKS.get(verdict.verdict, "?") for verdict in row.verdicts}
         why = "; ".join(
             f"{verdict.plugin}: {', '.join(verdict.reasons)}"
             for verdict in row.verdicts

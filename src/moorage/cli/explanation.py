@@ -1,18 +1,16 @@
 """Prints the node x plugin table of one pod's decision."""
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
+from moorage.cli.explain_tables import MARKS, stacked_header
 from moorage.cli.output import print_json, print_table, print_yaml
 from moorage.explain.report import Verdict
-from moorage.explain.scores import NOT_CONSIDERED, OK, REJECTED, SKIPPED
+from moorage.explain.scores import NOT_CONSIDERED, REJECTED
 from moorage.simulator.explanation import ExplainedNode, Explanation
 
 _LEGEND_COLUMNS = 3
-_MARKS = {OK: ".", REJECTED: "x", SKIPPED: "-", NOT_CONSIDERED: " "}
-_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]+|[A-Z]+|[^A-Z]+")
 
 
 def print_explanations(explanations: Sequence[Explanation], output: str) -> None:
@@ -55,7 +53,7 @@ def _print_filters(told: Explanation) -> None:
         [
             node.name,
             "yes" if node.feasible else "no",
-            " ".join(f"{_MARKS[verdict.verdict]:>2}" for verdict in node.filters),
+            " ".join(f"{MARKS[verdict.verdict]:>2}" for verdict in node.filters),
             _why_not(node),
         ]
         for node in told.nodes
@@ -100,21 +98,10 @@ def _print_scores(told: Explanation) -> None:
         ]
         for node in feasible
     ]
-    _print_under_stacked_header(told, rows)
+    header, *below = stacked_header(told.weights.items())
+    print_table(header, [*below, *rows], right=" " + "r" * (len(told.weights) + 1))
     if told.node is not None:
         print(f"\n* chosen: {told.node}")
-
-
-def _print_under_stacked_header(told: Explanation, rows: list[list[str]]) -> None:
-    """Plugin names broken at their capitals and stacked, so that columns stay narrow."""
-    stacks = [[*_CAMEL.findall(plugin), f"x{weight}"] for plugin, weight in told.weights.items()]
-    height = max((len(stack) for stack in stacks), default=1)
-    padded = [["  NODE"], ["TOTAL"], *stacks]
-    lines = [
-        [""] * (height - len(stack)) + stack if len(stack) < height else stack for stack in padded
-    ]
-    header_rows = [list(line) for line in zip(*lines, strict=True)]
-    print_table(header_rows[0], [*header_rows[1:], *rows], right=" " + "r" * (len(stacks) + 1))
 
 
 def _print_preemption(told: Explanation) -> None:

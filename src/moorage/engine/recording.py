@@ -120,15 +120,15 @@ def setback_of(decision: Unschedulable) -> Setback:
     return Setback(result, decision.message, "", decision.nominated_node or "")
 
 
-def refusal_of(profile: Profile, node_name: str, message: str, status: Status) -> Setback:
-    """The chosen node was refused after all, by Reserve, Permit or whatever binds."""
+def refusal_of(
+    profile: Profile, node_name: str, message: str, status: Status, point: str = ""
+) -> Setback:
+    """The chosen node was refused after all: at `point`, or else by Reserve or Permit."""
     result = UNSCHEDULABLE if status.code.rejected else ERROR
-    return Setback(result, message, node_name, "", _point_of(profile, status.plugin), status)
+    point = point or _point_of(profile, status.plugin)
+    return Setback(result, message, node_name, "", point, status)
 
 
 def _point_of(profile: Profile, plugin: str) -> str:
-    points = {"Permit": profile.permit, "Reserve": profile.reserve, "PreBind": profile.pre_bind}
-    for point, plugins in points.items():
-        if any(one.name == plugin for one in plugins):
-            return point
-    return "Bind"
+    permits = any(one.name == plugin for one in profile.permit)
+    return "Permit" if permits else "Reserve"

@@ -272,8 +272,11 @@ class Scheduler:
         waited = None if ready is None else self.clock.now() - ready
         observer.pod_scheduled(binding.profile.name, binding.meter.seconds(), info.attempts, waited)
 
-    def binding_failed(self, binding: Binding, status: Status) -> None:
-        """The binding cycle came to nothing: undo it, and wake those the place is free for now."""
+    def binding_failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
+        """The binding cycle came to nothing: undo it, and wake those the place is free for now.
+
+        `point` is the extension point that ended it: Permit, PreBind or Bind.
+        """
         pod, info, profile = binding.pod, binding.info, binding.profile
         self.undo(profile, pod, binding.node_name, binding.meter)
         left = pod.on_node(binding.node_name)
@@ -286,7 +289,7 @@ class Scheduler:
             message, plugins = one_node_sentence(status), frozenset({status.plugin})
         failure = Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
         if self.recorder.on:
-            setback = refusal_of(profile, binding.node_name, message, status)
+            setback = refusal_of(profile, binding.node_name, message, status, point)
             self.recorder.failed(pod, profile, setback, info.attempts, 0.0)
         self.fail(info, profile, failure, binding.meter)
         if rejected:

@@ -115,9 +115,10 @@ def _waiting(beside: Trial, pod: Pod) -> _Story:
     found = _survey(beside, pod, NodeView(cycle.state), gates=True)
     gates = [ground for ground in found.grounds if ground.point == PRE_ENQUEUE]
     if pod.terminating:
-        node, message = None, f"skip schedule deleting pod: {pod.key}"
-    elif gates:
-        node, message = None, ", ".join(dict.fromkeys(ground.reason for ground in gates))
+        return _Story(found, f"skip schedule deleting pod: {pod.key}", preemption=told)
+    if gates:
+        message = ", ".join(dict.fromkeys(ground.reason for ground in gates))
+        return _Story(found, message, preemption=told)
     return _Story(found, message, node, scored=scored, preemption=told)
 
 
@@ -150,6 +151,8 @@ def _placed(beside: Trial, pod: Pod, node_name: str) -> _Story:
         except MoorageError:
             scored = None
     message = f"Successfully assigned {pod.key} to {node_name}"
+    if row is None:
+        message = f"{pod.key} is on node {node_name}, not among the {len(state)} nodes known"
     return _Story(found, message, node_name, True, scored)
 
 

@@ -23,7 +23,7 @@ class Rejection(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     nodes: int
     examples: tuple[str, ...] = ()
     point: str = "Filter"
-    """The extension point: PreEnqueue, PreFilter, Filter, Extender, Reserve or Permit."""
+    """PreEnqueue, PreFilter, Filter, Extender, Reserve, Permit, PreBind or Bind."""
     code: str = ""
     """The status code: Unschedulable, UnschedulableAndUnresolvable, ...; that of most nodes."""
     only: int = 0
@@ -242,7 +242,7 @@ class NodeExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """Waiting pods that could go here."""
     refusals: tuple[NodeRefusal, ...] = ()
     waiting: int = 0
-    """How many pods wait; if they are many, only the most important ones were asked about."""
+    """How many pods wait; of many only the most important (in a ledger the latest) were asked."""
 
 
 class DecisionSummary(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

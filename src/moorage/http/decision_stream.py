@@ -37,7 +37,7 @@ _TOO_SLOW = b": decisions were made faster than they were read; come back for th
 
 async def decision_stream(request: web.Request, explainer: Explainer) -> web.StreamResponse:
     """Tell decisions until the client goes or falls behind, or the process ends."""
-    follower, missed = explainer.follow(_last_seen(request))
+    follower, missed = await explainer.follow(_last_seen(request))
     try:
         answer = web.StreamResponse(headers=_HEADERS)
         answer.force_close()

@@ -25,6 +25,7 @@ HEADERS = {**NO_SNIFF, "Cache-Control": "no-store"}
 _JSON = {**HEADERS, "Content-Type": "application/json"}
 _MOST_LINES = 10_000
 _MOST_SCORES = 1000
+_MOST_NAMED = 100
 _MOST_NUMBER = 10**18
 _WORTH_A_THREAD = 1 << 16
 _LEVEL = 3
@@ -84,7 +85,7 @@ class _Api:
 
     async def _pods(self, request: web.Request) -> web.StreamResponse:
         asked = Parameters(request, "state", "limit", "continue")
-        page, last = self._explainer.pods(
+        page, last = await self._explainer.pods(
             pending=asked.choice("state", ("pending", "all")) == "pending",
             limit=asked.number("limit", 100, 1, _MOST_LINES),
             after=asked.continued("pods"),
@@ -97,7 +98,7 @@ class _Api:
         found = await self._explainer.pod(
             namespace,
             name,
-            nodes=asked.texts("node"),
+            nodes=asked.texts("node", _MOST_NAMED),
             top=asked.number("top", 10, 0, _MOST_SCORES),
             # Whoever turns the pages of a matrix has seen the fixes.
             fixes=asked.switch("fixes", matrix is None or not matrix[0]),
@@ -107,7 +108,7 @@ class _Api:
 
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
         asked = Parameters(request, "limit", "continue")
-        page, last = self._explainer.nodes(
+        page, last = await self._explainer.nodes(
             limit=asked.number("limit", _MOST_LINES, 1, _MOST_LINES),
             after=asked.continued("nodes"),
         )
@@ -121,7 +122,7 @@ class _Api:
         pod = asked.text("pod")
         if pod and (pod.count("/") != 1 or not all(pod.split("/"))):
             raise BadParameterError(f"parameter pod is {quoted(pod)}, expected namespace/name")
-        page, last = self._explainer.decisions(
+        page, last = await self._explainer.decisions(
             before=before, limit=asked.number("limit", 100, 1, _MOST_LINES), pod=pod or None
         )
         more = token("decisions", "" if last is None else str(last))
@@ -131,7 +132,7 @@ class _Api:
         asked = Parameters(request, "top", *_MATRIX)
         if not (number.isascii() and number.isdigit() and len(number) <= 18):
             raise UnknownError(f"there is no decision {quoted(number)}: decisions have numbers")
-        found = self._explainer.decision(
+        found = await self._explainer.decision(
             int(number), top=asked.number("top", 10, 0, _MOST_SCORES), matrix=_matrix(asked)
         )
         return await _json(request, found)

@@ -13,13 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from aiohttp import web
 
-from moorage.errors import InputError
 from moorage.http.answers import NO_SNIFF, error_text
+from moorage.http.chart_library import NAME, chart_library
 from moorage.http.endpoints import Route
 from moorage.http.metric_pages import accepts_gzip
 
@@ -57,12 +56,14 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_PLOTLY = "plotly.min.js"
 _INDEX = "index.html"
 _PLACE = b"<!-- plotly's styles -->"
 _STYLED = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 """Whether it has added the style of its geographic maps yet is told Plotly by an element's id."""
 _LEVEL = 6
+_PIECE = 1 << 16
+PATIENCE_SECONDS = 30.0
+"""How long a client may leave unread what was sent to it."""
 
 
 def page_routes() -> Sequence[Route]:
@@ -125,18 +126,47 @@ class _Page:
 async def _answer(request: web.Request, asset: _Asset) -> web.StreamResponse:
     if request.method not in ("GET", "HEAD"):
         return error_text("405 method not allowed", 405)
-    headers = {**_HEADERS, "Vary": "Accept-Encoding", "ETag": asset.tag}
-    headers["Cache-Control"] = "no-cache"
-    if asset.tag in request.headers.get("If-None-Match", ""):
+    # Reading, hashing and packing the chart library takes a noticeable time, and the scheduler
+    # shares this thread.
+    tag = await asyncio.to_thread(lambda: asset.tag)
+    headers = {**_HEADERS, "Vary": "Accept-Encoding", "ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers=headers)
     headers["Content-Type"] = asset.content_type
     if accepts_gzip(request.headers.get("Accept-Encoding", "")):
         headers["Content-Encoding"] = "gzip"
-        # The chart library takes a noticeable time, and the scheduler shares this thread.
         body = await asyncio.to_thread(lambda: asset.packed)
     else:
         body = asset.body
-    return web.Response(body=body, headers=headers)
+    if request.method == "HEAD" or len(body) <= _PIECE:
+        return web.Response(body=body, headers=headers)
+    return await _in_pieces(request, body, headers)
+
+
+async def _in_pieces(
+    request: web.Request, body: bytes, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    """Send a large file at the client's pace.
+
+    Anybody may ask, so a client that does not read must cost neither the file's size nor a
+    connection for ever.
+    """
+    answer = web.StreamResponse(headers=headers)
+    answer.content_length = len(body)
+    rest = memoryview(body)
+    try:
+        if request.transport is not None:  # the default is half a megabyte
+            request.transport.set_write_buffer_limits(_PIECE)
+        await answer.prepare(request)
+        for start in range(0, len(body), _PIECE):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await answer.write(rest[start : start + _PIECE])
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await answer.write_eof()
+    except (ConnectionError, TimeoutError):
+        if request.transport is not None:
+            request.transport.abort()
+    return answer
 
 
 def _assets() -> Mapping[str, _Asset]:
@@ -146,9 +176,9 @@ def _assets() -> Mapping[str, _Asset]:
         for file in folder.iterdir()
         if Path(file.name).suffix in _TYPES
     }
-    index, library = folder.joinpath(_INDEX), _plotly_file()
+    index, library = folder.joinpath(_INDEX), chart_library()
     return found | {
-        _PLOTLY: _Asset(_PLOTLY, library.read_bytes),
+        NAME: _Asset(NAME, library.read_bytes),
         _INDEX: _Asset(_INDEX, lambda: _index(index.read_bytes(), library.read_bytes())),
     }
 
@@ -157,16 +187,3 @@ def _index(page: bytes, library: bytes) -> bytes:
     """The page, with elements that keep Plotly from inline styles, which the policy forbids."""
     made = [b'<template id="%b"></template>' % found for found in set(_STYLED.findall(library))]
     return page.replace(_PLACE, b"".join(sorted(made)))
-
-
-def _plotly_file() -> Path:
-    """The library's own build; the package is looked up but not imported, which takes a second."""
-    spec = find_spec("plotly")
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        path = Path(place, "package_data", _PLOTLY)
-        if path.is_file():
-            return path
-    raise InputError(
-        "the page needs the chart library of the Python package plotly, which is not installed "
-        "(pip install plotly)"
-    )

@@ -40,9 +40,14 @@ class Parameters:
             raise BadParameterError(f"parameter {name} is given {len(values)} times")
         return values[0] if values else default
 
-    def texts(self, name: str) -> Sequence[str]:
-        """Words, each given by a parameter of its own."""
-        return self._query.getall(name, [])
+    def texts(self, name: str, most: int) -> Sequence[str]:
+        """Words, each given by a parameter of its own; none of them twice."""
+        found = tuple(dict.fromkeys(self._query.getall(name, [])))
+        if len(found) > most:
+            raise BadParameterError(
+                f"parameter {name} is given {len(found)} times, expected at most {most}"
+            )
+        return found
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """A whole number within bounds."""

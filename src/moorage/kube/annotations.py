@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from moorage.engine.observer import SCHEDULED
 from moorage.engine.scheduler import Scheduler
@@ -99,9 +100,13 @@ class AnnotationWriter(Silent):
             ]
             if not self._ready:
                 self._news.clear()
-            made = [self._made(summary) for summary in batch]
-            for pod, values in filter(None, made):
-                await self._write(pod, values)
+            made: list[tuple[Pod, dict[str, str]]] = []
+            for summary in batch:
+                with _unharmed(summary.pod):
+                    made += self._made(summary)
+            for pod, values in made:
+                with _unharmed(pod.key):
+                    await self._write(pod, values)
 
     async def _write(self, pod: Pod, values: dict[str, str]) -> None:
         # A pod of the same name that came later is not meant.
@@ -114,20 +119,29 @@ class AnnotationWriter(Silent):
             if not (isinstance(error, ApiError) and error.status in _GONE):
                 log.error("annotations of pod %s could not be written: %s", pod.key, error)
 
-    def _made(self, summary: DecisionSummary) -> tuple[Pod, dict[str, str]] | None:
-        """The pod of a decision and what to write on it; None if there is nothing to write."""
+    def _made(self, summary: DecisionSummary) -> list[tuple[Pod, dict[str, str]]]:
+        """The pod of a decision and what to write on it, if there is anything to write."""
         namespace, _, name = summary.pod.partition("/")
         pod = self._pods.get(name, namespace)
         profile = self._scheduler.profiles.get(summary.profile)
         if pod is None or pod.uid != summary.uid or profile is None:
-            return None
+            return []
         try:
             told = self._ledger.explain(summary.number, top=TOP, matrix=(0, TOP))
         except MoorageError as error:  # there were so many since that it is forgotten
             log.warning("no annotations of pod %s: %s", pod.key, error)
-            return None
+            return []
         values = annotations(results(told, profile), pod.metadata.annotations)
-        return None if values is None else (pod, values)
+        return [] if values is None else [(pod, values)]
+
+
+@contextlib.contextmanager
+def _unharmed(pod: str) -> Iterator[None]:
+    """Whatever goes wrong with one pod is told, and the others have their turn."""
+    try:
+        yield
+    except Exception:
+        log.exception("annotations of pod %s could not be made or written", pod)
 
 
 def _put(waiting: OrderedDict[str, DecisionSummary], summary: DecisionSummary) -> None:

@@ -27,7 +27,8 @@ class AttemptRates:
 
     def note(self, time: float, result: str, seconds: float) -> None:
         """A decision was made."""
-        if time >= self._until:
+        # Also where the clock was set back: else nothing would be over until it has caught up.
+        if time >= self._until or time < self._time:
             self._roll(int(time))
         self._results.append(result)
         self._seconds.append(seconds)

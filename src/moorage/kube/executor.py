@@ -154,7 +154,7 @@ class Executor:
         if status is None:
             self._bindings.put_nowait(binding)
         else:
-            self._failed(binding, status)
+            self._failed(binding, status, "Permit")
             observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:
@@ -173,9 +173,11 @@ class Executor:
         pod, node_name, profile = binding.pod, binding.node_name, binding.profile
         # Failures from here on are errors to retry, whatever code they carry.
         self._scheduler.permitted(binding)
+        point = "PreBind"
         try:
             status = await self._prepared(binding)
             if status is None:
+                point = "Bind"
                 status = await self._bound(binding)
         except MoorageError as error:
             status = Status(Code.ERROR, (str(error),))
@@ -191,7 +193,7 @@ class Executor:
             self._scheduler.bound(binding)
             await after_binding(profile, pod, node_name, binding.meter)
             return
-        self._failed(binding, status)
+        self._failed(binding, status, point)
 
     async def _bound(self, binding: Binding) -> Status | None:
         """Have the pod bound; None when it is."""
@@ -226,10 +228,10 @@ class Executor:
         finally:
             self._evictions.preparing.pop(pod.uid, None)
 
-    def _failed(self, binding: Binding, status: Status) -> None:
+    def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
         pod = binding.pod
         log.error("pod %s was not bound to %s: %s", pod.key, binding.node_name, status.message)
-        self._scheduler.binding_failed(binding, status)
+        self._scheduler.binding_failed(binding, status, point)
         if binding.nominated:
             # The informer may not have seen the nomination yet, so that the failure's own report
             # would find nothing to take back.

@@ -2,8 +2,9 @@
 
 Owns when an explanation may run and what it is about; the explaining is `explain`'s, the
 remembering `ledger`'s. Everything here runs between two decisions, in the scheduler's own thread:
-an explanation has a bounded time, one runs after the other, and the scheduler gets at least as much
-time as they do.
+an explanation, a list or a look into the ledger has a bounded time, one runs after the other, and
+the scheduler gets at least as much time as they do. Extenders are not asked: whoever waits for an
+answer from elsewhere would keep the scheduler, and the renewal of its lease, waiting.
 """
 
 import asyncio
@@ -97,12 +98,12 @@ class Explainer:
 
     # Pods and nodes
 
-    def pods(self, *, pending: bool, limit: int, after: str = "") -> tuple[PodPage, str]:
+    async def pods(self, *, pending: bool, limit: int, after: str = "") -> tuple[PodPage, str]:
         """Pods by name, after one; with the name to go on after."""
-        self._check()
-        return pod_page(
-            self._scheduler, pending=pending, leading=self._leads(), limit=limit, after=after
-        )
+        async with self._my_turn():
+            return pod_page(
+                self._scheduler, pending=pending, leading=self._leads(), limit=limit, after=after
+            )
 
     async def pod(
         self,
@@ -119,8 +120,10 @@ class Explainer:
             pod, profile = self._find(namespace, name)
             for node in nodes:
                 self._row(node)
+            alone = self._scheduler.cycle.aside()
+            alone.adopt(())
             found = explain_pod(
-                self._scheduler.cycle,
+                alone,
                 profile,
                 pod,
                 source=LIVE,
@@ -131,15 +134,16 @@ class Explainer:
                 fixes=False,
                 queue=self._queue_of(pod),
             )
-            found = msgspec.structs.replace(found, decision=self._latest(pod))
+            message = found.message if found.placed else self._with_unasked(found, pod)
+            found = msgspec.structs.replace(found, decision=self._latest(pod), message=message)
         if fixes and not found.schedulable and not found.placed:
             found = await self._with_fixes(found, pod)
         return found
 
-    def nodes(self, *, limit: int, after: str = "") -> tuple[NodePage, str]:
+    async def nodes(self, *, limit: int, after: str = "") -> tuple[NodePage, str]:
         """Nodes by name, after one; with the name to go on after."""
-        self._check()
-        return node_page(self._scheduler.state, limit, after)
+        async with self._my_turn():
+            return node_page(self._scheduler.state, limit, after)
 
     async def node(self, name: str) -> NodeExplanation:
         """Everything about one node."""
@@ -156,31 +160,37 @@ class Explainer:
 
     # Decisions
 
-    def decisions(
+    async def decisions(
         self, *, before: int | None = None, limit: int = 100, pod: str | None = None
     ) -> tuple[DecisionPage, int | None]:
         """Decisions before one, the newest first; with the number to go on before."""
-        found = self._book.summaries(before=before, limit=limit + 1, pod=pod)
+        book = self._book
+        async with self._my_turn(informed=False):
+            found = book.summaries(before=before, limit=limit + 1, pod=pod)
         shown = tuple(found[:limit])
         return DecisionPage(shown), shown[-1].number if len(found) > limit else None
 
-    def decision(
+    async def decision(
         self, number: int, *, top: int = 10, matrix: Page | None = None
     ) -> DecisionExplanation:
         """One decision, whole."""
-        return self._book.explain(number, top=top, matrix=matrix)
+        book = self._book
+        async with self._my_turn(informed=False):
+            return book.explain(number, top=top, matrix=matrix)
 
-    def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
+    async def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
         """Follow decisions from now on; with those after `last`, the oldest first.
 
         If more were made since than are told at once, the newest of them are.
         """
         book = self._book
-        if self.feed.followers >= MOST_FOLLOWERS:
-            raise NotReadyError(f"{MOST_FOLLOWERS} clients follow the decisions already.")
-        missed = () if last is None else book.summaries(limit=MOST_MISSED)
-        told = [summary for summary in reversed(missed) if summary.number > (last or 0)]
-        return self.feed.follow(), told
+        if last is None:
+            return self._new_follower(), ()
+        async with self._my_turn(informed=False):
+            # In one go: what is decided from here on comes to the follower.
+            follower = self._new_follower()
+            missed = book.summaries(limit=MOST_MISSED)
+        return follower, [summary for summary in reversed(missed) if summary.number > last]
 
     # The scheduler itself
 
@@ -219,6 +229,11 @@ class Explainer:
         self.rates.note(summary.time, summary.result, summary.seconds)
         self.feed.tell(summary)
 
+    def _new_follower(self) -> Follower:
+        if self.feed.followers >= MOST_FOLLOWERS:
+            raise NotReadyError(f"{MOST_FOLLOWERS} clients follow the decisions already.")
+        return self.feed.follow()
+
     @property
     def _book(self) -> Ledger:
         if self._ledger is None:
@@ -233,15 +248,19 @@ class Explainer:
             )
 
     @asynccontextmanager
-    async def _my_turn(self) -> AsyncIterator[None]:
-        """One after the other, and never more often than the scheduler gets to decide."""
+    async def _my_turn(self, *, informed: bool = True) -> AsyncIterator[None]:
+        """One after the other, and never more often than the scheduler gets to decide.
+
+        `informed`: only if the whole cluster is known; the ledger knows what it knows without.
+        """
         if self._asked >= MOST_ASKED:
             raise NotReadyError(f"{MOST_ASKED} explanations are asked for at once; try again.")
         self._asked += 1
         try:
             async with self._turn:
                 await self._rest()
-                self._check()
+                if informed:
+                    self._check()
                 started = time.monotonic()
                 try:
                     yield
@@ -254,6 +273,13 @@ class Explainer:
     async def _rest(self) -> None:
         while (rest := self._rest_until - time.monotonic()) > 0:
             await asyncio.sleep(rest)
+
+    def _with_unasked(self, found: PodExplanation, pod: Pod) -> str:
+        """The sentence about a pod, with the extenders that could still be against its node."""
+        asked = [one.name for one in self._scheduler.cycle.extenders if one.is_interested(pod)]
+        if found.node is None or not asked:
+            return found.message
+        return f"{found.message}; extenders were not asked: {', '.join(asked)}"
 
     async def _with_fixes(self, found: PodExplanation, pod: Pod) -> PodExplanation:
         """The same with fixes, unless the pod was placed or has gone in between."""

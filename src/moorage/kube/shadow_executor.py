@@ -113,7 +113,7 @@ class ShadowExecutor:
         if status is None:
             self._placed(binding)
         else:
-            self._scheduler.binding_failed(binding, status)
+            self._scheduler.binding_failed(binding, status, "Permit")
 
     async def _flush(self, plugin: DeferringPlugin) -> None:
         await plugin.flush(self._api)

@@ -241,7 +241,8 @@ class Evidence:
         return bool(self.rejected[row])
 
 
-_AFTER_FILTER = ("Reserve", "Permit", "Bind")
+_AFTER_FILTER = ("Reserve", "Permit", "PreBind", "Bind")
+"""Points that are about the chosen node alone."""
 
 
 def rejections_without_columns(

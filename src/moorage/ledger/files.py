@@ -8,6 +8,7 @@ itself.
 
 import logging
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ _HEADER = struct.Struct("<8sII")
 _RECORD = struct.Struct("<BII")
 _BLOB, _CHUNK = 1, 2
 _PREFIX = "decisions-"
+_NAME = re.compile(rf"{_PREFIX}([0-9]{{12}})(-[0-9]+)?{re.escape(SUFFIX)}")
 _MOST_RECORD_BYTES = 2**30
 
 
@@ -83,16 +85,18 @@ class LedgerFiles:
 
     def _rotate(self, first: int) -> None:
         self.close()
-        self._file = _create(self._directory, first)
+        current, self._file = _create(self._directory, first)
         header = _HEADER.pack(MAGIC, VERSION, 0)
         self._file.write(header)
         self._size = len(header)
         self._known = set()
-        for path in ledger_files(self._directory)[: -self._kept_files]:
+        # The current file is kept wherever its name stands among the others.
+        others = [path for path in ledger_files(self._directory) if path != current]
+        for path in others[: max(len(others) + 1 - self._kept_files, 0)]:
             path.unlink(missing_ok=True)
 
 
-def _create(directory: Path, first: int) -> BinaryIO:
+def _create(directory: Path, first: int) -> tuple[Path, BinaryIO]:
     for attempt in range(1000):
         # Somebody else may write here; a file of its own for each keeps both readable.
         extra = f"-{attempt}" if attempt else ""
@@ -101,7 +105,7 @@ def _create(directory: Path, first: int) -> BinaryIO:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             continue
-        return os.fdopen(handle, "wb")
+        return path, os.fdopen(handle, "wb")
     raise FileExistsError(f"too many files of decision {first}")
 
 
@@ -120,16 +124,20 @@ def ledger_files(directory: Path) -> list[Path]:
 
 
 def _next_number(directory: Path) -> int:
-    """The number after the last that is written here."""
+    """The number after the last that is written here, as far as that can be read."""
+    least = 1
     for path in reversed(ledger_files(directory)):
         try:
-            scanned = scan(path)
+            chunks = scan(path).chunks
         except InputError as error:
             log.warning("%s", error)
-            continue
-        if scanned.chunks:
-            return scanned.chunks[-1].first + scanned.chunks[-1].count
-    return 1
+            chunks = []
+        if chunks:
+            return max(least, chunks[-1].first + chunks[-1].count)
+        # Of a file that tells nothing the name tells one number that is taken.
+        named = _NAME.fullmatch(path.name)
+        least = max(least, int(named[1]) + 1) if named else least
+    return least
 
 
 # Reading
@@ -221,7 +229,7 @@ def _note(scanned: Scanned, kind: int, offset: int, payload: bytes) -> bool:
             chunk = msgspec.msgpack.decode(payload, type=Chunk)
             place = Place(chunk.first, chunk.count, chunk.hashes, offset, len(payload))
             scanned.chunks.append(place)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError):  # text that is no UTF-8 is a ValueError
         return False
     return True
 

@@ -81,10 +81,18 @@ class Ledger(Reader):
             if (before is None or number < before) and (pod is None or noted.pod == pod):
                 yield noted.summary(number)
 
+    def _numbers(self) -> range:
+        recorder = self.recorder
+        unwritten = recorder.first_unwritten
+        written = super()._numbers()
+        return range(written.start if written else unwritten, unwritten + recorder.waiting)
+
     def _entry_of(self, number: int) -> Entry:
-        entries = self._ring.entries
-        if not (entries and entries[0].first <= number < self.recorder.first_unwritten):
-            self.recorder.flush()
+        recorder = self.recorder
+        first = recorder.first_unwritten
+        # Small chunks are dear: only what can be found by it is worth writing one.
+        if first <= number < first + recorder.waiting:
+            recorder.flush()
         return super()._entry_of(number)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:

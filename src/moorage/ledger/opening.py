@@ -28,6 +28,11 @@ class FileEntry:
         self._place = place
 
     @property
+    def path(self) -> Path:
+        """The file."""
+        return self._scanned.path
+
+    @property
     def first(self) -> int:
         """The number of its first decision."""
         return self._place.first
@@ -56,7 +61,7 @@ class FileEntry:
             with self._scanned.path.open("rb") as file:
                 file.seek(offset)
                 return msgspec.msgpack.decode(file.read(length), type=kind)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, ValueError) as error:
             raise ValueError(str(error)) from error
 
 
@@ -66,12 +71,21 @@ class LedgerFilesReader(Reader):
     def __init__(self, scanned: Sequence[Scanned], problems: Sequence[str]) -> None:
         super().__init__()
         self.problems = tuple(problems)
-        found: list[Entry] = [FileEntry(one, place) for one in scanned for place in one.chunks]
+        found = [FileEntry(one, place) for one in scanned for place in one.chunks]
         self._entries = sorted(found, key=lambda entry: entry.first)
 
     def entries(self) -> Sequence[Entry]:
         """The chunks."""
         return self._entries
+
+    def _entry_of(self, number: int) -> Entry:
+        files = [e.path for e in self._entries if e.first <= number < e.first + e.count]
+        if len(files) > 1:
+            raise InputError(
+                f"There are {len(files)} decisions {number}, in {files[0]} and in {files[1]}: "
+                "more than one scheduler wrote here, so ask one of the files."
+            )
+        return super()._entry_of(number)
 
 
 def open_ledger(path: Path | str) -> Reader:

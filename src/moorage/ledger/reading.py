@@ -6,7 +6,8 @@ are; chunks are opened when they are asked for, and a few stay open.
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
@@ -133,8 +134,8 @@ class Reader(ABC):
     """What could not be read, each as one sentence."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[Hashable, Any] = OrderedDict()
-        self._open_tracks: OrderedDict[Hashable, Any] = OrderedDict()
+        self._open: OrderedDict[Entry, Any] = OrderedDict()
+        self._open_tracks: OrderedDict[Entry, Any] = OrderedDict()
 
     @abstractmethod
     def entries(self) -> Sequence[Entry]:
@@ -154,14 +155,16 @@ class Reader(ABC):
     ) -> list[DecisionSummary]:
         """Decisions with smaller numbers than `before`, newest first; only those about `pod`."""
         summaries = (opened.summary(index) for opened, index in self._newest_first(before, pod))
-        return list(islice(chain(self.unwritten(before, pod), summaries), max(limit, 0)))
+        with _readable("The list of decisions"):
+            return list(islice(chain(self.unwritten(before, pod), summaries), max(limit, 0)))
 
     def latest_about(self, pod: str) -> int | None:
         """The number of the latest decision about a pod."""
         for summary in self.unwritten(None, pod):
             return summary.number
-        for opened, index in self._newest_first(None, pod):
-            return opened.entry.first + index
+        with _readable(f"The decisions about {pod}"):
+            for opened, index in self._newest_first(None, pod):
+                return opened.entry.first + index
         return None
 
     def explain(
@@ -170,37 +173,33 @@ class Reader(ABC):
         """Everything about a decision; `matrix` is a page as its offset and its length."""
         entry = self._entry_of(number)
         opened, index = self._opened(entry), number - entry.first
-        summary, note, node = opened.summary(index), opened.note(index), opened.node(index)
-        track = opened.number("tracks", index)
-        if track < 0:
-            refusals = rejections_without_columns(note, summary.nodes, node)
-            return DecisionExplanation(summary, SOURCE, rejections=refusals)
-        try:
+        with _readable(f"Decision {number}"):
+            summary, note, node = opened.summary(index), opened.note(index), opened.node(index)
+            track = opened.number("tracks", index)
+            if track < 0:
+                refusals = rejections_without_columns(note, summary.nodes, node)
+                return DecisionExplanation(summary, SOURCE, rejections=refusals)
             evidence = self._evidence(opened, index, track, note, summary)
-        except (ValueError, IndexError) as error:
-            raise InputError(f"Decision {number} cannot be read: {error}.") from error
-        return DecisionExplanation(
-            summary,
-            SOURCE,
-            rejections=evidence.rejections(),
-            scores=evidence.best(top, node),
-            matrix=None if matrix is None else evidence.matrix(*matrix),
-            skipped_filter_plugins=evidence.skipped_filters,
-            skipped_score_plugins=evidence.skipped_scorers,
-        )
+            return DecisionExplanation(
+                summary,
+                SOURCE,
+                rejections=evidence.rejections(),
+                scores=evidence.best(top, node),
+                matrix=None if matrix is None else evidence.matrix(*matrix),
+                skipped_filter_plugins=evidence.skipped_filters,
+                skipped_score_plugins=evidence.skipped_scorers,
+            )
 
     def evidence(self, number: int) -> Evidence | None:
         """The columns that a decision was made by; None if it has none."""
         entry = self._entry_of(number)
         opened, index = self._opened(entry), number - entry.first
-        track = opened.number("tracks", index)
-        if track < 0:
-            return None
-        try:
+        with _readable(f"Decision {number}"):
+            track = opened.number("tracks", index)
+            if track < 0:
+                return None
             summary = opened.summary(index)
             return self._evidence(opened, index, track, opened.note(index), summary)
-        except (ValueError, IndexError) as error:
-            raise InputError(f"Decision {number} cannot be read: {error}.") from error
 
     def _evidence(
         self,
@@ -211,7 +210,7 @@ class Reader(ABC):
         summary: DecisionSummary,
     ) -> Evidence:
         entry = opened.entry
-        tracks = _kept(self._open_tracks, entry.first, opened.tracks, _MOST_TRACKS_OPEN)
+        tracks = _kept(self._open_tracks, entry, opened.tracks, _MOST_TRACKS_OPEN)
         record = tracks[track]
         return Evidence(
             record,
@@ -235,29 +234,39 @@ class Reader(ABC):
                     yield opened, index
 
     def _entry_of(self, number: int) -> Entry:
-        entries = self.entries()
-        for entry in reversed(entries):
+        for entry in reversed(self.entries()):
             if entry.first <= number < entry.first + entry.count:
                 return entry
-        if not entries:
+        held = self._numbers()
+        if not held:
             raise InputError(f"There is no decision {number}: the ledger holds no decisions.")
-        last = entries[-1].first + entries[-1].count - 1
         raise InputError(
-            f"There is no decision {number}: the ledger holds {entries[0].first} to {last}."
+            f"There is no decision {number}: the ledger holds {held[0]} to {held[-1]}."
         )
 
+    def _numbers(self) -> range:
+        """From the first decision to the last."""
+        entries = self.entries()
+        if not entries:
+            return range(0)
+        return range(entries[0].first, max(entry.first + entry.count for entry in entries))
+
     def _opened(self, entry: Entry) -> OpenChunk:
-        try:
-            return _kept(self._open, entry.first, lambda: OpenChunk(entry), _MOST_OPEN)
-        except ValueError as error:
-            raise InputError(
-                f"The decisions from {entry.first} on cannot be read: {error}."
-            ) from error
+        # Not by its first number: two ledgers in one directory may have the same.
+        with _readable(f"The decisions from {entry.first} on"):
+            return _kept(self._open, entry, lambda: OpenChunk(entry), _MOST_OPEN)
 
 
-def _kept(
-    store: "OrderedDict[Hashable, Any]", key: Hashable, make: Callable[[], T], most: int
-) -> T:
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Records that contradict each other are told in one sentence."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{what} cannot be read: {error}.") from error
+
+
+def _kept(store: "OrderedDict[Entry, Any]", key: Entry, make: Callable[[], T], most: int) -> T:
     if key in store:
         store.move_to_end(key)
     else:

@@ -44,6 +44,8 @@ def node_names(number: int, find: FindBlob) -> tuple[str, ...]:
         if len(told.names) != told.size:
             raise ValueError("a list of names of another size than it says")
         return told.names
+    if blob.base >= number:
+        raise ValueError("a list of names that builds on a later one")
     names = [*node_names(blob.base, find)[: told.size]]
     names += [""] * (told.size - len(names))
     rows = unpack(told.rows).tolist()

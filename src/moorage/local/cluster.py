@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from moorage.config.encoding import encode_config
 from moorage.engine.clock import WallClock
 from moorage.errors import InputError
 from moorage.framework.registry import Registry
+from moorage.http.chart_library import chart_library
 from moorage.http.explain_api import explain_routes
 from moorage.http.explain_page import page_routes
 from moorage.http.local_console import LocalConsole
@@ -23,6 +25,8 @@ from moorage.kube.explainer import Explainer
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
+
+log = logging.getLogger(__name__)
 
 # The client of one's own server need not be held back.
 _QPS = 100_000.0
@@ -55,8 +59,11 @@ class LocalCluster:
         self._explainer: Explainer | None = None
 
     async def start(self, port: int = 0, page_port: int | None = None) -> None:
-        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at."""
-        if page_port is not None:
+        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at.
+
+        Without the page's chart library there is none, which is only warned of.
+        """
+        if page_port is not None and _has_charts():
             self.console = _console(page_port)
         await self.server.start(port=port)
         client, events = self.client(), self.client()
@@ -120,6 +127,15 @@ class LocalCluster:
             return True
         pending = self._scheduler.queue.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)
+
+
+def _has_charts() -> bool:
+    try:
+        chart_library()
+    except InputError as error:
+        log.warning("no page is served: %s", error)
+        return False
+    return True
 
 
 def _console(port: int) -> LocalConsole:

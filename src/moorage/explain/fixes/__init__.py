@@ -19,7 +19,8 @@ def smallest_fixes(
 ) -> tuple[Fix, ...]:
     """The smallest changes after which some node takes the pod, best first.
 
-    Empty if a node takes it as it is. The search ends after so many seconds of the cycle's clock,
-    and changes nothing that decides about pods.
+    Empty if a node takes it as it is, and for a pod that is being deleted, as nothing would help.
+    The search ends after so many seconds of the cycle's clock, and changes nothing that decides
+    about pods.
     """
     return search(Bench(cycle, profile, pod, seconds), limit)

@@ -2,8 +2,7 @@
 
 Owns every question that is put to the engine for a fix, and how much of that there may be. What it
 is asked never shows in the live scheduler: plugins are copies (`explain.trials`), no answer is
-kept, and a node that is put into the state for a question is taken out again before the answer is
-given.
+kept, and what is put into the state for a question is taken out again before the answer is given.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +66,9 @@ class Bench:
     def attempt(self, pod: Pod, within: Bools | None = None) -> Attempt:
         """How every node answers to a pod; `within` names the only rows that count."""
         self.runs += 1
-        return self.cycle.filter(self.profile, pod, within)
+        attempt = self.cycle.filter(self.profile, pod, within)
+        attempt.extenders = ()  # or preemption would ask them about its victims
+        return attempt
 
     def feasible(self, pod: Pod) -> list[str]:
         """The names of the nodes that would take the pod."""
@@ -140,14 +141,22 @@ class Bench:
 
     @contextmanager
     def _with_objects(self, objects: Sequence[ApiObject]) -> Iterator[None]:
+        """The state with some objects changed or added, until the question is answered."""
         listers = self.state.listers
+        done: list[tuple[ApiObject, ApiObject | None]] = []
         try:
             for obj in objects:
-                listers.of(type(obj)).put(obj)
+                lister = listers.of(type(obj))
+                done.append((obj, lister.get(obj.name, obj.namespace)))
+                lister.put(obj)
             yield
         finally:
-            for obj in objects:
-                listers.of(type(obj)).remove(obj)
+            for obj, old in reversed(done):
+                lister = listers.of(type(obj))
+                if old is None:
+                    lister.remove(obj)
+                else:
+                    lister.put(old)
 
 
 def names_of(attempt: Attempt, outcome: FilterOutcome | None) -> list[str]:

@@ -4,7 +4,7 @@ Sizes only serve to compare changes with each other. One is about what one toler
 what a pod tolerates is small, taking something away from others or buying a node is large.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import TypeVar
 
@@ -90,6 +90,15 @@ def subsets(members: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
     sizes = range(1, len(members) + 1)
     for size in sizes if len(members) <= _MOST_MEMBERS else (1, len(members)):
         yield from combinations(members, size)
+
+
+def free_name(name: str, known: Callable[[str], object | None]) -> str:
+    """The name for a new object, numbered if there is one of that name."""
+    free, number = name, 1
+    while known(free) is not None:
+        number += 1
+        free = f"{name}-{number}"
+    return free
 
 
 def counted(number: int, one: str, many: str = "") -> str:

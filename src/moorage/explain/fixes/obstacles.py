@@ -42,6 +42,16 @@ class Obstacles:
             total += rows
         return total
 
+    def count_at_once(self, groups: Iterable[Iterable[str]]) -> Ints:
+        """How many refuse each row, where all the plugins of a group count as one."""
+        total = self.count
+        for plugins in groups:
+            for name in plugins:
+                if name in self.rejected:
+                    total -= self.rejected[name]
+            total += self.refused_by(plugins)
+        return total
+
     def only(self, plugins: Iterable[str]) -> Bools:
         """The rows that some of the plugins refuse, and nobody else."""
         chosen = set(plugins)

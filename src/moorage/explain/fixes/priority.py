@@ -8,7 +8,7 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.errors import PluginError
 from moorage.explain.fixes.bench import Bench, names_of
-from moorage.explain.fixes.changes import RAISE_PRIORITY, Change
+from moorage.explain.fixes.changes import RAISE_PRIORITY, Change, free_name
 from moorage.explain.fixes.moving import moved
 from moorage.explain.fixes.patches import add
 from moorage.framework.attempt import Attempt
@@ -51,7 +51,8 @@ def raise_priority(bench: Bench, pod: Pod) -> Change | None:
     known = _class_above(bench, steps[high])
     if known is not None:
         best = _outcome(bench, pod, known.value, plugin) or best
-    return _raised(steps[high], known, best)
+    chosen = known or _new_class(bench, steps[high])
+    return _raised(steps[high], chosen, best, is_new=known is None)
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -113,14 +114,13 @@ def _class_above(bench: Bench, above: int) -> PriorityClass | None:
     return min(classes, key=lambda one: (one.value, one.name), default=None)
 
 
-def _raised(above: int, known: PriorityClass | None, outcome: _Outcome) -> Change:
-    chosen = _new_class(above) if known is None else known
+def _raised(above: int, chosen: PriorityClass, outcome: _Outcome, *, is_new: bool) -> Change:
     # Priorities of pods come from classes only; the number is what the API would fill in.
     operations = (
         add(chosen.value, "spec", "priority"),
         add(chosen.name, "spec", "priorityClassName"),
     )
-    new = "a new" if known is None else "the"
+    new = "a new" if is_new else "the"
     text = f"raise the priority above {above} by {new} PriorityClass {chosen.name} ({chosen.value})"
     victims = [other.key for other in outcome.victims]
     if victims:
@@ -132,14 +132,15 @@ def _raised(above: int, known: PriorityClass | None, outcome: _Outcome) -> Chang
         text,
         2.0 + 0.5 * min(len(victims), 6),
         patch=operations,
-        objects=() if known is not None else (chosen,),
+        objects=(chosen,) if is_new else (),
         gone=outcome.victims,
     )
 
 
-def _new_class(above: int) -> PriorityClass:
+def _new_class(bench: Bench, above: int) -> PriorityClass:
+    name = f"above-{'minus-' if above < 0 else ''}{abs(above)}"
     return PriorityClass(
-        metadata=ObjectMeta(name=f"above-{'minus-' if above < 0 else ''}{abs(above)}"),
+        metadata=ObjectMeta(name=free_name(name, bench.state.listers.of(PriorityClass).get)),
         api_version="scheduling.k8s.io/v1",
         kind="PriorityClass",
         value=above + 1,

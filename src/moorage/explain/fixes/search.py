@@ -65,7 +65,7 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy((affinity.PLUGIN,), affinity.drop_pod_affinity),
     Remedy((affinity.PLUGIN,), affinity.move_opponents, last=True),
     Remedy((spreading.SPREAD,), spreading.relax_spreading),
-    Remedy(volumes.ALL, volumes.create_storage, last=True),
+    Remedy(volumes.ALL, volumes.create_storage),
     Remedy((volumes.BINDING,), volumes.create_volumes, last=True),
     Remedy(volumes.ALL, volumes.do_without_volumes),
     Remedy((volumes.RESTRICTIONS,), moving.move_claim_users, last=True),
@@ -76,6 +76,8 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy((FIT,), moving.make_room, last=True),
 )
 
+_AT_ONCE: tuple[tuple[str, ...], ...] = (volumes.ALL, (TAINTS, CORDON))
+"""Plugins that one change can answer together."""
 _EXAMPLES = 3
 _MOST_FIRST = 3
 _MOST_SECOND = 3
@@ -109,7 +111,7 @@ class Found(msgspec.Struct, frozen=True):
 def search(bench: Bench, limit: int) -> tuple[Fix, ...]:
     """The smallest changes after which some node takes the pod."""
     pod = bench.pod
-    if not len(bench.state):
+    if pod.terminating or not len(bench.state):
         return ()
     obstacles = obstacles_of(bench, pod)
     if not obstacles.count.all() and bench.feasible(pod):
@@ -177,7 +179,7 @@ def _preempting(bench: Bench, pod: Pod) -> list[Found]:
 def _several(bench: Bench, pod: Pod, obstacles: Obstacles, together: int) -> list[Found]:
     """So many changes, where fewer are not enough."""
     found: list[Found] = []
-    near = obstacles.count <= together
+    near = obstacles.count_at_once(_AT_ONCE) <= together
     for first in REMEDIES:
         rows = near & obstacles.refused_by(first.plugins)
         if first.last or not rows.any():

@@ -12,7 +12,7 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.listers import Listers
 from moorage.explain.fixes.bench import Bench
-from moorage.explain.fixes.changes import CREATE, RELAX, Change, subsets
+from moorage.explain.fixes.changes import CREATE, RELAX, Change, free_name, subsets
 from moorage.explain.fixes.obstacles import Obstacles
 from moorage.explain.fixes.patches import Operation, replace
 from moorage.model.meta import ObjectMeta, OwnerReference
@@ -86,7 +86,7 @@ def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
     for row in np.flatnonzero(rows)[:_MOST_NODES]:
         node = obstacles.nodes.node(int(row))
         if node.labels.get(HOSTNAME_LABEL):
-            volumes = tuple(_volume(claim, node) for claim in claims)
+            volumes = tuple(_volume(claim, node, listers) for claim in claims)
             named = " and ".join(
                 f"{claim.name} ({claim.spec.resources.requests['storage']} of class "
                 f"{claim.storage_class})"
@@ -104,16 +104,17 @@ def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
             )
 
 
-def _volume(claim: PersistentVolumeClaim, node: Node) -> PersistentVolume:
+def _volume(claim: PersistentVolumeClaim, node: Node, listers: Listers) -> PersistentVolume:
     """A local volume that the claim can be bound to."""
     here = NodeSelectorRequirement(
         key=HOSTNAME_LABEL, operator="In", values=(node.labels[HOSTNAME_LABEL],)
     )
     terms = (NodeSelectorTerm(match_expressions=(here,)),)
     selector = claim.spec.selector
+    name = f"{claim.namespace}-{claim.name}-on-{node.name}"
     return PersistentVolume(
         metadata=ObjectMeta(
-            name=f"{claim.namespace}-{claim.name}-on-{node.name}",
+            name=free_name(name, listers.of(PersistentVolume).get),
             labels=dict(selector.match_labels) if selector is not None else {},
         ),
         api_version="v1",
