@@ -15,6 +15,7 @@ import pytest
 from moorage.app.completed import Completed, complete
 from moorage.app.options import Options, parse_options
 from moorage.app.port import Port, can_wait
+from moorage.app.run import _port
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.errors import InputError, MoorageError
 from moorage.http import chart_library
@@ -113,6 +114,11 @@ def test_a_port_can_be_stopped_before_and_while_it_is_made(visited: bool) -> Non
             await visit(number)
 
     asyncio.run(scenario())
+
+
+def test_port_zero_serves_nothing_and_reads_nothing() -> None:
+    closed = options("--secure-port=0", "--tls-cert-file=/nope", "--client-ca-file=/nope")
+    assert _port(complete(closed), AllMetrics(DEFAULT_FEATURE_GATES)) is None
 
 
 def test_a_port_in_use_is_found_at_once() -> None:

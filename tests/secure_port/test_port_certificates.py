@@ -22,7 +22,7 @@ from moorage.http.options import (
     ServingOptions,
     SniCertificate,
 )
-from moorage.http.secure_port import SecurePort, secure_port
+from moorage.http.secure_port import SecurePort
 from moorage.http.server import SecureServer
 from moorage.http.tls_settings import tls_settings
 from secure_port.port import Port, client_context, loopback_server, open_port, serving_files
@@ -320,18 +320,12 @@ def test_the_unspecified_address_serves_both_families() -> None:
             socket.create_connection((host, port), timeout=5).close()
 
 
-def test_port_zero_serves_nothing_and_reads_nothing() -> None:
-    missing = AuthenticationOptions(kubeconfig="/nope")
-    closed = ServingOptions(secure_port=0, cert_file="/nope")
-    assert secure_port(closed, missing, AuthorizationOptions()) is None
-
-
 def test_a_port_that_cannot_be_guarded_is_given_back(tmp_path: Path) -> None:
     with open_listener(ServingOptions(bind_address="127.0.0.1", secure_port=0)) as probe:
         port = probe.getsockname()[1]
     options = ServingOptions(bind_address="127.0.0.1", secure_port=port)
     with pytest.raises(InputError, match="unable to load client CA provider"):
-        secure_port(options, AuthenticationOptions(client_ca_file="/nope"), AuthorizationOptions())
+        SecurePort(options, AuthenticationOptions(client_ca_file="/nope"), AuthorizationOptions())
     open_listener(options).close()
 
 

@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from moorage.app.completed import Completed
@@ -101,7 +102,7 @@ class Port:
         assert self._on_failure is not None
         try:
             # Loading takes a while, in which pods go on being scheduled.
-            await asyncio.to_thread(_load)
+            await asyncio.to_thread(import_module, "moorage.app.pages")
             self._made = self._make(self._listener)
             self._made.server.announced = True
             await self._made.start(self._pages())
@@ -131,7 +132,3 @@ def can_wait(options: Options, env: Mapping[str, str]) -> bool:
     )
     reads_files = authentication.client_ca_file or authentication.request_header.client_ca_file
     return serving == plain and not asks_a_cluster and not reads_files
-
-
-def _load() -> None:
-    import moorage.app.pages  # noqa: F401

@@ -48,7 +48,7 @@ def explain_node(
         source=source,
         unschedulable=node.spec.unschedulable,
         labels=dict(node.labels),
-        taints=tuple(map(_taint_text, node.spec.taints)),
+        taints=tuple(map(taint_text, node.spec.taints)),
         allocatable={key: str(amount) for key, amount in node.status.allocatable.items()},
         requested=_requested(cycle, row),
         pods=len(pods),
@@ -96,7 +96,7 @@ def _requests(pod: Pod) -> dict[str, str]:
     return {name: written(name, amount) for name, amount in pod.requests.occupied.items()}
 
 
-def _taint_text(taint: Taint) -> str:
+def taint_text(taint: Taint) -> str:
     """A taint as kubectl writes it."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"

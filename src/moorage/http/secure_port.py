@@ -61,16 +61,3 @@ class SecurePort:
         await self.server.stop(grace)
         await self.authentication.close()
         await self.authorization.close()
-
-
-def secure_port(
-    serving: ServingOptions,
-    authentication: AuthenticationOptions,
-    authorization: AuthorizationOptions,
-    *,
-    observer: Observer = SILENT,
-) -> SecurePort | None:
-    """The port of the flags; None for port 0, which serves nothing and reads nothing."""
-    if serving.secure_port <= 0:
-        return None
-    return SecurePort(serving, authentication, authorization, observer=observer)

@@ -11,9 +11,9 @@ import numpy as np
 from moorage.cluster.columns import Rows
 from moorage.cluster.state import ClusterState
 from moorage.explain.listing import NodeLine, NodePage
+from moorage.explain.nodes import taint_text
 from moorage.model.node import BETA_ZONE_LABEL, ZONE_LABEL
 from moorage.model.resources import CPU, MEMORY, PODS
-from moorage.model.taints import Taint
 
 _FIRST = (CPU, MEMORY)
 _DIGITS = 4
@@ -44,12 +44,6 @@ def node_page(state: ClusterState, limit: int, after: str = "") -> tuple[NodePag
     ]
     page = NodePage(resources, items, len(state))
     return page, shown[-1] if len(names) > len(shown) else ""
-
-
-def taint_text(taint: Taint) -> str:
-    """As kubectl writes it: `key=value:effect`."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 def _utilisation(state: ClusterState, rows: Rows) -> tuple[tuple[str, ...], list[dict[str, float]]]:

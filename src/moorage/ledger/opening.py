@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from moorage.errors import InputError
 from moorage.ledger.files import Place, Scanned, ledger_files, scan
 from moorage.ledger.reading import Entry, Reader
-from moorage.ledger.records import Blob, Chunk, pod_hash
+from moorage.ledger.records import Blob, Chunk, mentions
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ class FileEntry:
 
     def mentions(self, pod: str) -> bool:
         """May it have a decision about a pod?"""
-        return bool((np.frombuffer(self._place.hashes, "<u4") == pod_hash(pod)).any())
+        return mentions(self._place.hashes, pod)
 
     def chunk(self) -> Chunk:
         """The chunk itself."""

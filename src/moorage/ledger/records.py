@@ -173,7 +173,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
 
     def mentions(self, pod: str) -> bool:
         """May it have a decision about a pod?"""
-        return bool((np.frombuffer(self.hashes, "<u4") == pod_hash(pod)).any())
+        return mentions(self.hashes, pod)
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):
@@ -205,6 +205,11 @@ _OVERHEAD = 400
 def status_words(status: Status, point: str = "") -> StatusWords:
     """A status as it is written."""
     return StatusWords(status.plugin, status.code.value, status.reasons, point)
+
+
+def mentions(hashes: bytes, pod: str) -> bool:
+    """Is a pod's hash among those that a chunk begins with?"""
+    return bool((np.frombuffer(hashes, "<u4") == pod_hash(pod)).any())
 
 
 def pod_hash(pod: str) -> int:
