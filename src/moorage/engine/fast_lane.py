@@ -26,7 +26,7 @@ from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
 from moorage.framework.kept_rankings import Rankings
-from moorage.framework.metering import Evaluations, Meter
+from moorage.framework.metering import Evaluations, Meter, RunningMeter
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import REFUSED, Ranking
@@ -71,7 +71,7 @@ class FastLane:
             return None
         row = self._first_best(short.totals, start)
         self.taken += 1
-        if meter.measures:
+        if isinstance(meter, RunningMeter):
             short.tell(meter)
         total = None if short.feasible == 1 else int(short.totals[row]) + short.constant
         if recorder.on:
@@ -130,7 +130,8 @@ class _ShortAttempt:
         # When what was done, for whoever measures; see `metering.Times`.
         self._now = meter.now
         self._began = meter.started
-        self._weighed = 0.0
+        # Read only where there is something to measure, as every reading costs.
+        self._ranked = self._prepared = self._filtered = self._weighed = 0.0
         self.unfiltered: list[str] = []
         """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
         self.unscored: list[str] = []
@@ -149,6 +150,9 @@ class _ShortAttempt:
     def filter(self, ranking: Ranking) -> bool:
         """Find the feasible rows; False if there are none, or to be asked about otherwise."""
         self.ranking = ranking
+        if ranking.filters_alone:
+            self.totals, self.feasible = ranking.standing, ranking.feasible
+            return bool(self.feasible)
         self._ranked = self._now()
         states = self._live_states()
         if states is None:
@@ -161,7 +165,6 @@ class _ShortAttempt:
             totals = np.where(blocked, totals.dtype.type(REFUSED), totals)
             self.feasible = int(np.count_nonzero(totals >= 0))
         self.totals = totals
-        self._filtered = self._now()
         return bool(self.feasible)
 
     def score(self) -> None:
@@ -174,6 +177,7 @@ class _ShortAttempt:
         self.constant = constant or 0
         if constant is not None and not ranking.live_scorers:
             return
+        self._filtered = self._now()
         rows = None if self.feasible == len(self.nodes) else np.flatnonzero(self.totals >= 0)
         if constant is None:
             for scorer, raw in zip(ranking.scaled, ranking.raw, strict=True):
@@ -181,23 +185,29 @@ class _ShortAttempt:
                 self._add(rows, scorer.plugin, here, scorer.state, scorer.weight)
         self._add_live(rows)
 
-    def tell(self, meter: Meter) -> None:
-        """Tell what there is to count."""
+    def tell(self, meter: RunningMeter) -> None:
+        """Leave with the observer what there is to count."""
         ranking = self.ranking
-        times = (
-            self._began,
-            self._ranked,
-            self._prepared,
-            self._filtered,
-            self._weighed or self._filtered,
-            self._now(),
-        )
-        told_of = (self.feasible, self.unfiltered, self.unscored)
         evaluations = ranking.evaluations
+        told_of = (self._scored, self.unfiltered, self.unscored)
         if evaluations is None or ranking.told_of != told_of:
             evaluations = ranking.evaluations = self._known_evaluations()
             ranking.told_of = told_of
-        meter.decided_shortly(self.profile.name, times, evaluations, ranking.live_names)
+        began, ended = self._began, self._now()
+        filtered = self._filtered or ended  # what was not read took no time
+        record = meter.observer.short_decisions[self.profile.name]
+        record.readings += (
+            began,
+            self._ranked or began,
+            self._prepared or began,
+            filtered,
+            self._weighed or filtered,
+            ended,
+            evaluations,
+            self.feasible,
+        )
+        if meter.closely:
+            record.close_looks.append((ranking.live_names, len(record.readings)))
 
     def _known_evaluations(self) -> Evaluations:
         """Equal ones are one object, so that they can be counted by identity."""
@@ -205,7 +215,7 @@ class _ShortAttempt:
         key = (
             tuple(self.unfiltered),
             tuple(self.unscored),
-            self.feasible,
+            self._scored,
             ranking.refusal_changes,
         )
         found = ranking.told.get(key)
@@ -231,7 +241,6 @@ class _ShortAttempt:
             (*ranking.nodes_asked(), *self._asked),
             pre_score,
             score,
-            self.feasible,
         )
 
     def _live_states(self) -> dict[str, Any] | None:

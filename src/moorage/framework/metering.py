@@ -84,12 +84,11 @@ class Meter:
         del name, profile
         return _NO_SPAN
 
-    def begin(self) -> float:
-        """The beginning of an extension point that every pod passes: less work than `point`."""
-        return 0.0
-
     def end(self, name: str, profile: str, status: str, begun: float) -> None:
-        """The end of an extension point that `begin` began."""
+        """The end of an extension point that every pod passes: less work than `point`.
+
+        `begun` is what `now` read when it began.
+        """
 
     def seconds(self) -> float:
         """How long the attempt has taken so far."""
@@ -98,15 +97,6 @@ class Meter:
     def resume(self, seconds: float) -> None:
         """Go on as if the attempt had taken so long: it had to wait for others."""
 
-    def decided_shortly(
-        self,
-        profile: str,
-        times: "Times",
-        evaluations: "Evaluations",
-        live: "LivePlugins",
-    ) -> None:
-        """A pod was decided on the short way, all points at once."""
-
 
 LivePlugins = tuple[tuple[str, tuple[str, ...]], ...]
 """By point, the plugins that were asked about this very pod."""
@@ -114,6 +104,10 @@ LivePlugins = tuple[tuple[str, tuple[str, ...]], ...]
 Times = tuple[float, float, float, float, float, float]
 """When a decision on the short way began, had a ranking, had asked PreFilter, had filtered, had
 asked PreScore, and was done."""
+
+TIMES = 6
+READINGS = TIMES + 2
+"""How many things are left of a decision on the short way: see `ShortRecord`."""
 
 
 def laps(times: Sequence[TimeT]) -> tuple[TimeT, TimeT, TimeT, TimeT]:
@@ -127,15 +121,13 @@ def laps(times: Sequence[TimeT]) -> tuple[TimeT, TimeT, TimeT, TimeT]:
 
 
 class Evaluations(NamedTuple):
-    """Who answered how often; equal for most pods of a kind, so that they can be counted."""
+    """Who answered about how many nodes; the same for most pods of a kind, so it can be counted."""
 
     pre_filter: tuple[str, ...]
     filter: tuple[tuple[str, int], ...]
     """With the number of nodes that nobody before had refused."""
     pre_score: tuple[str, ...]
     score: tuple[str, ...]
-    scored: int
-    """How many nodes were scored."""
 
 
 _NO_SPAN = Span()
@@ -203,16 +195,20 @@ class PointRecord:
 
 
 class ShortRecord:
-    """What is known of the decisions of one profile by kept rankings; also to be taken away."""
+    """What is known of the decisions of one profile by kept rankings; also to be taken away.
 
-    __slots__ = ("close_looks", "evaluations", "times")
+    `engine.fast_lane` leaves it here by itself: a call for every pod would be half of the cost.
+    """
+
+    __slots__ = ("close_looks", "readings")
 
     def __init__(self) -> None:
-        self.times: list[float] = []
-        """The `Times` of one decision after the other, which is cheaper than to keep tuples."""
-        self.evaluations: list[Evaluations] = []
-        self.close_looks: list[tuple[LivePlugins, Times]] = []
-        """Of attempts that were looked at closely, who was asked, and the times again.
+        self.readings: list[Any] = []
+        """Of one decision after the other the `Times`, its `Evaluations` and how many nodes were
+        feasible: all in a row, which was measured to be the cheapest way to keep them.
+        """
+        self.close_looks: list[tuple[LivePlugins, int]] = []
+        """Of attempts that were looked at closely, who was asked, and where their readings end.
 
         Plugins that were asked share their point's time. The others gave a kept answer, so there is
         no time of theirs to measure.
@@ -220,30 +216,33 @@ class ShortRecord:
 
 
 class RunningMeter(Meter):
-    """Measures one attempt by a stopwatch; `closely`: each plugin by itself, too."""
+    """Measures one attempt by its observer's stopwatch.
 
-    __slots__ = ("closely", "now", "observer", "started")
+    `kinds_of` makes the kinds that are used: as every pod gets one, a meter holds nothing but its
+    beginning.
+    """
+
+    __slots__ = ("started",)
 
     measures = True
+    observer: "ClassVar[MeteringObserver]"
 
-    def __init__(
-        self, observer: "MeteringObserver", now: Callable[[], float], closely: bool
-    ) -> None:
-        self.observer = observer
-        self.now = now
-        self.closely = closely
-        self.started = now()
+    @staticmethod
+    def kinds_of(
+        observer: "MeteringObserver", now: Callable[[], float]
+    ) -> "tuple[type[RunningMeter], type[RunningMeter]]":
+        """The usual kind, and the one that looks closely; `started` is for the caller to set."""
+        shared = {"__slots__": (), "observer": observer, "now": staticmethod(now)}
+        usual = type("UsualMeter", (RunningMeter,), {**shared, "closely": False})
+        close = type("CloseMeter", (RunningMeter,), {**shared, "closely": True})
+        return usual, close
 
     def point(self, name: str, profile: str) -> Span:
         """The beginning of an extension point."""
         return _RunningSpan(self, self._record(name, profile))
 
-    def begin(self) -> float:
-        """The beginning of an extension point that every pod passes."""
-        return self.now()
-
     def end(self, name: str, profile: str, status: str, begun: float) -> None:
-        """The end of an extension point that `begin` began."""
+        """The end of an extension point that every pod passes."""
         record = self.observer.points.get((name, profile)) or self.observer.new_point(name, profile)
         # As `PointRecord.ended`, which is called for less frequent points.
         if status is SUCCESS:
@@ -262,20 +261,6 @@ class RunningMeter(Meter):
     def resume(self, seconds: float) -> None:
         """Go on as if the attempt had taken so long."""
         self.started = self.now() - seconds
-
-    def decided_shortly(
-        self,
-        profile: str,
-        times: Times,
-        evaluations: Evaluations,
-        live: LivePlugins,
-    ) -> None:
-        """Leave it to be sorted in later."""
-        record = self.observer.short_decisions[profile]
-        record.times.extend(times)
-        record.evaluations.append(evaluations)
-        if self.closely:
-            record.close_looks.append((live, times))
 
 
 class _RunningSpan(Span):

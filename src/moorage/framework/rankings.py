@@ -138,6 +138,8 @@ class Ranking:
         self.live_pre_scorers: dict[str, PreScorePlugin[Any]] = {}
         self.kept_names = _Names()
         self.usable = self._cast(roles, pod, nodes)
+        self.filters_alone = not (self.live_filters or self.live_pre_filters)
+        """Does it know the feasible rows, whatever the pod?"""
         self.live_names = (
             ("PreFilter", tuple(one.name for one in self.live_pre_filters)),
             ("PreScore", tuple(self.live_pre_scorers)),

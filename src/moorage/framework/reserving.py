@@ -27,7 +27,7 @@ def reserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -
             if refusal is not None:
                 span.status = refusal.code.value
         return refusal
-    begun, end = meter.begin(), ERROR
+    begun, end = meter.now(), ERROR
     try:
         refusal = _reserve(profile, pod, node_name)
         end = SUCCESS if refusal is None else refusal.code.value

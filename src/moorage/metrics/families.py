@@ -49,10 +49,11 @@ _MANY = 32
 class Distribution:
     """How many observations fell into each bucket, and their sum."""
 
-    __slots__ = ("_bounds", "counts", "sum")
+    __slots__ = ("_bounds", "_edges", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
+        self._edges = np.array(bounds)
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
@@ -68,7 +69,7 @@ class Distribution:
                 self.observe(float(value))
             return
         values = np.asarray(values)
-        places = np.searchsorted(self._bounds, values, side="left")
+        places = self._edges.searchsorted(values)
         added = np.bincount(places, minlength=len(self.counts)).tolist()
         self.counts = [known + more for known, more in zip(self.counts, added, strict=True)]
         self.sum += float(values.sum())

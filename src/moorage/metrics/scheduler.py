@@ -6,17 +6,23 @@ times, so the values that are needed all the time are kept at hand.
 
 import math
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
 from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
 from moorage.framework.metering import (
+    READINGS,
     SHORT_POINTS,
     SUCCESS,
+    TIMES,
+    Evaluations,
+    LivePlugins,
     Meter,
     PointRecord,
     RunningMeter,
@@ -38,9 +44,11 @@ from moorage.metrics.scheduler_families import (
 SAMPLE_PERCENT = 10
 """In how many of a hundred attempts each plugin is measured by itself."""
 
+_MISSED = math.log1p(-SAMPLE_PERCENT / 100) if SAMPLE_PERCENT < 100 else -math.inf
 _MOST_ATTEMPTS = 15
-_MOST_LEFT = 1024
-"""After how many attempts what they left is sorted in."""
+_GAPS_DRAWN = 256
+_MOST_LEFT = 4096
+"""After about how many attempts what they left is sorted in, with the next close look."""
 _SUCCEEDED = "success"
 _BINDING = "binding"
 _PRE_ENQUEUE = "PreEnqueue"
@@ -59,7 +67,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     ) -> None:
         self._now = now
         self._random = random or Random()
+        self._meter, self._meter_of_close_looks = RunningMeter.kinds_of(self, now)
         self._until_close = self._gap()
+        self._gaps: list[int] = []
+        """Drawn ahead: between the work on two pods it takes thrice as long."""
         self._attempts = AttemptFamilies(registry)
         self._queue = QueueFamilies(registry, enabled)
         self._actions = ActionFamilies(registry, enabled)
@@ -76,7 +87,9 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self.short_decisions: defaultdict[str, ShortRecord] = defaultdict(ShortRecord)
         self._left = 0
         self._algorithm: list[float] = []
+        self._plugin_times: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
         self._ends: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._bound: defaultdict[str, list[float]] = defaultdict(list)
         self._waits: defaultdict[int, list[float | None]] = defaultdict(list)
         registry.before_render(self._refresh)
 
@@ -88,24 +101,26 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def meter(self) -> Meter:
         """A meter that runs; chance decides whether it looks closely."""
-        self._left += 1
+        self._until_close -= 1
+        meter = self._meter() if self._until_close else self._close_meter()
+        meter.started = self._now()
+        return meter
+
+    def _close_meter(self) -> RunningMeter:
+        if not self._gaps:
+            self._gaps = [self._gap() for _ in range(_GAPS_DRAWN)]
+        self._until_close = self._gaps.pop()
+        self._left += self._until_close
         if self._left >= _MOST_LEFT:
             self._gather()
-        self._until_close -= 1
-        if self._until_close:
-            return RunningMeter(self, self._now, False)
-        self._until_close = self._gap()
-        return RunningMeter(self, self._now, True)
+        return self._meter_of_close_looks()
 
     def _gap(self) -> int:
-        """How many attempts on the next close look is: drawn once for all in between.
+        """How many attempts on from one close look the next one is.
 
         As long as the wait for the first success among trials that succeed with SAMPLE_PERCENT.
         """
-        if SAMPLE_PERCENT >= 100:
-            return 1
-        missed = math.log1p(-SAMPLE_PERCENT / 100)
-        return 1 + int(math.log1p(-self._random.random()) / missed)
+        return 1 + int(math.log1p(-self._random.random()) / _MISSED)
 
     # What there is.
 
@@ -142,6 +157,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             self._gather_point(record)
         self._gather_short_decisions()
         families.algorithm_duration.labels().observe_all(self._algorithm)
+        for profile, durations in self._bound.items():
+            self._ends[SCHEDULED, profile] = durations
+        for (plugin, point, status), durations in self._plugin_times.items():
+            families.plugin_duration.labels(plugin, point, status).observe_all(durations)
         for (result, profile), durations in self._ends.items():
             families.attempt_duration.labels(result, profile).observe_all(durations)
             families.attempts.labels(result, profile).value += len(durations)
@@ -150,8 +169,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             if known := [waited for waited in waits if waited is not None]:
                 families.sli_duration.labels(shown).observe_all(known)
+        self._plugin_times.clear()
         self._algorithm.clear()
         self._ends.clear()
+        self._bound.clear()
         self._waits.clear()
 
     def _gather_point(self, record: PointRecord) -> None:
@@ -170,36 +191,47 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         record.answers.clear()
 
     def _gather_short_decisions(self) -> None:
-        durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
-        for profile, record in self.short_decisions.items():
-            times = np.array(record.times).reshape(len(record.evaluations), -1)
-            for point, values in zip(SHORT_POINTS, laps(list(times.T)), strict=True):
-                durations.labels(point, SUCCESS, profile).observe_all(values)
-            self._attempts.algorithm_duration.labels().observe_all(times[:, -1] - times[:, 0])
-            self._gather_close_looks(record)
-            # By identity, as hashing so many names takes its time; alike pods share the object.
-            alike = Counter(map(id, record.evaluations))
-            for answered in {id(one): one for one in record.evaluations}.values():
-                count = alike[id(answered)]
-                for plugin in answered.pre_filter:
-                    evaluations.labels(plugin, "PreFilter", profile).value += count
-                for plugin, nodes in answered.filter:
-                    evaluations.labels(plugin, "Filter", profile).value += count * nodes
-                for plugin in answered.pre_score:
-                    evaluations.labels(plugin, "PreScore", profile).value += count
-                for plugin in answered.score:
-                    evaluations.labels(plugin, "Score", profile).value += count * answered.scored
+        for profile, left in self.short_decisions.items():
+            times = [np.array(left.readings[place::READINGS]) for place in range(TIMES)]
+            for point, values in zip(SHORT_POINTS, laps(times), strict=True):
+                self._attempts.point_duration.labels(point, SUCCESS, profile).observe_all(values)
+            self._attempts.algorithm_duration.labels().observe_all(times[-1] - times[0])
+            self._gather_close_looks(left, times)
+            self._gather_evaluations(
+                profile, left.readings[TIMES::READINGS], left.readings[TIMES + 1 :: READINGS]
+            )
         self.short_decisions.clear()
 
-    def _gather_close_looks(self, record: ShortRecord) -> None:
-        seconds: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        for live, times in record.close_looks:
-            took = dict(zip(SHORT_POINTS, laps(times), strict=True))
+    def _gather_evaluations(
+        self, profile: str, told: Sequence[Evaluations], feasible: Sequence[int]
+    ) -> None:
+        evaluations = self._attempts.evaluations
+        # By identity, as hashing so many names takes its time; alike pods share the object.
+        ids = np.fromiter(map(id, told), np.intp, len(told))
+        _, firsts, places = np.unique(ids, return_index=True, return_inverse=True)
+        counts = np.bincount(places)
+        scored = np.bincount(places, weights=feasible)
+        for first, count, nodes_scored in zip(firsts, counts, scored, strict=True):
+            answered = told[first]
+            for plugin in answered.pre_filter:
+                evaluations.labels(plugin, "PreFilter", profile).value += int(count)
+            for plugin, nodes in answered.filter:
+                evaluations.labels(plugin, "Filter", profile).value += int(count) * nodes
+            for plugin in answered.pre_score:
+                evaluations.labels(plugin, "PreScore", profile).value += int(count)
+            for plugin in answered.score:
+                evaluations.labels(plugin, "Score", profile).value += int(nodes_scored)
+
+    def _gather_close_looks(self, record: ShortRecord, times: Sequence[NDArray[Any]]) -> None:
+        looks: defaultdict[LivePlugins, list[int]] = defaultdict(list)
+        for live, end in record.close_looks:
+            looks[live].append(end // READINGS - 1)
+        for live, places in looks.items():
+            took = dict(zip(SHORT_POINTS, laps([column[places] for column in times]), strict=True))
             for point, plugins in live:
                 for plugin in plugins:
-                    seconds[plugin, point].append(took[point] / len(plugins))
-        for (plugin, point), shares in seconds.items():
-            self._attempts.plugin_duration.labels(plugin, point, SUCCESS).observe_all(shares)
+                    share = took[point] / len(plugins)
+                    self._attempts.plugin_duration.labels(plugin, point, SUCCESS).observe_all(share)
 
     # Attempts.
 
@@ -210,7 +242,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def plugin_finished(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """One plugin is through."""
-        self._attempts.plugin_duration.labels(plugin, point, status).observe(seconds)
+        self._plugin_times[plugin, point, status].append(seconds)
 
     def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended without a node."""
@@ -224,7 +256,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self, profile: str, seconds: float, attempts: int, waited: float | None
     ) -> None:
         """A pod was bound."""
-        self._ends[SCHEDULED, profile].append(seconds)
+        self._bound[profile].append(seconds)
         self._waits[attempts].append(waited)
 
     def permit_waited(self, status: str, seconds: float) -> None:
