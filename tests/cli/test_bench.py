@@ -70,3 +70,32 @@ def test_a_configuration_without_the_default_scheduler_is_refused(run: Run, writ
     done = run(*argv, "--config", write("scheduler.yaml", text))
     assert done.code == 1
     assert "default-scheduler" in done.err
+
+
+def test_the_cost_of_metrics_is_told_from_runs_without_and_with_them(run: Run) -> None:
+    argv = ["bench", "engine", "--nodes", "5", "--pods", "10", "--metrics", "--cost", "1"]
+    done = run(*argv)
+    assert done.code == 0, done.err
+    first, head, without, switched, cost = done.out.splitlines()
+    assert first == "basic: 10 pods on 5 nodes, 1 runs each"
+    assert head.split() == ["pods/s", "median", "best", "run"]
+    assert without.split()[0] == "without"
+    assert switched.split()[0] == "--metrics"
+    assert cost.split()[0] == "cost"
+    told = json.loads(run(*argv, "--ledger", "--json").out)
+    assert told["switches"] == ["--metrics", "--ledger"]
+    assert told["with"]["pods_per_second"] > 0
+
+
+def test_a_cost_is_the_cost_of_something(run: Run) -> None:
+    done = run("bench", "engine", "--nodes", "5", "--pods", "10", "--cost", "1")
+    assert done.code == 1
+    assert done.err == "moorage: error: --cost: of what? Say --metrics, --ledger or both\n"
+
+
+def test_a_configuration_that_cannot_be_read_is_told_once(run: Run) -> None:
+    argv = ["bench", "engine", "--nodes", "5", "--pods", "10", "--metrics", "--cost", "1"]
+    done = run(*argv, "--config", "/nowhere/scheduler.yaml")
+    assert done.code == 1
+    assert done.err.count("moorage: error:") == 1
+    assert "/nowhere/scheduler.yaml" in done.err

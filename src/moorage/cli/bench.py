@@ -1,16 +1,19 @@
-"""`moorage bench`, and of its benchmarks `engine`: how fast the engine is."""
+"""`moorage bench`, and of its benchmarks `engine`: how fast the engine is, and what slows it."""
 
 import argparse
 from typing import Any
 
 import msgspec
 
+from moorage.benchmarks.engine_cost import EngineCost, measure_cost
+from moorage.benchmarks.progress import Progress, Quiet
 from moorage.cli import bench_api, bench_perf
 from moorage.cli.arguments import positive
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
 from moorage.cli.output import print_json
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.engine.recording import NO_RECORD
+from moorage.errors import InputError
 from moorage.ledger import Ledger
 from moorage.metrics.exporter import AllMetrics
 from moorage.simulator.bench import Measurement, measure
@@ -37,6 +40,7 @@ workloads:
 examples:
   moorage bench engine --nodes 5000 --pods 2000 --workload basic
   moorage bench engine --nodes 5000 --pods 2000 --workload spread --no-reuse --json
+  moorage bench engine --nodes 5000 --pods 3000 --metrics --cost 10
   moorage bench engine --nodes 5000 --pods 100 --workload preemption
   moorage bench engine --nodes 500 --pods 500 --workload devices-distinct
 """
@@ -72,6 +76,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--ledger", action="store_true", help="record every decision, as --ledger-memory does"
     )
+    parser.add_argument(
+        "--cost",
+        type=number,
+        metavar="ROUNDS",
+        help="with --metrics or --ledger: what these cost, from so many runs without and as many "
+        "with them, in turns, each in a process of its own",
+    )
     add_config_argument(parser)
     parser.set_defaults(run=_run)
     bench_api.add_parser(kinds)
@@ -79,6 +90,8 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.cost is not None:
+        return _run_cost(args)
     result = measure(
         make_world(read_configuration(args.config), args.config, reuse=not args.no_reuse),
         nodes=args.nodes,
@@ -92,6 +105,34 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _print(result)
     return 0
+
+
+def _run_cost(args: argparse.Namespace) -> int:
+    switches = [f"--{name}" for name in ("metrics", "ledger") if getattr(args, name)]
+    if not switches:
+        raise InputError("--cost: of what? Say --metrics, --ledger or both")
+    arguments = ["--nodes", str(args.nodes), "--pods", str(args.pods), "--workload", args.workload]
+    if args.no_reuse:
+        arguments.append("--no-reuse")
+    if args.config is not None:
+        read_configuration(args.config)  # so that what is wrong with it is told here, once
+        arguments += ["--config", str(args.config)]
+    cost = measure_cost(arguments, switches, args.cost, Quiet() if args.json else Progress())
+    if args.json:
+        print_json(msgspec.to_builtins(cost))
+    else:
+        _print_cost(cost)
+    return 0
+
+
+def _print_cost(cost: EngineCost) -> None:
+    print(f"{cost.workload}: {cost.pods} pods on {cost.nodes} nodes, {cost.rounds} runs each")
+    print(f"  {'pods/s':<22}{'median':>10}{'best run':>10}")
+    for name, side in (("without", cost.without), (" ".join(cost.switches), cost.with_switches)):
+        rates = f"{side.pods_per_second:>10,.0f}{side.best_pods_per_second:>10,.0f}"
+        print(f"  {name:<22}{rates}")
+    lower = f"{cost.cost_percent:>8.1f} %{cost.best_cost_percent:>8.1f} %"
+    print(f"  {'cost':<22}{lower}")
 
 
 def _print(result: Measurement) -> None:

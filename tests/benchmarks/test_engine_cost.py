@@ -1,0 +1,50 @@
+"""What metrics or the ledger cost: the turns, and what is made of their numbers."""
+
+from collections.abc import Sequence
+
+from moorage.benchmarks.engine_cost import EngineCost, Side, measure_cost
+from moorage.benchmarks.progress import Quiet
+from moorage.simulator.bench import Measurement
+
+
+class Runs:
+    """Stands for the processes: gives rates one after the other and remembers the arguments."""
+
+    def __init__(self, *rates: float) -> None:
+        self._rates = iter(rates)
+        self.arguments: list[list[str]] = []
+
+    def __call__(self, arguments: Sequence[str]) -> Measurement:
+        self.arguments.append(list(arguments))
+        return Measurement(
+            nodes=5,
+            pods=10,
+            workload="spread",
+            placed=10,
+            pods_per_second=next(self._rates),
+            us_per_pod_p50=1.0,
+            us_per_pod_p99=1.0,
+            cpu_seconds=1.0,
+            peak_rss_mib=1.0,
+        )
+
+
+def cost_of(runs: Runs, rounds: int) -> EngineCost:
+    return measure_cost(["--nodes", "5"], ["--metrics"], rounds, Quiet(), runs)
+
+
+def test_runs_take_turns_in_changing_order() -> None:
+    runs = Runs(100, 90, 90, 100)
+    cost_of(runs, 2)
+    switched = [arguments[2:] == ["--metrics"] for arguments in runs.arguments]
+    assert switched == [False, True, True, False]
+    assert all(arguments[:2] == ["--nodes", "5"] for arguments in runs.arguments)
+
+
+def test_medians_and_best_runs_are_compared() -> None:
+    # without: 100, 200, 50; with: 80, 150, 47.5
+    cost = cost_of(Runs(100, 80, 150, 200, 50, 47.5), 3)
+    assert cost.without == Side(pods_per_second=100, best_pods_per_second=200)
+    assert cost.with_switches == Side(pods_per_second=80, best_pods_per_second=150)
+    assert (cost.cost_percent, cost.best_cost_percent) == (20.0, 25.0)
+    assert (cost.workload, cost.nodes, cost.pods, cost.rounds) == ("spread", 5, 10, 3)
