@@ -61,6 +61,19 @@ def test_moorage_binds_all_pods_and_nothing_is_left_behind(
     assert len(lines) == 1
 
 
+def test_pods_may_be_on_nodes_before_and_need_a_place_there(run: Run, server: ApiServer) -> None:
+    done = run(*load(server, 2, 3, "--bound", "215"))
+    assert done.code == 0, done.err
+    assert "bound pods created: 215 in" in done.err
+    assert done.out.startswith("basic: 3 pods on 2 nodes with 215 pods on them\n")
+    assert left_behind(server) == []
+    refused = run(*load(server, 2, 3, "--bound", "218"))
+    assert refused.code == 1
+    assert refused.err == (
+        "moorage: error: --nodes 2 has room for 220 pods, not for the 221 of --bound and --pods\n"
+    )
+
+
 def test_two_schedulers_take_turns_and_pods_may_come_while_they_run(
     run: Run, server: ApiServer
 ) -> None:

@@ -55,6 +55,8 @@ class ApiLoad(msgspec.Struct, frozen=True):
     timeout: float = 600.0
     existing_nodes: bool = False
     """The cluster may have nodes already."""
+    bound: int = 0
+    """Pods that are on nodes before the scheduler starts."""
 
 
 class ApiMeasurement(msgspec.Struct, frozen=True):
@@ -94,6 +96,8 @@ async def measure_api(
         async with _stage(client, progress, disposable) as (stage, folder):
             await stage.create_cluster(load)
             raw = await stage.raw_rate(load)
+            if load.bound:
+                await stage.create_bound_pods(load)
             return await _drain(stage, command, kubeconfig, folder, load, raw)
 
 
@@ -165,6 +169,12 @@ class _Stage:
         pods = (self._own(pod_manifest(index, kind)) for index in range(load.pods))
         await create_all(self.client, pods, phase, created=created)
 
+    async def create_bound_pods(self, load: ApiLoad) -> None:
+        """Pods that the scheduler finds on their nodes, as many on each."""
+        with self.progress.phase("bound pods created", load.bound) as phase:
+            pods = (self._own(_bound_pod(index, load.nodes)) for index in range(load.bound))
+            await create_all(self.client, pods, phase)
+
     async def raw_rate(self, load: ApiLoad) -> float:
         """Bind pods that no scheduler looks at, and remove them."""
         count = min(max(load.pods, _FEWEST_RAW), _MOST_RAW)
@@ -225,6 +235,13 @@ def _raw_pod(index: int) -> Json:
     body = pod_manifest(index, WORKLOADS["basic"])
     body["metadata"]["name"] = f"bare-{index:06d}"
     body["spec"]["schedulerName"] = _NOBODY
+    return body
+
+
+def _bound_pod(index: int, nodes: int) -> Json:
+    body = pod_manifest(index, WORKLOADS["basic"])
+    body["metadata"]["name"] = f"bound-{index:06d}"
+    body["spec"]["nodeName"] = node_manifest(index % nodes)["metadata"]["name"]
     return body
 
 

@@ -23,7 +23,7 @@ from moorage.cli.arguments import positive
 from moorage.cli.output import fail, print_json, print_table
 from moorage.errors import InputError
 from moorage.kube.locate import user_access
-from moorage.simulator.workloads import WORKLOADS
+from moorage.simulator.workloads import PODS_PER_NODE, WORKLOADS
 
 _DESCRIPTION = """\
 Fill an API server with nodes and pending pods, start a scheduler, wait until all pods are bound,
@@ -41,6 +41,7 @@ examples:
   moorage bench api --start --nodes 5000 --pods 2000
   moorage bench api --start --nodes 1000 --pods 1000 --workload spread \\
       --versus kube-scheduler --plot spread.svg
+  moorage bench api --start --nodes 10000 --bound 200000 --pods 100
   moorage bench api --kubeconfig test-cluster.yaml --nodes 100 --pods 500 --while-running
 """
 
@@ -80,6 +81,13 @@ def add_parser(kinds: Any) -> None:
     parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
     parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to bind")
     parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
+    parser.add_argument(
+        "--bound",
+        type=positive(allow_zero=True),
+        default=0,
+        metavar="B",
+        help="pods that are on nodes before the scheduler starts (default 0)",
+    )
     parser.add_argument("--scheduler", metavar="CMD", help="what to start (default: Moorage)")
     parser.add_argument("--versus", metavar="CMD", help="another scheduler, measured in turn")
     parser.add_argument(
@@ -105,6 +113,12 @@ def add_parser(kinds: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and tell."""
+    room = args.nodes * PODS_PER_NODE
+    if args.bound and args.bound + args.pods > room:
+        raise InputError(
+            f"--nodes {args.nodes} has room for {room} pods, not for the {args.bound + args.pods} "
+            "of --bound and --pods"
+        )
     binaries = find_binaries() if args.start else None
     commands = [moorage_command()]
     if args.scheduler:
@@ -141,6 +155,7 @@ async def _measure(
         while_running=args.while_running,
         timeout=float(args.timeout),
         existing_nodes=args.with_existing_nodes,
+        bound=args.bound,
     )
 
     async def measure(command: Command) -> ApiMeasurement:
@@ -175,6 +190,7 @@ def _as_json(
     return {
         "nodes": args.nodes,
         "pods": args.pods,
+        "bound": args.bound,
         "workload": args.workload,
         "while_running": args.while_running,
         "runs": msgspec.to_builtins(runs),
@@ -186,7 +202,8 @@ def _print(
     args: argparse.Namespace, commands: list[Command], result: Comparison, rounds: int
 ) -> None:
     of = f", median of {rounds}" if rounds > 1 else ""
-    print(f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes{of}")
+    bound = f" with {args.bound:,} pods on them" if args.bound else ""
+    print(f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes{bound}{of}")
     header = ["", *(command.name for command in commands)]
     if result.ratios:
         header.append("RATIO")

@@ -12,6 +12,7 @@ from moorage.model.meta import ApiObject, Json
 from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL, Node
 from moorage.model.pod import Pod
 
+PODS_PER_NODE = 110
 ZONES = 10
 APPS = 20
 DEVICES_PER_NODE = 8
@@ -147,7 +148,12 @@ WORKLOADS: Mapping[str, Workload] = {
 def node_manifest(index: int) -> Json:
     """One of the benchmark's nodes as it would be written down."""
     name = _node_name(index)
-    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "200Gi"}
+    amounts = {
+        "cpu": "32",
+        "memory": "256Gi",
+        "pods": str(PODS_PER_NODE),
+        "ephemeral-storage": "200Gi",
+    }
     labels = {
         HOSTNAME_LABEL: name,
         ZONE_LABEL: f"zone-{index % ZONES}",
