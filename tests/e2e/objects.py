@@ -40,6 +40,7 @@ def pod(
     labels: dict[str, str] | None = None,
     resources: dict[str, str] | None = None,
     ports: list[int] | None = None,
+    pod_level: dict[str, str] | None = None,
     **spec: object,
 ) -> Json:
     """A pod of one container; `spec` takes any other field of a pod's spec."""
@@ -49,6 +50,8 @@ def pod(
     container: Json = {"name": "main", "image": "pause"}
     container["resources"] = {"requests": requests, "limits": extended}
     container["ports"] = [{"containerPort": port, "hostPort": port} for port in ports or []]
+    if pod_level is not None:
+        spec["resources"] = {"requests": pod_level}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from moorage.errors import DecodeError
+from moorage.framework.pod_level import Adjust
 from moorage.kube.extender_messages import keep_source
 from moorage.kube.resources import CustomObject, Resource
 from moorage.kube.sharing import SharedParts
@@ -78,10 +79,12 @@ class ObjectReader:
         resource: Resource,
         needs_source: Callable[[ApiObject], bool] | None = None,
         *,
+        adjust: Adjust | None = None,
         sharing: bool = True,
     ) -> None:
         self._resource = resource
         self._needs_source = needs_source
+        self._adjust = adjust
         self._parts = SharedParts() if sharing else None
         self.skipped = 0
 
@@ -105,6 +108,8 @@ class ObjectReader:
         decoded: ApiObject = _custom(data) if custom else decode_json(struct, bytes(data))
         if not decoded.metadata.name:
             raise DecodeError("metadata.name: a name is required")
+        if self._adjust is not None and isinstance(decoded, Pod):
+            decoded = self._adjust(decoded)
         if self._parts is not None:
             self._parts.share(decoded)
         _derive(decoded)

@@ -70,6 +70,7 @@ class Executor:
         self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
         self._others: set[asyncio.Task[None]] = set()
         self._active = 0
+        self._nominates = scheduler.handle.gates.enabled("NominatedNodeNameForExpectation")
 
     @property
     def busy(self) -> bool:
@@ -121,6 +122,8 @@ class Executor:
     async def _nominate(self, binding: Binding) -> None:
         """Let others (an autoscaler, say) know where the pod is going to be."""
         pod = binding.pod
+        if not self._nominates:
+            return
         if not binding.nominated and pod.status.nominated_node_name != binding.node_name:
             binding.nominated = True
             await self._patch_status(pod, nominated(binding.node_name))

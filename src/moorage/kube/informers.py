@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from moorage.errors import ApiError
+from moorage.framework.pod_level import Adjust
 from moorage.kube.client import KubeClient
 from moorage.kube.reflector import Reflector
 from moorage.kube.resources import POD_FIELD_SELECTOR, resource_for
@@ -36,6 +37,7 @@ class Informers:
         streaming: bool = True,
         field_selectors: Mapping[str, str] = FIELD_SELECTORS,
         needs_source: Callable[[ApiObject], bool] | None = None,
+        adjust: Adjust | None = None,
     ) -> None:
         self._client = client
         self._timer = timer or WallTimer()
@@ -43,6 +45,7 @@ class Informers:
         self._streaming = streaming
         self._field_selectors = field_selectors
         self._needs_source = needs_source
+        self._adjust = adjust
         self.stores: dict[str, Store] = {}
         self._reflectors: dict[str, Reflector] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -67,6 +70,7 @@ class Informers:
                 field_selector=self._field_selectors.get(kind, ""),
                 streaming=self._streaming,
                 needs_source=self._needs_source,
+                adjust=self._adjust,
             )
         self._trial.update(fresh)
         return fresh

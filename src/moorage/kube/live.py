@@ -22,6 +22,7 @@ from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Handle
+from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient
@@ -113,7 +114,8 @@ class LiveScheduler:
         self.sources = source_needs(scheduler.cycle.extenders)
         """Of which objects extenders may be sent all there is; fixed when the process starts."""
         sources = needs_source(scheduler.cycle.extenders)
-        self.informers = Informers(client, kinds, needs_source=sources)
+        adjust = pod_level_adjustment(scheduler.handle.gates)
+        self.informers = Informers(client, kinds, needs_source=sources, adjust=adjust)
         self._client = client
         self._recorder = recorder
         self._timer = timer or WallTimer()

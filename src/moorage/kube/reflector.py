@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
+from moorage.framework.pod_level import Adjust
 from moorage.kube import requests
 from moorage.kube.backoff import Backoff
 from moorage.kube.client import KubeClient, Read, status_error
@@ -56,6 +57,7 @@ class Reflector:
         field_selector: str = "",
         streaming: bool = True,
         needs_source: Callable[[ApiObject], bool] | None = None,
+        adjust: Adjust | None = None,
     ) -> None:
         self.resource = resource
         self.store = store
@@ -63,7 +65,7 @@ class Reflector:
         self.last_error: MoorageError | None = None
         self.resource_version = ""
         self._client = client
-        self._reader = ObjectReader(resource, needs_source)
+        self._reader = ObjectReader(resource, needs_source, adjust=adjust)
         self._timer = timer
         self._random = random
         self._backoff = Backoff(timer, random)

@@ -17,6 +17,7 @@ from moorage.engine.cycle import Cycle
 from moorage.errors import InputError
 from moorage.framework.extenders import Extender
 from moorage.framework.plugin import Handle
+from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.model.meta import ApiObject
@@ -51,6 +52,7 @@ class World:
         self.profiles: dict[str, Profile] = build_profiles(
             config, registry or full_registry(), handle
         )
+        self._adjust = pod_level_adjustment(gates)
         self.pending: list[Pod] = []
         """Pods without a node, in the order they were added."""
 
@@ -80,6 +82,8 @@ class World:
         self.state.add_node(node)
 
     def _add_pod(self, pod: Pod) -> None:
+        if self._adjust is not None:
+            pod = self._adjust(pod)
         # Upstream's informer leaves finished pods out altogether.
         if pod.finished:
             return

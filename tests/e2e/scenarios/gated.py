@@ -1,7 +1,16 @@
-"""Features that are off by default, each behind its gate."""
+"""Features behind gates: those that are off by default switched on, and some others off."""
 
 from e2e.client import Json
 from e2e.objects import pod, pod_group, priority_class
+from e2e.storage import (
+    add_volume,
+    bind_claim,
+    claim,
+    claims,
+    local_volume,
+    storage_class,
+    volume_chosen_for,
+)
 from e2e.trial import Trial
 
 _DRIVER = "device.example.com"
@@ -144,6 +153,33 @@ def list_attributes(trial: Trial) -> Json:
     return {"first": first, **trial.observe("waits")}
 
 
+def pod_level_off(trial: Trial) -> Json:
+    """What is asked for a pod as a whole does not count, neither for it nor for later ones."""
+    trial.add_node("n1", cpu="2")
+    off = ("PodLevelResources", "InPlacePodLevelResourcesVerticalScaling")
+    trial.start(gates=",".join(f"{gate}=false" for gate in off))
+    trial.place("whole", cpu="1", pod_level={"cpu": "3"})
+    trial.place("next", cpu="900m")
+    trial.add_pod("third", cpu="200m", pod_level={"cpu": "3"})
+    trial.refused("third")
+    return trial.observe("whole", "next", "third")
+
+
+def no_expectations(trial: Trial) -> Json:
+    """Nobody is told where a pod is going to be while its volume is being prepared."""
+    trial.add(storage_class("local"))
+    trial.add_node("n1")
+    add_volume(trial, local_volume("volume", "n1", "local"))
+    trial.add(claim("data", "local"))
+    trial.start(gates="NominatedNodeNameForExpectation=false")
+    trial.add_pod("first", volumes=claims("data"))
+    volume = volume_chosen_for(trial, "data")
+    during = trial.pod("first")["status"].get("nominatedNodeName")
+    bind_claim(trial, "data", volume)
+    trial.bound("first")
+    return {"during": during, **trial.observe("first")}
+
+
 def gang_shares_claim(trial: Trial) -> Json:
     """The pods of a gang share a claim that none of them had before: each reserves it."""
     return _share(trial, _GROUPS)
@@ -195,6 +231,7 @@ SCENARIOS = (
     *(gang_shares_claim, group_owns_claim),
     *(taint_rule, library_of_expressions, list_attributes),
     *(group_preempts, group_may_not_preempt),
+    *(pod_level_off, no_expectations),
 )
 
 
