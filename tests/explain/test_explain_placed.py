@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from framework.building import make_cycle, make_profile, make_state
 from moorage.cluster.columns import Column
 from moorage.cluster.listers import Lister
+from moorage.cluster.pod_table import PodTable
 from moorage.cluster.state import ClusterState
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation
@@ -40,6 +41,8 @@ def frozen(value: Any) -> Any:
         return [frozen(inner) for inner in value]
     if isinstance(value, msgspec.Struct | Enum) or callable(value):
         return value
+    if isinstance(value, PodTable):
+        value._write()  # whoever asks about pods has this done, and nothing else is different
     names: Iterable[str] = getattr(value, "__slots__", ()) or getattr(value, "__dict__", ())
     attributes = [(name, getattr(value, name, None)) for name in names if name not in KEPT]
     return [(name, frozen(inner)) for name, inner in attributes] if names else value

@@ -1,28 +1,21 @@
 """Whoever asks for fixes changes nothing: later decisions are those of a scheduler nobody asked."""
 
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
-from hypothesis import strategies as st
 
-from explain.test_explain_isolation import Cluster
+from explain.asked_clusters import Cluster, Make, clusters, side_by_side
 from moorage.explain.fixes import smallest_fixes
 from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import CREATE, Change
 from moorage.model.decode import decode_object
 from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.meta import ApiObject, ObjectMeta
-from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.priority import PriorityClass
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.testing import make_node, make_pod
-from properties import strategies as drawn
 from properties.harness import effort
-from properties.strategies import NODE_NAMES, named
-
-waiting_pods = st.one_of(drawn.incoming_pods, drawn.social_pods, drawn.demanding_pods)
 
 
 def ask_for_fixes(cluster: Cluster) -> int:
@@ -35,18 +28,11 @@ def ask_for_fixes(cluster: Cluster) -> int:
     return found
 
 
-def compare(make: Callable[[], Cluster], steps: int) -> tuple[list[Any], int]:
+def compare(make: Make, steps: int) -> tuple[list[Any], int]:
     """Both tell the same, asked or not; what they tell, and how many fixes were found."""
-    plain, asked = make(), make()
-    found = 0
-    for _ in range(steps):
-        plain.step()
-        found += ask_for_fixes(asked)
-        asked.step()
-        assert asked.told == plain.told
+    found: list[int] = []
+    plain, asked = side_by_side(make, steps, lambda cluster: found.append(ask_for_fixes(cluster)))
     mine, other = asked.scheduler, plain.scheduler
-    assert asked.observer.preemptions == plain.observer.preemptions
-    assert mine.handle.random.getstate() == other.handle.random.getstate()
     assert list(mine.state.nodes.row_of.items()) == list(other.state.nodes.row_of.items())
     assert mine.state.nodes.nodes == other.state.nodes.nodes
     rows = [state.order.rows(state.nodes.row_of).tolist() for state in (mine.state, other.state)]
@@ -57,28 +43,12 @@ def compare(make: Callable[[], Cluster], steps: int) -> tuple[list[Any], int]:
     for kind in (PersistentVolume, PersistentVolumeClaim, StorageClass, ResourceClaim, DeviceClass):
         known = [list(one.state.listers.of(kind)) for one in (mine, other)]
         assert known[0] == known[1]
-    return plain.told, found
+    return plain.told, sum(found)
 
 
 @effort(20)
-@given(
-    st.lists(st.sampled_from(NODE_NAMES), min_size=1, max_size=4, unique=True).flatmap(
-        lambda names: st.tuples(*[drawn.nodes(name) for name in names])
-    ),
-    st.lists(drawn.pods, max_size=6),
-    st.lists(waiting_pods, min_size=1, max_size=4),
-)
-def test_decisions_are_the_same_whether_fixes_were_asked_for_or_not(
-    nodes: tuple[Node, ...], placed: list[Pod], waiting: list[Pod]
-) -> None:
-    pods = [named(body, i, nodes[i % len(nodes)].name) for i, body in enumerate(placed)]
-    pods += [named(body, 100 + i) for i, body in enumerate(waiting)]
-
-    def make() -> Cluster:
-        cluster = Cluster()
-        cluster.add(nodes, pods)
-        return cluster
-
+@given(clusters())
+def test_decisions_are_the_same_whether_fixes_were_asked_for_or_not(make: Make) -> None:
     compare(make, steps=6)
 
 

@@ -1,7 +1,10 @@
 """Ledgers on disk: rotation, damage, other versions, and what is no ledger at all."""
 
+import errno
 import os
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -85,9 +88,51 @@ def test_the_file_being_written_stays_whatever_the_names_of_the_others(tmp_path:
     assert numbers(tmp_path) == [1, 2]
 
 
+def test_a_directory_in_use_is_refused_in_one_sentence_and_can_be_read(tmp_path: Path) -> None:
+    first = Ledger(2**24, tmp_path, file_bytes=4000)
+    Maker(first).make(20, flush=True)  # several files: the lock is not theirs
+    with pytest.raises(InputError) as refused:
+        Ledger(2**24, tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path}: the ledger cannot be kept here: "
+        "another scheduler keeps its ledger in this directory."
+    )
+    assert numbers(tmp_path)[-1] == 20, "readers need no lock"
+    first.close()
+    second = Ledger(2**24, tmp_path)
+    Maker(second).make(1)
+    second.close()
+    assert numbers(tmp_path)[-1] == 21
+
+
+def test_a_process_that_died_leaves_its_directory_to_the_next(tmp_path: Path) -> None:
+    script = (
+        "from moorage.ledger import Ledger\n"
+        f"ledger = Ledger(2**24, {str(tmp_path)!r})\n"
+        "print('ready', flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        with pytest.raises(InputError, match="another scheduler"):
+            Ledger(2**24, tmp_path)
+        other.kill()
+    Ledger(2**24, tmp_path).close()
+
+
 def test_two_ledgers_in_one_directory_are_listed_and_not_taken_for_each_other(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def no_locks(file: int, operation: int) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    # The files of two may still come together: by hand, or on a file system without locks.
+    monkeypatch.setattr("moorage.ledger.files.fcntl.flock", no_locks)
     first, second = Ledger(2**24, tmp_path), Ledger(2**24, tmp_path)
     makers = Maker(first), Maker(second)
     makers[1].made = 100
@@ -251,8 +296,18 @@ def test_another_version_is_told_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError) as told:
         open_ledger(path)
     assert str(told.value) == (
-        f"{path} is a ledger of format version 7, but this version of Moorage reads version 1."
+        f"{path} is a ledger of format version 7, "
+        "but this version of Moorage reads versions 1 to 2."
     )
+
+
+def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
+    data = written(tmp_path / "whole", 3)
+    path = tmp_path / "old.ledger"
+    path.write_bytes(MAGIC + struct.pack("<I", 1) + data[len(MAGIC) + 4 :])
+    reader = open_ledger(path)
+    assert (list(reader.problems), [one.number for one in reader.summaries()]) == ([], [3, 2, 1])
+    assert reader.explain(2, matrix=(0, 1)).matrix is not None
 
 
 def test_what_is_no_ledger_is_told_in_one_sentence(tmp_path: Path) -> None:

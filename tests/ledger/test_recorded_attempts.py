@@ -4,17 +4,18 @@ from typing import Any
 
 import pytest
 
-from engine.test_scheduler import Bookkeeper, Doorman, config, run
-from moorage.config import DEFAULT_FEATURE_GATES
+from engine.test_scheduler import CONFIG, Bookkeeper, Doorman, config, run
+from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
-from moorage.engine.decisions import Bind
-from moorage.engine.recording import NO_RECORD, refusal_of
+from moorage.engine.decisions import Bind, Refusal
+from moorage.engine.recording import NO_RECORD, setback_on
 from moorage.engine.scheduler import Binding, Scheduler
 from moorage.explain.report import DecisionSummary
 from moorage.framework.status import Code, Status
 from moorage.kube.live import build_scheduler
 from moorage.ledger import Ledger
 from moorage.model.affinity import Affinity
+from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import GANGS, World, make_group, member
@@ -119,6 +120,49 @@ def test_a_failed_bind_is_an_attempt_of_its_own(scheduler: Scheduler, ledger: Le
     assert told.matrix is None
 
 
+class Caretaker(Bookkeeper, Doorman):
+    """Is at Reserve and at Permit, and fails there if the pod's label says so."""
+
+    name = "Caretaker"
+
+    def reserve(self, pod: Pod, node_name: str) -> Status | None:
+        if pod.labels.get("reserve") == "raise":
+            raise RuntimeError("the book is wet")
+        return super().reserve(pod, node_name)
+
+    def permit(self, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        if pod.labels.get("permit") == "raise":
+            raise RuntimeError("the door is stuck")
+        return super().permit(pod, node_name)
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "words"),
+    [
+        ("Reserve", "no", "no room in the book"),
+        ("Reserve", "raise", "the book is wet"),
+        ("Permit", "no", "not today"),
+        ("Permit", "raise", "the door is stuck"),
+    ],
+)
+def test_a_plugin_at_reserve_and_permit_is_told_at_the_point_where_it_refused(
+    ledger: Ledger, point: str, answer: str, words: str
+) -> None:
+    registry = in_tree_registry()
+    registry.register(Caretaker)
+    settings = load_config(
+        CONFIG.replace("{name: Doorman}, {name: Bookkeeper}", "{name: Caretaker}"), "test"
+    )
+    scheduler = build_scheduler(settings, registry, DEFAULT_FEATURE_GATES, VirtualClock(NOW))
+    scheduler.record(ledger.recorder)
+    scheduler.handlers.add_node(make_node("n1"))
+    scheduler.handlers.add_pod(make_pod("web", labels={point.lower(): answer}))
+    run(scheduler)
+    [rejection] = ledger.explain(1).rejections
+    assert rejection.point == point
+    assert words in rejection.reason
+
+
 @pytest.mark.parametrize("point", ["Permit", "PreBind", "Bind"])
 def test_a_binding_that_fails_is_told_at_its_point_and_of_its_node(
     scheduler: Scheduler, ledger: Ledger, point: str
@@ -142,7 +186,7 @@ def test_a_refusal_of_the_chosen_node_is_told_with_the_columns_of_the_attempt(
     decision = scheduler.cycle.choose(profile, pod)
     assert isinstance(decision, Bind)
     status = Status(Code.ERROR, ("timed out",), "VolumeBinding")
-    setback = refusal_of(profile, decision.node_name, "timed out", status, point)
+    setback = setback_on(decision.node_name, "timed out", Refusal(status, point))
     ledger.recorder.failed(pod, profile, setback, 1, 0.0)
     told = ledger.explain(1, matrix=(0, 10))
     assert [(one.point, one.nodes, one.examples) for one in told.rejections] == [
@@ -250,7 +294,7 @@ def test_without_a_ledger_nothing_is_kept(scheduler: Scheduler) -> None:
     run(scheduler)
     lane = scheduler.cycle.fast_lane
     assert lane is not None
-    assert [ranking.journal for ranking in lane.rankings._kept.values()] == [None]
+    assert [kept.ranking.journal for kept in lane.rankings._kept.values()] == [None]
 
 
 def test_more_reasons_than_a_byte_has_bits_are_told_apart(

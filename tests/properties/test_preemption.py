@@ -6,6 +6,11 @@ from hypothesis import assume, given
 from framework.asking import plain
 from framework.building import NOW, make_profile
 from moorage.engine.decisions import Unschedulable
+from moorage.framework.filtering import (
+    judged_together,
+    rejections_apart,
+    rejections_together,
+)
 from moorage.framework.plugin import Candidate
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
@@ -63,7 +68,7 @@ def test_victims_and_node_are_those_of_the_naive_preemption(twin: Twin, body: Po
 
 @effort(250)
 @given(
-    crowded_clusters(plain=True, nominations=False),
+    crowded_clusters(plain=True),
     strategies.plain_demanding_pods,
 )
 def test_victims_found_in_columns_are_those_of_the_naive_preemption(twin: Twin, body: Pod) -> None:
@@ -72,7 +77,7 @@ def test_victims_found_in_columns_are_those_of_the_naive_preemption(twin: Twin, 
 
 @effort(150)
 @given(
-    crowded_clusters(plain=True, nominations=False),
+    crowded_clusters(plain=True),
     strategies.plain_demanding_pods,
 )
 def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(twin: Twin, body: Pod) -> None:
@@ -88,6 +93,18 @@ def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(twin: Twin, 
     assert together.refusals == [found for found in one_by_one if isinstance(found, Status)]
     if candidates_found:
         assert together.best() == pick(candidates_found, NOW)
+
+
+@effort(150)
+@given(crowded_clusters(plain=True), strategies.plain_demanding_pods)
+def test_nodes_with_nominated_pods_say_the_same_together_and_one_by_one(
+    twin: Twin, body: Pod
+) -> None:
+    profile, pod = make_profile(twin.state), named(body, 1000)
+    attempt = twin.cycle.filter(profile, pod)
+    assume(attempt.outcome is not None and judged_together(profile, attempt.before, profile.filter))
+    where = (profile, pod, attempt.nodes, attempt.before, attempt.nominated)
+    assert rejections_together(*where) == rejections_apart(*where)
 
 
 @effort(150)

@@ -16,6 +16,7 @@ from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.host_ports import addresses_of, conflict
 from moorage.cluster.pod_counts import PodSet, PodTest
 from moorage.cluster.pod_terms import TermEntry, terms_of
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView, PodsByRow
 from moorage.model.pod import HostPort, Pod
@@ -27,6 +28,8 @@ Measure = Callable[[Pod], int]
 
 class WithoutPods(NodeView):
     """Rows without some pods, named by the rows of their nodes as the state has them."""
+
+    as_is = False
 
     def __init__(self, state: ClusterState, gone: PodsByRow, rows: Rows | None = None) -> None:
         super().__init__(state, rows)
@@ -47,6 +50,14 @@ class WithoutPods(NodeView):
         """Some of these nodes, still without the pods."""
         rows = places if self._rows is None else self._rows[places]
         return WithoutPods(self._state, self._gone, rows)
+
+    def stamps_of(self, aspect: Aspect) -> Ints:
+        """-1 where pods are left out."""
+        stamps = super().stamps_of(aspect)
+        if self._places:
+            stamps = stamps.copy()
+            stamps[list(self._places)] = -1
+        return stamps
 
     def what_if(self, added: PodsByRow, removed: PodsByRow) -> NodeView:
         """The rows named, with further changes."""
@@ -157,6 +168,15 @@ class _SumsWithout(DomainSums):
         for code, amount in self._less.items():
             sums[code] -= amount
         return sums
+
+    def at(self, code: int) -> int:
+        """The sum of one code."""
+        return self._of.at(code) - self._less.get(code, 0)
+
+    @property
+    def inside(self) -> int:
+        """The sum over all domains."""
+        return int(self.sums[1:].sum())
 
     @property
     def exist(self) -> Bools:

@@ -90,11 +90,11 @@ class CodedStore(Generic[V]):
 
     def code_at(self, row: int) -> int:
         """The code of one row."""
-        return int(self._codes.data[row])
+        return self._codes.cells[row]
 
     def set(self, row: int, value: V) -> None:
         """Write a row."""
-        self._codes.data[row] = self.vocabulary.code(value)
+        self._codes.cells[row] = self.vocabulary.code(value)
 
     def compact(self) -> None:
         """Number the values anew if most of them are no row's any more; absence stays code 0."""

@@ -23,12 +23,14 @@ _FIRST_CAPACITY = 64
 class Column(Generic[T]):
     """One array over the rows. `data` has spare capacity; `values` is exactly the rows."""
 
-    __slots__ = ("_space", "_view", "data", "fill")
+    __slots__ = ("_space", "_view", "cells", "data", "fill")
 
     def __init__(self, space: "RowSpace", dtype: DTypeLike, fill: Any) -> None:
         self._space = space
         self.fill = fill
         self.data: NDArray[T] = np.full(space.capacity, fill, dtype)
+        self.cells = self.data.data
+        """`data` for whoever reads or writes one row: Python numbers without NumPy's detours."""
         self._view: NDArray[T] | None = None
 
     @property
@@ -46,6 +48,7 @@ class Column(Generic[T]):
         larger = np.full(capacity, self.fill, self.data.dtype)
         larger[: len(self.data)] = self.data
         self.data = larger
+        self.cells = larger.data
         self._view = None
 
 

@@ -16,7 +16,7 @@ from moorage.cluster.stamps import Aspect, Stamps
 class DomainSums:
     """Sums per code of one label; code 0 stands for nodes without the label."""
 
-    __slots__ = ("_as_of", "_column", "_exist", "_stamps", "_store", "_sums")
+    __slots__ = ("_as_of", "_cells", "_column", "_exist", "_inside", "_stamps", "_store", "_sums")
 
     def __init__(
         self, column: Column[np.int64], store: CodedStore[str | None], stamps: Stamps
@@ -26,6 +26,8 @@ class DomainSums:
         self._stamps = stamps
         self._as_of = -1
         self._sums: Ints = np.zeros(0, np.int64)
+        self._cells = self._sums.data
+        self._inside = 0
         self._exist: Bools = np.zeros(0, np.bool_)
 
     def is_over(self, store: CodedStore[str | None]) -> bool:
@@ -42,14 +44,26 @@ class DomainSums:
         if self._store.dropped:
             return
         code = self._store.code_at(row)
-        if code < len(self._sums):  # if not, the labels changed and all is summed up anew
-            self._sums[code] += change
+        if code < len(self._cells):  # if not, the labels changed and all is summed up anew
+            self._cells[code] += change
+            if code:
+                self._inside += change
 
     @property
     def sums(self) -> Ints:
         """One sum per code; a copy, as it goes on changing."""
         self._refresh()
         return self._sums.copy()
+
+    def at(self, code: int) -> int:
+        """The sum of one code, for whoever has asked for `sums` since the labels changed."""
+        return self._cells[code]
+
+    @property
+    def inside(self) -> int:
+        """The sum over all domains: of all nodes that have the label."""
+        self._refresh()
+        return self._inside
 
     @property
     def exist(self) -> Bools:
@@ -65,5 +79,7 @@ class DomainSums:
         self._sums = np.bincount(codes, weights=self._column.values, minlength=size).astype(
             np.int64
         )
+        self._cells = self._sums.data
+        self._inside = int(self._sums[1:].sum())
         self._exist = np.bincount(codes, minlength=size) > 0
         self._as_of = stamps.generation

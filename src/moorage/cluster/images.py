@@ -24,6 +24,10 @@ class Images:
     def __init__(self) -> None:
         self._states: dict[str, ImageState] = {}
 
+    def __len__(self) -> int:
+        """How many names there are."""
+        return len(self._states)
+
     def add(self, row: int, images: Iterable[ContainerImage]) -> None:
         """A node reports its images."""
         for image in images:

@@ -14,18 +14,24 @@ from moorage.model.workloads import Namespace
 Kind = TypeVar("Kind", bound=ApiObject)
 Books = TypeVar("Books")
 
+_LONGEST_LOG = 4096
+
 
 class Lister(Generic[Kind]):
     """Objects of one kind by namespace and name."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None] | None = None) -> None:
         self.generation = 0
+        self._changed = changed
         self._by_namespace: dict[str, dict[str, Kind]] = {}
+        self._log: list[tuple[str, str]] = []
+        """What changed in generation `g` is at `g - self._before - 1`."""
+        self._before = 0
 
     def put(self, obj: Kind) -> None:
         """An object was added or changed."""
         self._by_namespace.setdefault(obj.namespace, {})[obj.name] = obj
-        self.generation += 1
+        self._note(obj)
 
     def remove(self, obj: Kind) -> None:
         """An object was deleted; unknown ones are ignored, as a watch may repeat itself."""
@@ -33,11 +39,30 @@ class Lister(Generic[Kind]):
         objects.pop(obj.name, None)
         if not objects:
             self._by_namespace.pop(obj.namespace, None)
+        self._note(obj)
+
+    def _note(self, obj: Kind) -> None:
         self.generation += 1
+        if self._changed is not None:
+            self._changed()
+        log = self._log
+        if len(log) >= _LONGEST_LOG:
+            del log[: _LONGEST_LOG // 2]
+            self._before += _LONGEST_LOG // 2
+        log.append((obj.namespace, obj.name))
+
+    def changes_since(self, generation: int) -> set[tuple[str, str]] | None:
+        """(namespace, name) of what changed after `generation`; None if that is too long ago."""
+        start = generation - self._before
+        return set(self._log[start:]) if start >= 0 else None
 
     def get(self, name: str, namespace: str = "") -> Kind | None:
         """One object."""
         return self._by_namespace.get(namespace, {}).get(name)
+
+    def any_in(self, namespace: str) -> bool:
+        """Are there objects in a namespace?"""
+        return namespace in self._by_namespace
 
     def in_namespace(self, namespace: str) -> list[Kind]:
         """All objects of a namespace, in the order they came."""
@@ -57,12 +82,14 @@ class Listers:
     def __init__(self) -> None:
         self._listers: dict[type[ApiObject], Lister[ApiObject]] = {}
         self._shared: dict[type, object] = {}
+        self.generation = 0
+        """Grows with every change of any object."""
 
     def of(self, kind: type[Kind]) -> Lister[Kind]:
         """The lister of a kind."""
         lister = self._listers.get(kind)
         if lister is None:
-            lister = self._listers[kind] = Lister()
+            lister = self._listers[kind] = Lister(self._changed)
         return lister  # type: ignore[return-value]  # the key fixes the element type
 
     def shared(self, kind: type[Books], make: Callable[[], Books]) -> Books:
@@ -71,6 +98,9 @@ class Listers:
         if found is None:
             found = self._shared[kind] = make()
         return found  # type: ignore[return-value]  # the key fixes the type
+
+    def _changed(self) -> None:
+        self.generation += 1
 
     def namespace_labels(self, namespace: str) -> Labels:
         """The labels of a namespace; an unknown namespace has none."""

@@ -23,38 +23,54 @@ _INT64 = 2**63
 _WRAP = 2**64
 
 
+class _ByResource(dict[str, Column[np.int64]]):
+    """Columns by resource; there are zeros for a resource nobody mentioned."""
+
+    __slots__ = ("_zeros",)
+
+    def __init__(self, zeros: Column[np.int64]) -> None:
+        super().__init__()
+        self._zeros = zeros
+
+    def __missing__(self, resource: str) -> Column[np.int64]:
+        return self._zeros
+
+
 class ResourceColumns:
     """One int64 column per resource name, made when a node or a pod on one first has some."""
 
     def __init__(self, space: RowSpace) -> None:
         self._space = space
-        self._columns: dict[str, Column[np.int64]] = {}
-        self._zeros: Column[np.int64] = space.column(np.int64)
+        self.columns = _ByResource(space.column(np.int64))
+        """To be read only; `columns[resource].cells[row]` is the quick way to one amount."""
 
     def values(self, resource: str) -> Ints:
         """The amounts of all rows, read-only; zeros for a resource nobody mentioned."""
-        return self._columns.get(resource, self._zeros).values
+        return self.columns[resource].values
 
     def items(self) -> Iterator[tuple[str, Ints]]:
         """Every resource with its amounts."""
-        return ((name, column.values) for name, column in self._columns.items())
+        return ((name, column.values) for name, column in self.columns.items())
 
     def set(self, row: int, amounts: Mapping[str, int]) -> None:
         """Write a row; resources not named become 0."""
-        for name in self._columns.keys() | amounts.keys():
-            self._column(name).data[row] = amounts.get(name, 0)
+        for name in self.columns.keys() | amounts.keys():
+            self._column(name).cells[row] = amounts.get(name, 0)
 
     def add(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
         """Add to (or take from) a row; sums wrap around, as Go's do."""
         for name, value in amounts.items():
-            data = self._column(name).data
-            total = int(data[row]) + sign * value
-            data[row] = total if -_INT64 <= total < _INT64 else (total + _INT64) % _WRAP - _INT64
+            cells = (self.columns.get(name) or self._column(name)).cells
+            total = cells[row] + sign * value
+            try:
+                cells[row] = total
+            except ValueError:  # it takes more than 64 bits
+                cells[row] = (total + _INT64) % _WRAP - _INT64
 
     def _column(self, resource: str) -> Column[np.int64]:
-        column = self._columns.get(resource)
+        column = self.columns.get(resource)
         if column is None:
-            column = self._columns[resource] = self._space.column(np.int64)
+            column = self.columns[resource] = self._space.column(np.int64)
         return column
 
 

@@ -53,7 +53,7 @@ class _Count:
 
     def add(self, row: int, change: int) -> None:
         """Count pods in or out."""
-        self.column.data[row] += change
+        self.column.cells[row] += change
         for sums in self.sums.values():
             sums.add(row, change)
 
@@ -73,7 +73,8 @@ class PodCounts:
 
     def enter(self, pod: Pod) -> int:
         """The code of a pod's set; the set is remembered while it has pods."""
-        pod_set = PodSet(pod.namespace, pod.label_set, pod.terminating)
+        meta = pod.metadata
+        pod_set = PodSet(meta.namespace, pod.label_set, meta.deletion_timestamp is not None)
         code = self._codes.get(pod_set)
         if code is None:
             code = self._new_set(pod_set)

@@ -1,7 +1,8 @@
 """Pods on nodes, one slot each: where, how important, how much.
 
 The columns here run over pods, not nodes. They exist so that a question about all pods at once
-("how much would every node have if its less important pods were gone?") is one pass of NumPy.
+("how much would every node have if its less important pods were gone?") is one pass of NumPy. Such
+questions are rarer than pods that come and go, so pods are written into the columns some at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from moorage.model.pod import Pod
 
 _FIRST_CAPACITY = 256
 _FREE = -1
+_MOST_UNWRITTEN = 256
 
 
 class LesserPods(msgspec.Struct, frozen=True):
@@ -66,6 +68,8 @@ class PodTable:
         self._arrivals = 0
         self._requests: dict[str, NDArray[np.int64]] = {}
         self._by_row: list[dict[str, Pod]] = []
+        self._unwritten: dict[int, tuple[int, int, int]] = {}
+        """By slot, what the columns lack of its pod: row, set code and arrival."""
 
     def add_row(self) -> None:
         """A node was added."""
@@ -76,32 +80,22 @@ class PodTable:
         last = self._by_row.pop()
         if moved != row:
             self._by_row[row] = last
+            self._write()
             for uid in last:
                 self._row[self._slots[uid]] = row
 
     def add(self, row: int, pod: Pod, set_code: int) -> None:
         """A pod takes its place."""
         slot = self._free.pop() if self._free else self._new_slot()
-        self._slots[pod.uid] = slot
-        self._pods[slot] = pod
-        self._row[slot] = row
-        self._priority[slot] = pod.priority
-        self._set_code[slot] = set_code
-        self._start[slot] = np.nan if pod.started is None else pod.started
-        self._arrivals += 1
-        self._arrival[slot] = self._arrivals
-        for name, value in pod.requests.occupied.items():
-            self._request_column(name)[slot] = value
-        self._by_row[row][pod.uid] = pod
+        uid = pod.metadata.uid
+        self._slots[uid] = slot
+        self._note(slot, row, pod, set_code)
+        self._by_row[row][uid] = pod
 
     def swap(self, row: int, pod: Pod, set_code: int) -> None:
         """A newer version of a pod that weighs the same; it counts as the last that came."""
         slot = self._slots[pod.uid]
-        self._pods[slot] = pod
-        self._set_code[slot] = set_code
-        self._start[slot] = np.nan if pod.started is None else pod.started
-        self._arrivals += 1
-        self._arrival[slot] = self._arrivals
+        self._note(slot, row, pod, set_code)
         pods = self._by_row[row]
         del pods[pod.uid]
         pods[pod.uid] = pod
@@ -110,9 +104,11 @@ class PodTable:
         """A pod leaves."""
         slot = self._slots.pop(pod.uid)
         self._pods[slot] = None
-        self._row[slot] = _FREE
-        for column in self._requests.values():
-            column[slot] = 0
+        self._unwritten.pop(slot, None)
+        if slot < len(self._row):
+            self._row[slot] = _FREE
+            for column in self._requests.values():
+                column[slot] = 0
         self._free.append(slot)
         del self._by_row[row][pod.uid]
 
@@ -122,6 +118,7 @@ class PodTable:
 
     def count_sets(self, wanted: NDArray[np.bool_], rows: int) -> Ints:
         """Per row, the pods whose set code is marked in `wanted`."""
+        self._write()
         used = len(self._pods)
         row = self._row[:used]
         chosen = wanted[self._set_code[:used]] & (row != _FREE)
@@ -142,22 +139,49 @@ class PodTable:
         )
 
     def _lower(self, priority: int) -> NDArray[np.intp]:
+        self._write()
         used = len(self._pods)
         return np.flatnonzero((self._priority[:used] < priority) & (self._row[:used] != _FREE))
 
+    def _note(self, slot: int, row: int, pod: Pod, set_code: int) -> None:
+        """A slot has another pod, which came last."""
+        self._pods[slot] = pod
+        self._arrivals += 1
+        self._unwritten[slot] = (row, set_code, self._arrivals)
+        if len(self._unwritten) >= _MOST_UNWRITTEN:
+            self._write()
+
+    def _write(self) -> None:
+        """Bring the columns up to date."""
+        unwritten = self._unwritten
+        if not unwritten:
+            return
+        while len(self._row) < len(self._pods):
+            self._grow()
+        slots = np.fromiter(unwritten, np.intp, len(unwritten))
+        facts = np.array(list(unwritten.values()), np.int64)
+        self._row[slots], self._set_code[slots], self._arrival[slots] = facts.T
+        pods = [pod for pod in map(self._pods.__getitem__, unwritten) if pod is not None]
+        self._priority[slots] = [pod.priority for pod in pods]
+        self._start[slots] = [np.nan if pod.started is None else pod.started for pod in pods]
+        requests = [pod.requests.occupied for pod in pods]
+        for name in set().union(*requests):
+            self._request_column(name)[slots] = [amounts.get(name, 0) for amounts in requests]
+        unwritten.clear()
+
     def _new_slot(self) -> int:
-        slot = len(self._pods)
         self._pods.append(None)
-        if slot == len(self._row):
-            more = len(self._row)
-            self._row = np.concatenate([self._row, np.full(more, _FREE, np.int64)])
-            self._priority = np.concatenate([self._priority, np.zeros(more, np.int64)])
-            self._set_code = np.concatenate([self._set_code, np.zeros(more, np.int64)])
-            self._start = np.concatenate([self._start, np.zeros(more, np.float64)])
-            self._arrival = np.concatenate([self._arrival, np.zeros(more, np.int64)])
-            for name, column in self._requests.items():
-                self._requests[name] = np.concatenate([column, np.zeros(more, np.int64)])
-        return slot
+        return len(self._pods) - 1
+
+    def _grow(self) -> None:
+        more = len(self._row)
+        self._row = np.concatenate([self._row, np.full(more, _FREE, np.int64)])
+        self._priority = np.concatenate([self._priority, np.zeros(more, np.int64)])
+        self._set_code = np.concatenate([self._set_code, np.zeros(more, np.int64)])
+        self._start = np.concatenate([self._start, np.zeros(more, np.float64)])
+        self._arrival = np.concatenate([self._arrival, np.zeros(more, np.int64)])
+        for name, column in self._requests.items():
+            self._requests[name] = np.concatenate([column, np.zeros(more, np.int64)])
 
     def _request_column(self, resource: str) -> NDArray[np.int64]:
         column = self._requests.get(resource)

@@ -52,7 +52,7 @@ class TermEntry:
 
     def add(self, row: int, change: int) -> None:
         """Count pods in or out."""
-        self.column.data[row] += change
+        self.column.cells[row] += change
         self.pods += change
         if self._sums is not None:
             self._sums.add(row, change)
@@ -69,6 +69,8 @@ class PodTerms:
 
     def __init__(self, space: RowSpace) -> None:
         self._space = space
+        self.version = 0
+        """Changes when a term comes or goes, but not with the pods that carry it."""
         self._entries: dict[PodTerm, TermEntry] = {}
         self._kept: dict[object, tuple[TermEntry, ...]] = {}
 
@@ -79,12 +81,16 @@ class PodTerms:
             if entry is None:
                 entry = TermEntry(pod_term, self._space.column(np.int64))
                 self._entries[pod_term] = entry
-                self._kept.clear()
+                self._change()
             entry.add(row, sign)
             if not entry.pods:
                 del self._entries[pod_term]
                 self._space.drop(entry.column)
-                self._kept.clear()
+                self._change()
+
+    def _change(self) -> None:
+        self.version += 1
+        self._kept.clear()
 
     def matching(self, pod: Pod, namespace_labels: Labels) -> tuple[TermEntry, ...]:
         """The entries whose term an incoming pod matches."""

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from moorage.cluster.columns import Column, Rows, RowSpace
+from moorage.cluster.columns import Column, Ints, Rows, RowSpace
 
 
 class Aspect(IntEnum):
@@ -45,6 +45,9 @@ def bits_of(aspects: Iterable[Aspect]) -> int:
     return bits
 
 
+_ALL = bits_of(Aspect)
+
+
 class Stamps:
     """A stamp per aspect and row; `generation` is the newest of them."""
 
@@ -52,19 +55,29 @@ class Stamps:
         self.generation = 0
         self._rows: list[Column[np.int64]] = [space.column(np.int64) for _ in Aspect]
         self._latest = [0] * len(Aspect)
+        self._aspects: dict[int, tuple[int, ...]] = {}
+        """Bits taken apart."""
         self._log: list[Change] = []
         """The change of generation `g` is at `g - self._before - 1`."""
         self._before = 0
 
     def touch(self, row: int, aspects: Iterable[Aspect]) -> None:
         """Note a change of one row."""
+        self.touch_bits(row, bits_of(aspects))
+
+    def touch_bits(self, row: int, bits: int) -> None:
+        """The same with the aspects as bits."""
         self.generation = generation = self.generation + 1
-        bits = 0
-        for aspect in aspects:
-            self._rows[aspect].data[row] = generation
-            self._latest[aspect] = generation
-            bits |= 1 << aspect
+        rows, latest = self._rows, self._latest
+        for aspect in self._aspects.get(bits) or self._aspects_of(bits):
+            rows[aspect].cells[row] = generation
+            latest[aspect] = generation
         self._note(row, bits)
+
+    def _aspects_of(self, bits: int) -> tuple[int, ...]:
+        aspects = tuple(aspect.value for aspect in Aspect if bits >> aspect & 1)
+        self._aspects[bits] = aspects
+        return aspects
 
     def _note(self, row: int, bits: int) -> None:
         log = self._log
@@ -75,7 +88,7 @@ class Stamps:
 
     def touch_all_aspects(self, row: int) -> None:
         """Another node has taken this row: nothing known of it holds any more."""
-        self.touch(row, Aspect)
+        self.touch_bits(row, _ALL)
 
     def touch_membership(self) -> None:
         """A node came or went; removing the last row stamps no surviving row, hence this."""
@@ -86,6 +99,10 @@ class Stamps:
     def latest(self, aspect: Aspect) -> int:
         """The generation in which an aspect last changed anywhere."""
         return self._latest[aspect]
+
+    def of(self, aspect: Aspect) -> Ints:
+        """The generation in which each row last changed in an aspect, or became another node's."""
+        return self._rows[aspect].values
 
     def log_since(self, generation: int) -> list[Change] | None:
         """The changes after `generation` in their order; None if they are not remembered.

@@ -20,15 +20,16 @@ from moorage.cluster.node_table import NodeTable
 from moorage.cluster.pod_counts import PodCounts
 from moorage.cluster.pod_table import PodTable
 from moorage.cluster.pod_terms import PodTerms
-from moorage.cluster.stamps import Aspect, Stamps
+from moorage.cluster.stamps import Aspect, Stamps, bits_of
 from moorage.cluster.topology import NodeOrder
 from moorage.errors import CorruptStateError, StateError
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.model.resources import CPU, MEMORY
 
-_POD_ASPECTS = (Aspect.REQUESTED, Aspect.PODS)
-_POD_OBJECT = (Aspect.PODS,)
+_POD_OBJECT = bits_of([Aspect.PODS])
+_POD = bits_of([Aspect.REQUESTED, Aspect.PODS])
+_PORTS = bits_of([Aspect.PORTS])
+_VOLUMES = bits_of([Aspect.VOLUMES])
 
 
 class ClusterState:
@@ -120,10 +121,11 @@ class ClusterState:
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """We decided that the pod goes to the node; it counts there from now on."""
-        if pod.uid in self._placed:
-            raise StateError(f"pod {pod.uid}({pod.key}) is in the cache, so can't be assumed")
+        uid = pod.metadata.uid
+        if uid in self._placed:
+            raise StateError(f"pod {uid}({pod.key}) is in the cache, so can't be assumed")
         self._place(pod, node_name)
-        self._assumed.add(pod.uid)
+        self._assumed.add(uid)
 
     def forget(self, pod: Pod) -> None:
         """The decision came to nothing; unknown pods are ignored."""
@@ -190,7 +192,7 @@ class ClusterState:
         }
 
     def _place(self, pod: Pod, node_name: str) -> None:
-        self._placed[pod.uid] = (pod, node_name)
+        self._placed[pod.metadata.uid] = (pod, node_name)
         row = self.nodes.row_of.get(node_name)
         if row is None:
             self._homeless.setdefault(node_name, {})[pod.uid] = pod
@@ -215,7 +217,7 @@ class ClusterState:
         self._placed[pod.uid] = (pod, node_name)
         self._assumed.discard(pod.uid)
         self.pods.swap(row, pod, code)
-        self.stamps.touch(row, _POD_OBJECT)
+        self.stamps.touch_bits(row, _POD_OBJECT)
 
     def _displace(self, uid: str) -> None:
         pod, node_name = self._placed.pop(uid)
@@ -233,7 +235,8 @@ class ClusterState:
         code = self.counts.enter(pod)
         self.pods.add(row, pod, code)
         self._account(row, pod, code, 1)
-        self.ports.add(row, pod.host_ports)
+        if pod.host_ports:
+            self.ports.add(row, pod.host_ports)
 
     def _vacate(self, row: int, pod: Pod) -> None:
         self.pods.remove(row, pod)
@@ -243,19 +246,18 @@ class ClusterState:
     def _account(self, row: int, pod: Pod, set_code: int, sign: int) -> None:
         nodes, requests = self.nodes, pod.requests
         nodes.requested.add(row, requests.occupied, sign)
-        nodes.requested_with_defaults.add(
-            row, {CPU: requests.occupied_cpu, MEMORY: requests.occupied_memory}, sign
-        )
-        nodes.pod_count.data[row] += sign
+        nodes.requested_with_defaults.add(row, requests.occupied_with_defaults, sign)
+        nodes.pod_count.cells[row] += sign
         self.counts.count(set_code, row, sign)
-        self.terms.count(pod, row, sign)
-        aspects: tuple[Aspect, ...] = _POD_ASPECTS
+        if pod.spec.affinity is not None:
+            self.terms.count(pod, row, sign)
+        changed = _POD
         if pod.host_ports:
-            aspects = (*aspects, Aspect.PORTS)
+            changed |= _PORTS
         if pod.spec.volumes:
             self.volumes.count(row, pod, sign)
-            aspects = (*aspects, Aspect.VOLUMES)
-        self.stamps.touch(row, aspects)
+            changed |= _VOLUMES
+        self.stamps.touch_bits(row, changed)
 
 
 def weighs_the_same(old: Pod, new: Pod) -> bool:
@@ -267,8 +269,7 @@ def weighs_the_same(old: Pod, new: Pod) -> bool:
             before is after
             or (
                 before.occupied == after.occupied
-                and before.occupied_cpu == after.occupied_cpu
-                and before.occupied_memory == after.occupied_memory
+                and before.occupied_with_defaults == after.occupied_with_defaults
             )
         )
         and old.affinity_terms == new.affinity_terms

@@ -24,7 +24,7 @@ from moorage.cluster.node_table import Features, TaintSet
 from moorage.cluster.pod_counts import PodTest
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.pod_terms import TermEntry
-from moorage.cluster.stamps import Aspect
+from moorage.cluster.stamps import Aspect, Stamps
 from moorage.cluster.state import ClusterState
 from moorage.model.labels import Labels
 from moorage.model.node import Node
@@ -80,6 +80,8 @@ class NodeView:
     """Columns over some rows of the cluster state."""
 
     hypothetical = False
+    as_is = True
+    """Are the pods of the whole cluster those that the state has? Then what is kept holds."""
 
     def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
         self._state = state
@@ -107,6 +109,18 @@ class NodeView:
     def membership(self) -> int:
         """A number that changes whenever rows may stand for other nodes than before."""
         return self._state.stamps.latest(Aspect.MEMBERSHIP)
+
+    @property
+    def stamps(self) -> Stamps:
+        """What changed when, for whoever keeps something about the whole cluster."""
+        return self._state.stamps
+
+    def stamps_of(self, aspect: Aspect) -> Ints:
+        """Numbers that change with what an aspect of each row says, or with the row's node.
+
+        They are not negative, but -1 where the pods are not those that the state has there.
+        """
+        return self._gather(self._state.stamps.of(aspect))
 
     @property
     def listers(self) -> Listers:
@@ -195,6 +209,11 @@ class NodeView:
             chosen &= self.matching(required.terms)
         return chosen
 
+    @property
+    def any_images(self) -> bool:
+        """Is any image known of any node?"""
+        return bool(self._state.images)
+
     def image(self, name: str) -> ImageState | None:
         """Which rows of the cluster state have an image, and how large is it?"""
         return self._state.images.find(name)
@@ -213,6 +232,29 @@ class NodeView:
     def pod_count(self) -> Ints:
         """How many pods each node has."""
         return self._gather(self._state.nodes.pod_count.values)
+
+    # The same for one row of the cluster state, as it is (not as a hypothesis has it): for plugins
+    # that are asked about a single row, many times a second.
+
+    def amounts_at(self, row: int, resource: str) -> tuple[int, int]:
+        """(requested, allocatable) of a resource."""
+        nodes = self._state.nodes
+        return (
+            nodes.requested.columns[resource].cells[row],
+            nodes.allocatable.columns[resource].cells[row],
+        )
+
+    def amounts_with_defaults_at(self, row: int, resource: str) -> tuple[int, int]:
+        """(requested, allocatable) of cpu or memory, as `requested_with_defaults`."""
+        nodes = self._state.nodes
+        return (
+            nodes.requested_with_defaults.columns[resource].cells[row],
+            nodes.allocatable.columns[resource].cells[row],
+        )
+
+    def pod_count_at(self, row: int) -> int:
+        """How many pods there are."""
+        return self._state.nodes.pod_count.cells[row]
 
     def pods_on(self, index: int) -> Sequence[Pod]:
         """The pods of the node at a place of this view."""
@@ -249,6 +291,16 @@ class NodeView:
         """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""
         return self._state.terms.matching(pod, self.listers.namespace_labels(pod.namespace))
 
+    @property
+    def terms_version(self) -> int:
+        """A number that changes when an affinity term comes or goes (whole cluster)."""
+        return self._state.terms.version
+
+    def bounds(self, column: Ints) -> tuple[int, int]:
+        """The smallest and the largest of this view's values of a column of the whole cluster."""
+        values = self._gather(column)
+        return int(values.min()), int(values.max())
+
     # Other views
 
     def take(self, places: Rows) -> "NodeView":
@@ -280,6 +332,11 @@ class _Hypothetical(NodeView, ABC):
     def take(self, places: Rows) -> NodeView:
         """Not offered: a hypothetical view is asked about as a whole."""
         raise TypeError("a hypothetical view cannot be cut; build it for the rows you need")
+
+    def stamps_of(self, aspect: Aspect) -> Ints:
+        """None of these rows is sure to be as the state has it."""
+        del aspect
+        return np.full(len(self), -1, np.int64)
 
     def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
         """Not offered: plugins that look across nodes carry such changes in their state."""
@@ -377,6 +434,10 @@ class WithoutLesserPods(_Hypothetical):
         """They go."""
         self._missing[chosen] = True
 
+    def joined_by(self, added: PodsByRow) -> "WithNewcomers":
+        """The same rows, following every change, with some pods added."""
+        return WithNewcomers(self, added)
+
     def requested(self, resource: str) -> Ints:
         """What the pods that are left take of a resource."""
         return super().requested(resource) - self._sum(self._lesser.requests.get(resource))
@@ -410,3 +471,54 @@ class WithoutLesserPods(_Hypothetical):
         if amounts is not None:
             np.add.at(total, self.places[self._missing], amounts[self._missing])
         return total
+
+
+class WithNewcomers(_Hypothetical):
+    """Rows without their less important pods, but with others added."""
+
+    def __init__(self, base: WithoutLesserPods, added: PodsByRow) -> None:
+        super().__init__(base._state, base.rows)
+        self._base = base
+        self._added = {
+            place: added[row] for place, row in enumerate(base.rows.tolist()) if row in added
+        }
+        self._places = np.fromiter(self._added, np.intp, len(self._added))
+        self._sums: dict[str, Ints] = {}
+        """What the newcomers bring, by resource; asked for after every change of the base."""
+
+    def requested(self, resource: str) -> Ints:
+        """What the pods would take of a resource."""
+        amounts = self._base.requested(resource)
+        amounts[self._places] += self._sum(
+            resource, lambda pod: pod.requests.occupied.get(resource, 0)
+        )
+        return amounts
+
+    def requested_with_defaults(self, resource: str) -> Ints:
+        """The same with defaults."""
+        amounts = self._base.requested_with_defaults(resource)
+        measure = _WITH_DEFAULTS.get(resource, lambda _: 0)
+        amounts[self._places] += self._sum(f"{resource} with defaults", measure)
+        return amounts
+
+    @property
+    def pod_count(self) -> Ints:
+        """How many pods each node would have."""
+        counts = self._base.pod_count
+        counts[self._places] += self._sum("number of pods", lambda _: 1)
+        return counts
+
+    def pods_on(self, index: int) -> Sequence[Pod]:
+        """The pods the node would have."""
+        return (*self._base.pods_on(index), *self._added.get(index, ()))
+
+    def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
+        gone, new = self._base._changes(place)
+        return gone, (*new, *self._added.get(place, ()))
+
+    def _sum(self, what: str, measure: Callable[[Pod], int]) -> Ints:
+        found = self._sums.get(what)
+        if found is None:
+            amounts = (sum(map(measure, pods)) for pods in self._added.values())
+            found = self._sums[what] = np.fromiter(amounts, np.int64, len(self._added))
+        return found

@@ -1,5 +1,7 @@
 """What the engine decides, as values: carried out, printed or replayed by others."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from moorage.framework.status import Code, Status
@@ -38,8 +40,17 @@ class Gated(msgspec.Struct, frozen=True):
 Decision = Bind | Unschedulable | Gated
 
 
-def refused_there(pod: Pod, status: Status) -> Unschedulable:
+class Refusal(NamedTuple):
+    """The node chosen for a pod was refused after all."""
+
+    status: Status
+    point: str
+    """The extension point that refused it."""
+
+
+def refused_there(pod: Pod, refusal: Refusal) -> Unschedulable:
     """The decision about a pod that Reserve or Permit refused on the node chosen for it."""
+    status = refusal.status
     rejected = status.code.rejected
     return Unschedulable(
         pod,

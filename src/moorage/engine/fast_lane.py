@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.cluster.columns import Bools, Rows
+from moorage.cluster.masked_view import MaskedView
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 Totals = NDArray[Any]
 
 _MOST_TOLD = 64
+# From this share of feasible nodes on, asking about all of them is cheaper than picking them out.
+_MOST = 4
 
 
 class FastLane:
@@ -59,7 +62,7 @@ class FastLane:
         if nodes_to_find(profile.percentage_of_nodes_to_score, size, scoring=True) < size:
             return None
         recorder = self.recorder
-        short = _ShortAttempt(profile, pod, NodeView(self._state), meter, recorder.on)
+        short = _ShortAttempt(profile, pod, self._state, meter, recorder.on)
         try:
             ranking = self.rankings.find(profile, pod, short.nodes)
             if ranking is None or not short.filter(ranking):
@@ -80,15 +83,16 @@ class FastLane:
 
     def _first_best(self, totals: Totals, start: int) -> int:
         """The row with the largest total; of equals the first in the order of the search."""
-        order = self._state.order.rows(self._state.nodes.row_of)
-        ordered = totals if self._state.order.is_identity else totals.take(order)
+        order, state = self._state.order, self._state
+        rows = order.rows(state.nodes.row_of)
+        ordered = totals if order.is_identity else totals.take(rows)
         best = int(ordered.argmax())
-        start %= len(ordered)
         if best < start:
+            start %= len(ordered)
             later = start + int(ordered[start:].argmax())
             if ordered[later] == ordered[best]:
                 best = later
-        return int(order[best])
+        return best if order.is_identity else int(rows[best])
 
 
 class _ShortAttempt:
@@ -97,12 +101,15 @@ class _ShortAttempt:
     __slots__ = (
         "_asked",
         "_began",
+        "_chosen",
         "_filtered",
         "_now",
+        "_out",
         "_prepared",
         "_ranked",
         "_recorded",
         "_scored",
+        "_state",
         "_weighed",
         "constant",
         "feasible",
@@ -121,12 +128,13 @@ class _ShortAttempt:
         self,
         profile: Profile,
         pod: Pod,
-        nodes: NodeView,
+        state: ClusterState,
         meter: Meter,
         recorded: bool,
     ) -> None:
         self.profile = profile
         self.pod = pod
+        self._state = state
         # When what was done, for whoever measures; see `metering.Times`.
         self._now = meter.now
         self._began = meter.started
@@ -142,7 +150,8 @@ class _ShortAttempt:
         self.refusals: list[LiveRefusals] = []
         self.scores: list[LiveScores] = []
         self._recorded = recorded
-        self.nodes = nodes
+        self.nodes = self._chosen = NodeView(state)
+        self._out: Bools | None = None
         self.feasible = 0
         self.constant = 0
         """What every total lacks alike."""
@@ -159,12 +168,11 @@ class _ShortAttempt:
             return False
         self._prepared = self._now()
         blocked = self._blocked(states)
-        totals: Totals = ranking.standing
-        self.feasible = ranking.feasible
+        self.totals, self.feasible = ranking.standing, ranking.feasible
         if blocked is not None:
-            totals = np.where(blocked, totals.dtype.type(REFUSED), totals)
-            self.feasible = int(np.count_nonzero(totals >= 0))
-        self.totals = totals
+            self.totals = ranking.standing.copy()
+            self.totals[blocked] = REFUSED
+            self.feasible = int(np.count_nonzero(self.totals >= 0))
         return bool(self.feasible)
 
     def score(self) -> None:
@@ -178,12 +186,15 @@ class _ShortAttempt:
         if constant is not None and not ranking.live_scorers:
             return
         self._filtered = self._now()
-        rows = None if self.feasible == len(self.nodes) else np.flatnonzero(self.totals >= 0)
+        if self.feasible != len(self.nodes):
+            self._out = self.totals < 0
+            self._chosen = MaskedView(self._state, ~self._out, self.feasible)
         if constant is None:
             for scorer, raw in zip(ranking.scaled, ranking.raw, strict=True):
+                rows = None if self._out is None else self._chosen.rows
                 here = raw.copy() if rows is None else raw[rows]
-                self._add(rows, scorer.plugin, here, scorer.state, scorer.weight)
-        self._add_live(rows)
+                self._add(rows, scorer.plugin, here, scorer.state, scorer.weight, kept=True)
+        self._add_live()
 
     def tell(self, meter: RunningMeter) -> None:
         """Leave with the observer what there is to count."""
@@ -247,8 +258,7 @@ class _ShortAttempt:
         """What live PreFilter plugins prepared; None if one of them rejects or narrows."""
         states: dict[str, Any] = {}
         for plugin in self.ranking.live_pre_filters:
-            with guard(plugin, "PreFilter"):
-                answer = plugin.pre_filter(self.pod, self.nodes)
+            answer = plugin.pre_filter(self.pod, self.nodes)
             if answer is SKIP:
                 self.unfiltered.append(plugin.name)
             elif isinstance(answer, PreFilterResult) and answer.node_names is None:
@@ -263,16 +273,15 @@ class _ShortAttempt:
         for plugin in self.ranking.live_filters:
             if plugin.name in self.unfiltered:
                 continue
-            with guard(plugin, "Filter"):
-                refused = plugin.refused(self.pod, self.nodes, states.get(plugin.name))
+            refused = plugin.refused(self.pod, self.nodes, states.get(plugin.name))
             self._asked.append((plugin.name, self.ranking.feasible))
             if self._recorded:
                 self.refusals.append((plugin.name, refused))
             blocked = refused if blocked is None else blocked | refused
         return blocked
 
-    def _add_live(self, rows: Rows | None) -> None:
-        chosen = self.nodes if rows is None else self.nodes.take(rows)
+    def _add_live(self) -> None:
+        chosen = self._chosen
         states: dict[str, Any] = {}
         for pre_scorer in self.ranking.live_pre_scorers.values():
             with guard(pre_scorer, "PreScore"):
@@ -286,24 +295,47 @@ class _ShortAttempt:
             if plugin.name in self.unscored or plugin.is_silent(self.pod, chosen):
                 continue
             state = states.get(plugin.name)
+            anywhere = plugin.scores_anywhere and self.feasible * _MOST >= len(self.nodes)
+            asked = self.nodes if anywhere else chosen
             with guard(plugin, "Score"):
-                raw = plugin.score(self.pod, chosen, state)
+                raw = plugin.score(self.pod, asked, state)
+            rows = None if asked is self.nodes else chosen.rows
             self._add(rows, plugin, raw, state, self.profile.weights[plugin.name])
 
     def _add(
-        self, rows: Rows | None, plugin: ScorePlugin[Any], raw: Totals, state: Any, weight: int
+        self,
+        rows: Rows | None,
+        plugin: ScorePlugin[Any],
+        raw: Totals,
+        state: Any,
+        weight: int,
+        *,
+        kept: bool = False,
     ) -> None:
-        unchanged = raw.copy() if self._recorded and plugin.normalizes_in_place else raw
+        """Add a plugin's part; its scores are those of the rows, or of all nodes.
+
+        `kept`: the raw scores are the ranking's own, which whoever records knows already.
+        """
+        known = None if kept else raw
+        if self._recorded and not kept and plugin.normalizes_in_place:
+            known = raw.copy()
         with guard(plugin, "Score"):
             normalized = plugin.normalize(raw, state)
         # As unsigned numbers negative scores are huge, so one reduction tests both ends.
-        if int(normalized.view(np.uint64).max()) > MAX_NODE_SCORE:
+        highest = int(normalized.view(np.uint64).max())
+        if highest > MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", "a score is out of range")
         if self._recorded:
-            groups = plugin.score_groups(self.nodes, state) if rows is None else None
-            self.scores.append((plugin.name, rows, unchanged, normalized, groups))
-        if rows is None:
-            self.totals = self.totals + normalized * weight
-        else:
+            groups = plugin.score_groups(self.nodes, state)
+            self.scores.append((plugin.name, rows, known, normalized, groups))
+        if not highest:
+            return
+        points = normalized * weight
+        if rows is not None:
             self.totals = self.totals.astype(np.int64)
-            self.totals[rows] += normalized * weight
+            self.totals[rows] += points
+            return
+        points += self.totals
+        if self._out is not None:
+            points[self._out] = REFUSED
+        self.totals = points

@@ -18,11 +18,11 @@ from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.engine import observer
-from moorage.engine.decisions import Bind, Unschedulable, refused_there
+from moorage.engine.decisions import Bind, Refusal, Unschedulable, refused_there
 from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.recording import refusal_of, setback_of
+from moorage.engine.recording import setback_of, setback_on
 from moorage.errors import PluginError
 from moorage.framework.group_preemption import GroupVictims
 from moorage.framework.metering import SILENT, Meter
@@ -352,7 +352,7 @@ class PodGroupCycle:
             # As upstream, where PostFilter acts at once, whatever becomes of the group.
             scheduler.evict(pod, profile, node_name, decision.victims)
         answer = scheduler.hold(profile, pod, node_name, meter)
-        if isinstance(answer, Status):
+        if isinstance(answer, Refusal):
             return _Found(info, refused_there(pod, answer))
         held_by = answer.message if isinstance(answer, WaitingPod) else None
         return _Found(info, failure, node_name, held_by)
@@ -380,7 +380,7 @@ class PodGroupCycle:
                     scheduler.recorder.scheduled(pod, profile, node, attempts, 0.0, evidence)
                     continue
                 message = refused_there(pod, refusal).message
-                setback = refusal_of(profile, node, message, refusal)
+                setback = setback_on(node, message, refusal)
             else:
                 failure = _failure(pod, found, result)
                 scheduler.fail(info, profile, failure, meter)

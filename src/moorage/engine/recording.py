@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from moorage.cluster.columns import Bools, Codes, Ints, Rows
 from moorage.cluster.view import NodeView
-from moorage.engine.decisions import Bind, Unschedulable
+from moorage.engine.decisions import Bind, Refusal, Unschedulable
 from moorage.engine.observer import ERROR, UNSCHEDULABLE
 from moorage.framework.attempt import Attempt
 from moorage.framework.profile import Profile
@@ -24,9 +24,11 @@ from moorage.model.pod import Pod
 LiveRefusals = tuple[str, Bools]
 """What a plugin that is asked for every pod refused on the short way: its name, and the rows."""
 
-LiveScores = tuple[str, Rows | None, Ints, Ints, Codes | None]
-"""What a plugin scored on the short way: its name, which rows (None: all), raw and normalised, and
-of all rows the groups that are scored alike, if that is known.
+LiveScores = tuple[str, Rows | None, Ints | None, Ints, Codes | None]
+"""What a plugin scored on the short way: its name, which rows (None: all), raw (None: as the
+ranking has it) and normalised, and of all rows the groups that are scored alike, if that is known.
+
+Scores of rows that are not feasible mean nothing.
 
 Plain tuples, as one is made for every plugin and pod.
 """
@@ -120,15 +122,8 @@ def setback_of(decision: Unschedulable) -> Setback:
     return Setback(result, decision.message, "", decision.nominated_node or "")
 
 
-def refusal_of(
-    profile: Profile, node_name: str, message: str, status: Status, point: str = ""
-) -> Setback:
-    """The chosen node was refused after all: at `point`, or else by Reserve or Permit."""
+def setback_on(node_name: str, message: str, refusal: Refusal) -> Setback:
+    """The chosen node was refused after all."""
+    status, point = refusal
     result = UNSCHEDULABLE if status.code.rejected else ERROR
-    point = point or _point_of(profile, status.plugin)
     return Setback(result, message, node_name, "", point, status)
-
-
-def _point_of(profile: Profile, plugin: str) -> str:
-    permits = any(one.name == plugin for one in profile.permit)
-    return "Permit" if permits else "Reserve"

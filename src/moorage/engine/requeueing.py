@@ -134,12 +134,18 @@ class WakeRules:
             for name, profile in profiles.items()
         }
         self._interests: dict[ClusterEvent, Interest] = {}
+        self._latest: tuple[ClusterEvent | None, Interest | None] = (None, None)
 
     def interest(self, event: ClusterEvent) -> Interest:
         """Who wants to hear of an event; false if nobody does."""
+        # Thousands of pods are confirmed by the very same event, and to hash one is slow.
+        latest, interest = self._latest
+        if latest is event and interest is not None:
+            return interest
         interest = self._interests.get(event)
         if interest is None:
             interest = self._interests[event] = Interest(event, self._registered)
+        self._latest = (event, interest)
         return interest
 
     def registered_by(

@@ -18,6 +18,7 @@ from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import (
     Bind,
+    Refusal,
     Unschedulable,
     one_node_sentence,
     refused_there,
@@ -29,7 +30,7 @@ from moorage.engine.pod_group_cycle import PodGroupCycle
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.recording import NO_RECORD, DecisionRecorder, refusal_of, setback_of
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, setback_of, setback_on
 from moorage.engine.requeueing import all_but
 from moorage.errors import PluginError, StateError
 from moorage.framework.extenders import Extender
@@ -188,6 +189,17 @@ class Scheduler:
         """Should events that have come in be told before `schedule_one` goes on?"""
         return self._group_cycle is not None and self._group_cycle.unfinished
 
+    @property
+    def at_rest(self) -> bool:
+        """Is there nothing to decide, to do or to wait for, until another pod comes?"""
+        return not (
+            self.outbox
+            or self.queue.has_pods
+            or self.waiting
+            or self.awaits_news
+            or any(plugin.has_work for plugin in self.deferring)
+        )
+
     def skip(self, info: QueuedPodInfo, profile: Profile) -> bool:
         """Need a popped pod not be tried, because it is leaving or on its way to a node?"""
         pod = info.pod
@@ -289,7 +301,7 @@ class Scheduler:
             message, plugins = one_node_sentence(status), frozenset({status.plugin})
         failure = Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
         if self.recorder.on:
-            setback = refusal_of(profile, binding.node_name, message, status, point)
+            setback = setback_on(binding.node_name, message, Refusal(status, point))
             self.recorder.failed(pod, profile, setback, info.attempts, 0.0)
         self.fail(info, profile, failure, binding.meter)
         if rejected:
@@ -331,7 +343,7 @@ class Scheduler:
             recorder.scheduled(pod, profile, node_name, info.attempts, started)
         else:
             message = refused_there(pod, refusal).message
-            setback = refusal_of(profile, node_name, message, refusal)
+            setback = setback_on(node_name, message, refusal)
             recorder.failed(pod, profile, setback, info.attempts, started)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
@@ -354,10 +366,10 @@ class Scheduler:
 
     def place(
         self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter = SILENT
-    ) -> Status | None:
+    ) -> Refusal | None:
         """Send a pod on its way to a node, unless Reserve or Permit refuse it there."""
         answer = self.hold(profile, info.pod, node_name, meter)
-        if isinstance(answer, Status):
+        if isinstance(answer, Refusal):
             self.fail(info, profile, refused_there(info.pod, answer), meter)
             return answer
         if answer is not None:
@@ -369,23 +381,26 @@ class Scheduler:
 
     def hold(
         self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT
-    ) -> Status | WaitingPod | None:
+    ) -> Refusal | WaitingPod | None:
         """Assume a pod on a node and ask Reserve and Permit; a refusal leaves nothing behind."""
         try:
             self.state.assume(assumed(profile, pod, node_name), node_name)
         except (PluginError, StateError) as error:
-            return Status(Code.ERROR, (str(error),))
+            return Refusal(Status(Code.ERROR, (str(error),)), "Reserve")
         if self.groups is not None:
             self.groups.assume(pod, node_name)
         self.cycle.nominated.remove(pod)
+        point = "Reserve"
         try:
             answer: Status | WaitingPod | None = reserve(profile, pod, node_name, meter)
             if answer is None:
+                point = "Permit"
                 answer = permit(profile, pod, node_name, self.clock.now(), meter)
         except PluginError as error:
             answer = Status(Code.ERROR, (str(error),))
         if isinstance(answer, Status):
             self.undo(profile, pod, node_name, meter)
+            return Refusal(answer, point)
         return answer
 
     def undo(self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:

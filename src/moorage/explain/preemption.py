@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
-from moorage.explain.rejections import MOST_EXAMPLES
+from moorage.explain.grounds import MOST_EXAMPLES
 from moorage.explain.report import Preemption, PreemptionCandidate, PreemptionNode
 from moorage.framework.attempt import Attempt
 from moorage.framework.plugin import Candidate, PostFilterResult

@@ -14,6 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.errors import MoorageError, PluginError
+from moorage.explain.grounds import MOST_EXAMPLES, Ground
 from moorage.explain.report import Rejection
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender, passing
@@ -23,23 +24,10 @@ from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
 from moorage.model.pod import Pod
 
-MOST_EXAMPLES = 5
-
 PRE_ENQUEUE = "PreEnqueue"
 PRE_FILTER = "PreFilter"
 FILTER = "Filter"
 EXTENDER_POINT = "Extender"
-
-
-class Ground(msgspec.Struct, frozen=True):
-    """One plugin rejects some rows for one reason."""
-
-    plugin: str
-    point: str
-    reason: str
-    code: Code
-    rows: Bools
-    with_nominated_pods: bool = False
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -124,13 +112,13 @@ def _rejection(nodes: NodeView, grounds: Sequence[Ground], alone: Bools) -> Reje
         int(np.count_nonzero(rows)),
         examples(nodes, rows),
         most.point,
-        most.code.value,
+        most.code,
         int(np.count_nonzero(rows & alone)),
         most.with_nominated_pods,
         sum(
             int(np.count_nonzero(ground.rows))
             for ground in grounds
-            if ground.code is Code.UNRESOLVABLE
+            if ground.code == Code.UNRESOLVABLE.value
         ),
     )
 
@@ -158,11 +146,11 @@ def _everywhere(nodes: NodeView) -> Bools:
 
 def _of_status(status: Status, plugin: str, point: str, rows: Bools) -> list[Ground]:
     reasons = tuple(dict.fromkeys(status.reasons)) or ("",)
-    return [Ground(plugin, point, reason, status.code, rows) for reason in reasons]
+    return [Ground(plugin, point, reason, status.code.value, rows) for reason in reasons]
 
 
 def _failed(error: MoorageError, plugin: str, point: str, rows: Bools) -> Ground:
-    return Ground(plugin, point, str(error), Code.ERROR, rows)
+    return Ground(plugin, point, str(error), Code.ERROR.value, rows)
 
 
 def _gates(profile: Profile, pod: Pod, nodes: NodeView) -> list[Ground]:
@@ -206,7 +194,9 @@ def _ask_pre_filter(
                 left_out = _left_out(nodes, answer.node_names)
                 if left_out.any():
                     text = f"node(s) didn't satisfy plugin(s) [{name}]"
-                    grounds.append(Ground(name, PRE_FILTER, text, Code.UNRESOLVABLE, left_out))
+                    grounds.append(
+                        Ground(name, PRE_FILTER, text, Code.UNRESOLVABLE.value, left_out)
+                    )
     return PreFiltered(states=states, skipped=frozenset(skipped)), grounds
 
 
@@ -242,7 +232,7 @@ def _of_verdicts(verdicts: Verdicts, plugin: str) -> list[Ground]:
     for i, reason in enumerate(verdicts.reasons):
         rows: Bools = (bits >> bits.dtype.type(i)) & one != 0
         if rows.any():
-            grounds.append(Ground(plugin, FILTER, reason.text, reason.code, rows))
+            grounds.append(Ground(plugin, FILTER, reason.text, reason.code.value, rows))
     return grounds
 
 
@@ -260,7 +250,7 @@ def _with_nominated(
         for plugin, reason in _reasons(trial, nominated[row]):
             spoilt.setdefault((plugin, reason), np.zeros(len(found.nodes), np.bool_))[place] = True
     return [
-        Ground(plugin, FILTER, reason.text, reason.code, where, with_nominated_pods=True)
+        Ground(plugin, FILTER, reason.text, reason.code.value, where, with_nominated_pods=True)
         for (plugin, reason), where in spoilt.items()
     ]
 
@@ -295,7 +285,7 @@ def _ask_extenders(
                 rows = refused.setdefault(reason, np.zeros(len(found.nodes), np.bool_))
                 rows[place_of[row]] = True
     return [
-        Ground(EXTENDER, EXTENDER_POINT, reason.text, reason.code, rows)
+        Ground(EXTENDER, EXTENDER_POINT, reason.text, reason.code.value, rows)
         for reason, rows in refused.items()
     ]
 

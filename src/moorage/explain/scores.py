@@ -11,13 +11,14 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
-from moorage.explain.rejections import Ground, Survey
+from moorage.explain.grounds import Ground
+from moorage.explain.rejections import Survey
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, ScorePart, Verdict
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
 from moorage.framework.scoring import Scores
-from moorage.framework.status import Reason, worst
+from moorage.framework.status import Code, Reason, worst
 
 OK = "ok"
 REJECTED = "rejected"
@@ -137,7 +138,7 @@ class _Column(msgspec.Struct, frozen=True):
         if not grounds:
             unasked = self.unasked is not None and self.unasked[row]
             return Verdict(self.plugin, NOT_CONSIDERED) if unasked else self.otherwise
-        code = worst(Reason(ground.reason, ground.code) for ground in grounds)
+        code = worst(Reason(ground.reason, Code(ground.code)) for ground in grounds)
         reasons = tuple(dict.fromkeys(ground.reason for ground in grounds))
         return Verdict(self.plugin, REJECTED, code.value, reasons)
 

@@ -11,7 +11,7 @@ from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
 from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, UNSCHEDULABLE, Meter, Span
-from moorage.framework.plugin import PreFilterPlugin, PreFilterResult
+from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.reuse import Answers
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts, worst
@@ -175,13 +175,74 @@ def filter_nodes(
         outcome = _filter_nodes(profile, pod, nodes, before, answers, within, span)
         if meter.measures:
             _count_answers(profile, before, outcome, span)
-        for row, pods in nominated.items():
-            if outcome.considered[row]:
-                status = Hypothesis(profile, pod, nodes, before, row).adding(pods).rejection()
-                if status is not None:
-                    outcome.overruled[row] = status
-                    outcome.rejected[row] = True
+        concerned = {row: pods for row, pods in nominated.items() if outcome.considered[row]}
+        if concerned:
+            together = judged_together(profile, before, profile.filter)
+            judge = rejections_together if together else rejections_apart
+            outcome.overruled = judge(profile, pod, nodes, before, concerned)
+            outcome.rejected[list(outcome.overruled)] = True
     return outcome
+
+
+def judged_together(
+    profile: Profile, before: PreFiltered, filters: Sequence[FilterPlugin[Any]]
+) -> bool:
+    """Can many nodes be asked about in one view with pods added or taken away?
+
+    Yes if no filter looks beyond a node, and no plugin carries such changes in its state.
+    """
+    carried = any(
+        plugin.name in before.states and type(plugin).with_pod is not PreFilterPlugin.with_pod
+        for plugin in profile.pre_filter
+    )
+    return not carried and all(
+        plugin.row_local and not plugin.by_node
+        for plugin in filters
+        if plugin.name not in before.skipped
+    )
+
+
+def rejections_apart(
+    profile: Profile,
+    pod: Pod,
+    nodes: NodeView,
+    before: PreFiltered,
+    added: Mapping[int, Sequence[Pod]],
+) -> dict[int, Status]:
+    """The rows that refuse the pod with others added to them: one hypothesis after the other."""
+    found: dict[int, Status] = {}
+    for row, pods in added.items():
+        status = Hypothesis(profile, pod, nodes, before, row).adding(pods).rejection()
+        if status is not None:
+            found[row] = status
+    return found
+
+
+def rejections_together(
+    profile: Profile,
+    pod: Pod,
+    nodes: NodeView,
+    before: PreFiltered,
+    added: Mapping[int, Sequence[Pod]],
+) -> dict[int, Status]:
+    """The same at once, where that is possible: preemptors wait by the hundred."""
+    view = nodes.what_if(added, {})
+    undecided = np.ones(len(view), np.bool_)
+    found: dict[int, Status] = {}
+    for plugin in profile.filter:
+        if plugin.name in before.skipped:
+            continue
+        with guard(plugin, "Filter"):
+            verdicts = plugin.filter(pod, view, before.states.get(plugin.name))
+        refused = np.flatnonzero(undecided & verdicts.rejected)
+        undecided[refused] = False
+        # Rows that are refused for the same reasons share a status.
+        for bits in np.unique(verdicts.bits[refused]):
+            alike = refused[verdicts.bits[refused] == bits]
+            status = first_rejection([(plugin.name, verdicts)], int(alike[0]))
+            if status is not None:
+                found.update(dict.fromkeys(view.rows[alike].tolist(), status))
+    return found
 
 
 def _filter_nodes(

@@ -10,10 +10,43 @@ from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking, Roles
-from moorage.framework.twins import are_twins
+from moorage.framework.twins import are_twins, ask_for_the_same
 from moorage.model.pod import Pod
 
 _LIMIT_BYTES = 64 * 1024 * 1024
+
+
+class _Kept:
+    """A ranking, and how much memory it is charged with."""
+
+    __slots__ = ("charged", "ranking")
+
+    def __init__(self, ranking: Ranking) -> None:
+        self.ranking = ranking
+        self.charged = 0
+
+
+class _Found:
+    """What was found for a pod, for others like it that follow."""
+
+    __slots__ = ("derived", "kept", "listed", "pod", "roles")
+
+    def __init__(self, pod: Pod, roles: Roles, listed: int, kept: _Kept | None) -> None:
+        self.pod = pod
+        self.roles = roles
+        self.listed = listed
+        """The generation of the other API objects: a plugin may look some up for its key."""
+        self.kept = kept
+        self.derived = pod.derived()
+
+    def serves(self, pod: Pod) -> bool:
+        """Is another pod sure to have the same key? Then it need not be worked out."""
+        alike = ask_for_the_same if self.roles.keyed_by_spec else are_twins
+        if not alike(pod, self.pod):
+            return False
+        if pod.namespace == self.pod.namespace:
+            pod.take_over(self.derived)
+        return True
 
 
 class Rankings:
@@ -24,13 +57,11 @@ class Rankings:
     ) -> None:
         self._state = state
         self._batches = batches
-        self._last: tuple[Pod, Roles, Hashable | None] | None = None
-        """The latest pod and its key, for a twin that follows it."""
+        self._last: _Found | None = None
         self._limit = limit_bytes
         self._bytes = 0
         self._roles: dict[int, Roles] = {}
-        self._kept: OrderedDict[Hashable, Ranking] = OrderedDict()
-        self._charged: dict[Hashable, int] = {}
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def __len__(self) -> int:
         """How many there are."""
@@ -40,47 +71,53 @@ class Rankings:
         """Forget everything, because other plugins will be asked."""
         self._roles.clear()
         self._kept.clear()
-        self._charged.clear()
         self._bytes = 0
         self._last = None
 
     def find(self, profile: Profile, pod: Pod, nodes: NodeView) -> Ranking | None:
         """The ranking for a pod, up to date; None if there can be none."""
-        roles = self._roles.get(id(profile))
-        if roles is None:
-            roles = self._roles[id(profile)] = Roles(profile)
-        part = self._key(roles, pod)
-        if part is None:
+        found, listed = self._last, self._state.listers.generation
+        if (
+            found is None
+            or found.roles.profile is not profile
+            or found.listed != listed
+            or not found.serves(pod)
+        ):
+            self._last = None  # a plugin may fail
+            roles = self._roles.get(id(profile)) or self._new_roles(profile)
+            found = _Found(pod, roles, listed, self._look_up(roles, pod, nodes))
+            if self._batches:
+                self._last = found
+        # What was found for the last pod is the most recently used: it was not given up meanwhile.
+        kept = found.kept
+        if kept is None or not kept.ranking.usable:
             return None
-        key = (id(profile), part)
-        ranking = self._kept.get(key)
-        if ranking is None:
-            ranking = self._kept[key] = Ranking(self._state, roles, pod, nodes)
-            self._charge(key, ranking.bytes)
-        else:
-            self._kept.move_to_end(key)
-        if not ranking.usable:
-            return None
+        ranking = kept.ranking
         ranking.refresh(nodes)
-        self._charge(key, ranking.bytes)
+        if ranking.bytes != kept.charged:
+            self._charge(kept)
         return ranking if ranking.usable else None
 
-    def _key(self, roles: Roles, pod: Pod) -> Hashable | None:
-        """The pod's key; of a batch of twins only the first one's is worked out."""
-        last = self._last
-        if last is not None and last[1] is roles and are_twins(pod, last[0]):
-            return last[2]
-        key = roles.key(pod)
-        if self._batches:
-            self._last = (pod, roles, key)
-        return key
+    def _new_roles(self, profile: Profile) -> Roles:
+        roles = self._roles[id(profile)] = Roles(profile)
+        return roles
 
-    def _charge(self, key: Hashable, size: int) -> None:
-        known = self._charged.get(key, 0)
-        if known == size:
-            return
-        self._charged[key] = size
-        self._bytes += size - known
+    def _look_up(self, roles: Roles, pod: Pod, nodes: NodeView) -> _Kept | None:
+        part = roles.key(pod)
+        if part is None:
+            return None
+        key = (id(roles.profile), part)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = _Kept(Ranking(self._state, roles, pod, nodes))
+            self._charge(kept)
+        else:
+            self._kept.move_to_end(key)
+        return kept
+
+    def _charge(self, kept: _Kept) -> None:
+        size = kept.ranking.bytes
+        self._bytes += size - kept.charged
+        kept.charged = size
         while self._bytes > self._limit and len(self._kept) > 1:
-            dropped, _ = self._kept.popitem(last=False)
-            self._bytes -= self._charged.pop(dropped, 0)
+            self._bytes -= self._kept.popitem(last=False)[1].charged

@@ -91,6 +91,9 @@ class Plugin:
     """Do PreFilter and PreScore, too, look at nothing but what `pod_key` names? Then the plugin's
     part in a decision about alike pods is kept (`framework.rankings`), and twins, pods that differ
     in nothing but name, uid, version and times, must have equal keys (`framework.twins`)."""
+    keyed_by_spec: ClassVar[bool] = False
+    """Do `pod_key` and `idle_for` look at nothing of a pod but its spec and status? Then pods that
+    are equal in these are not asked about one by one, whatever their labels are."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Called once per profile; `args` is the decoded plugin configuration, or None."""
@@ -230,6 +233,10 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
 
     normalizes_in_place: ClassVar[bool] = True
     """May `normalize` change its argument? If not, nobody who wants to keep it has to copy it."""
+    scores_anywhere: ClassVar[bool] = False
+    """Does `pre_score` learn all that `score` and `normalize` have to know of the other feasible
+    nodes? Then they may be asked about the whole cluster, which is faster than picking out most of
+    it. Answers must be in range everywhere; those about nodes that are not feasible are ignored."""
 
     def score_groups(self, nodes: NodeView, state: S | None) -> Codes | None:
         """One number per row: rows with equal ones are sure to score alike, also normalised.

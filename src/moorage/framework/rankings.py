@@ -7,7 +7,8 @@ about again, and only by the plugins that read what changed there.
 It holds for plugins whose whole part in a decision depends on the pod's key and the row alone
 (`steady`), and for those that have nothing to say about the pod (`idle_for`). The others are
 *live*: `engine.fast_lane` asks them for every pod. If a plugin's PreFilter rejects or narrows, or
-its answer is an error, there is no ranking, and the plain path has to find the words.
+its answer is an error, there is no ranking, and the plain path has to find the words. So whatever
+a plugin raises is let through as it is: nobody is told.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.cluster.columns import Ints, Rows
-from moorage.cluster.stamps import Aspect, bits_of
+from moorage.cluster.stamps import Aspect, Change, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.guard import guard
@@ -88,6 +89,8 @@ class Roles:
             for plugin in distinct
             if type(plugin).idle_for is not Plugin.idle_for and not _lacks_a_part(plugin, profile)
         )
+        self.keyed_by_spec = all(map(_keyed_by_spec, (*self._keyed, *self._maybe_idle)))
+        """Do keys follow from pods' spec and status alone?"""
 
     def key(self, pod: Pod) -> Hashable | None:
         """Pods with equal keys share a ranking; None if a plugin can say nothing in advance."""
@@ -118,8 +121,27 @@ def _lacks_a_part(plugin: Plugin, profile: Profile) -> bool:
     )
 
 
+def _keyed_by_spec(plugin: Plugin) -> bool:
+    """Does it promise so? Not a class that inherits the promise and overrides what it is about."""
+    family = type(plugin).__mro__
+
+    def depth(name: str) -> int:
+        return next(place for place, one in enumerate(family) if name in vars(one))
+
+    overridden = min(depth("pod_key"), depth("idle_for"))
+    return plugin.keyed_by_spec and depth("keyed_by_spec") <= overridden
+
+
 def _may_be_kept(plugin: Plugin) -> bool:
     return plugin.steady and plugin.row_local and bool(plugin.reads) and not plugin.by_node
+
+
+def _merged(changes: Sequence[Change]) -> list[Change]:
+    """One change per row."""
+    merged: dict[int, int] = {}
+    for row, bits in changes:
+        merged[row] = merged.get(row, 0) | bits
+    return list(merged.items())
 
 
 class Ranking:
@@ -172,17 +194,21 @@ class Ranking:
         """
         self.last_journal: list[int] | None = None
         """The journal that was in use before everything was worked out anew."""
+        self.patched: Sequence[Change] = ()
+        """What was patched when it was last brought up to date."""
         weights = sum(scorer.weight for scorer in (*self.scorers, *self.scaled))
         self._dtype = np.int32 if weights * MAX_NODE_SCORE < 2**31 else np.int64
         self._totals: NDArray[Any] = np.zeros(0, self._dtype)
         self.standing: NDArray[Any] = np.zeros(0, self._dtype)
         """The totals of the steady scorers, `REFUSED` for rows that a steady filter refuses."""
-
-    @property
-    def bytes(self) -> int:
+        self.bytes = _ENTRY_BYTES
         """About how much memory it takes."""
-        per_row = 4 + 2 * self._dtype().itemsize + 8 * (len(self.scorers) + len(self.scaled))
-        return _ENTRY_BYTES + per_row * len(self._refusers)
+        self._readers: dict[int, _Readers] = {}
+        """By the bits of what changed."""
+        # The same arrays for whoever reads or writes one row.
+        self._refuser_cells = self._refusers.data
+        self._total_cells = self._totals.data
+        self._standing_cells = self.standing.data
 
     def refresh(self, nodes: NodeView) -> None:
         """Bring everything up to date."""
@@ -195,12 +221,11 @@ class Ranking:
             changes = stamps.log_since(self._as_of)
         self._as_of = -1  # a plugin that fails in between leaves half-done work behind
         if changes is None or len(changes) * _REDO_SHARE > len(nodes) + 256:
+            self.patched = ()
             self._redo(nodes)
         else:
-            merged: dict[int, int] = {}
-            for row, bits in changes:
-                merged[row] = merged.get(row, 0) | bits
-            for row, bits in merged.items():
+            self.patched = changes if len(changes) == 1 else _merged(changes)
+            for row, bits in self.patched:
                 self._patch(nodes, row, bits)
         self._as_of = generation
 
@@ -220,8 +245,7 @@ class Ranking:
     def _constant(self, feasible: int) -> tuple[int, tuple[int, ...]] | None:
         total, parts = 0, []
         for scorer in self.scaled:
-            with guard(scorer.plugin, "Score"):
-                scores = scorer.plugin.normalize(np.zeros(feasible, np.int64), scorer.state)
+            scores = scorer.plugin.normalize(np.zeros(feasible, np.int64), scorer.state)
             if (scores != scores[0]).any() or not 0 <= scores[0] <= MAX_NODE_SCORE:
                 return None
             total += int(scores[0]) * scorer.weight
@@ -266,8 +290,7 @@ class Ranking:
             elif role is _LIVE:
                 self.live_pre_filters.append(pre_filter)
             else:
-                with guard(pre_filter, "PreFilter"):
-                    answer = pre_filter.pre_filter(pod, nodes)
+                answer = pre_filter.pre_filter(pod, nodes)
                 if answer is SKIP:
                     out.add(pre_filter.name)
                 elif isinstance(answer, PreFilterResult) and answer.node_names is None:
@@ -297,8 +320,7 @@ class Ranking:
             elif role is _LIVE:
                 self.live_pre_scorers[pre_scorer.name] = pre_scorer
             else:
-                with guard(pre_scorer, "PreScore"):
-                    answer = pre_scorer.pre_score(pod, nodes)
+                answer = pre_scorer.pre_score(pod, nodes)
                 if answer is SKIP:
                     out.add(pre_scorer.name)
                 else:
@@ -322,8 +344,7 @@ class Ranking:
             self.last_journal, self.journal = self.journal, None
         self._refusers = np.zeros(size, np.uint32)
         for one in self.filters:
-            with guard(one.plugin, "Filter"):
-                refused = one.plugin.refused(pod, nodes, one.state)
+            refused = one.plugin.refused(pod, nodes, one.state)
             self._refusers[refused] |= np.uint32(one.bit)
         self._points = [self._column(scorer, nodes) for scorer in self.scorers]
         self.raw = [self._column(scorer, nodes) for scorer in self.scaled]
@@ -335,6 +356,12 @@ class Ranking:
         self.standing = np.where(self._refusers == 0, self._totals, self._dtype(REFUSED))
         self.feasible = size - int(np.count_nonzero(self._refusers))
         self._count_refusals()
+        self._readers.clear()
+        self._refuser_cells = self._refusers.data
+        self._total_cells = self._totals.data
+        self._standing_cells = self.standing.data
+        per_row = 4 + 2 * self._totals.itemsize + 8 * (len(self.scorers) + len(self.scaled))
+        self.bytes = _ENTRY_BYTES + per_row * size
 
     def _count_refusals(self) -> None:
         left = self._refusers != 0
@@ -359,8 +386,7 @@ class Ranking:
         return tuple(asked)
 
     def _column(self, scorer: SteadyScorer, nodes: NodeView) -> Ints:
-        with guard(scorer.plugin, "Score"):
-            return scorer.plugin.score(self.pod, nodes, scorer.state).astype(np.int64)
+        return scorer.plugin.score(self.pod, nodes, scorer.state).astype(np.int64)
 
     def _in_range(self, points: Ints) -> None:
         if len(points) and int(points.view(np.uint64).max()) > MAX_NODE_SCORE:
@@ -368,49 +394,70 @@ class Ranking:
 
     def _patch(self, nodes: NodeView, row: int, bits: int) -> None:
         pod, journal = self.pod, self.journal
-        before = after = int(self._refusers[row])
-        for index, one in enumerate(self.filters):
-            if one.reads & bits:
-                with guard(one.plugin, "Filter"):
-                    refused = one.plugin.refuses(pod, nodes, row, one.state)
-                after = after | one.bit if refused else after & ~one.bit
-                if journal is not None and (refused or before & one.bit):
-                    journal.extend((index, row, int(refused)))
+        readers = self._readers.get(bits) or self._readers_of(bits)
+        before = after = self._refuser_cells[row]
+        for column, plugin, state, bit in readers.filters:
+            refused = plugin.refuses(pod, nodes, row, state)
+            after = after | bit if refused else after & ~bit
+            if journal is not None and (refused or before & bit):
+                journal.extend((column, row, int(refused)))
         if after != before:
-            self._refusers[row] = after
-            self.feasible += (not after) - (not before)
-            self.refusal_changes += 1
-            self.evaluations = None
-            for bits_of_row, change in ((before, -1), (after, 1)):
-                first = bits_of_row & -bits_of_row
-                if first:
-                    self._first_refusals[first] = self._first_refusals.get(first, 0) + change
-        self._totals[row] = total = self._patched_total(nodes, row, bits)
-        for place, scorer in enumerate(self.scaled):
-            if scorer.reads & bits:
-                raw, score = self.raw[place], self._score(scorer, nodes, row)
-                self._raw_counts[place] += bool(score) - bool(raw[row])
-                raw[row] = score
-                if journal is not None:
-                    journal.extend((len(self.filters) + len(self.scorers) + place, row, score))
-        self.standing[row] = REFUSED if after else total
-
-    def _patched_total(self, nodes: NodeView, row: int, bits: int) -> int:
-        total, journal = int(self._totals[row]), self.journal
-        for place, scorer in enumerate(self.scorers):
-            if scorer.reads & bits:
-                points, score = self._points[place], self._score(scorer, nodes, row)
-                if not 0 <= score <= MAX_NODE_SCORE:
-                    self.usable = False
-                before = int(points[row])
-                if score == before:
-                    continue
-                total += (score - before) * scorer.weight
+            self._change_refusers(row, before, after)
+        total = self._total_cells[row]
+        for column, scorer, state, weight, points in readers.scorers:
+            score = scorer.score_row(pod, nodes, row, state)
+            if not 0 <= score <= MAX_NODE_SCORE:
+                self.usable = False
+            known = points[row]
+            if score != known:
+                total += (score - known) * weight
                 points[row] = score
                 if journal is not None:
-                    journal.extend((len(self.filters) + place, row, score))
-        return total
+                    journal.extend((column, row, score))
+        for place, scorer, state in readers.scaled:
+            raw, score = self.raw[place], scorer.score_row(pod, nodes, row, state)
+            self._raw_counts[place] += bool(score) - bool(raw[row])
+            raw[row] = score
+            if journal is not None:
+                journal.extend((len(self.filters) + len(self.scorers) + place, row, score))
+        self._total_cells[row] = total
+        self._standing_cells[row] = REFUSED if after else total
 
-    def _score(self, scorer: SteadyScorer, nodes: NodeView, row: int) -> int:
-        with guard(scorer.plugin, "Score"):
-            return scorer.plugin.score_row(self.pod, nodes, row, scorer.state)
+    def _change_refusers(self, row: int, before: int, after: int) -> None:
+        self._refuser_cells[row] = after
+        self.feasible += (not after) - (not before)
+        self.refusal_changes += 1
+        self.evaluations = None
+        for bits, change in ((before, -1), (after, 1)):
+            first = bits & -bits
+            if first:
+                self._first_refusals[first] = self._first_refusals.get(first, 0) + change
+
+    def _readers_of(self, bits: int) -> "_Readers":
+        """The plugins that some changes of a row concern; asked for row after row, so kept."""
+        readers = self._readers[bits] = _Readers()
+        for column, one in enumerate(self.filters):
+            if one.reads & bits:
+                readers.filters.append((column, one.plugin, one.state, one.bit))
+        for place, scorer in enumerate(self.scorers):
+            if scorer.reads & bits:
+                column, cells = len(self.filters) + place, self._points[place].data
+                readers.scorers.append((column, scorer.plugin, scorer.state, scorer.weight, cells))
+        for place, scorer in enumerate(self.scaled):
+            if scorer.reads & bits:
+                readers.scaled.append((place, scorer.plugin, scorer.state))
+        return readers
+
+
+class _Readers:
+    """Whom to ask about a row of which certain aspects changed, and all there is to say to them."""
+
+    __slots__ = ("filters", "scaled", "scorers")
+
+    def __init__(self) -> None:
+        self.filters: list[tuple[int, FilterPlugin[Any], Any, int]] = []
+        """Column in the journal, plugin, state, bit."""
+        self.scorers: list[tuple[int, ScorePlugin[Any], Any, int, memoryview]] = []
+        """Column in the journal, plugin, state, weight, the scores so far."""
+        self.scaled: list[tuple[int, ScorePlugin[Any], Any]] = []
+        """Which of the ranking's raw columns, plugin, state."""

@@ -2,7 +2,8 @@
 
 import logging
 
-from moorage.framework.guard import guard
+from moorage.errors import MoorageError
+from moorage.framework.guard import surprise
 from moorage.framework.metering import ERROR, SILENT, SUCCESS, Meter, Span
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
@@ -14,8 +15,12 @@ log = logging.getLogger(__name__)
 def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
     """The pod as Reserve plugins want it to count on its node."""
     for plugin in profile.reserve:
-        with guard(plugin, "Reserve"):
+        try:
             pod = plugin.assumed(pod, node_name)
+        except MoorageError:
+            raise
+        except Exception as error:
+            raise surprise(plugin, "Reserve", error) from error
     return pod
 
 
@@ -38,8 +43,12 @@ def reserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -
 
 def _reserve(profile: Profile, pod: Pod, node_name: str, span: Span | None = None) -> Status | None:
     for plugin in profile.reserve:
-        with guard(plugin, "Reserve"):
+        try:
             status = plugin.reserve(pod, node_name)
+        except MoorageError:
+            raise
+        except Exception as error:
+            raise surprise(plugin, "Reserve", error) from error
         if span is not None:
             span.ran(plugin.name, SUCCESS if status is None else status.code.value)
         if status is not None:

@@ -2,7 +2,8 @@
 
 Owns what makes two pods twins: nothing tells them apart but who they are. Plugins give twins the
 same key (see `Plugin.steady`), so that a whole batch is looked up once; each pod of it still gets
-its own decision, because the one before has taken room.
+its own decision, because the one before has taken room. Where all plugins' keys follow from what
+pods ask for (`Plugin.keyed_by_spec`), it is enough that they ask for the same.
 """
 
 from moorage.model.pod import Pod
@@ -15,10 +16,14 @@ def are_twins(pod: Pod, other: Pod) -> bool:
     return (
         one.namespace == two.namespace
         and (one.labels is two.labels or one.labels == two.labels)
-        and (pod.spec is other.spec or pod.spec == other.spec)
-        and pod.status == other.status
+        and ask_for_the_same(pod, other)
         and (one.annotations is two.annotations or one.annotations == two.annotations)
         and one.owner_references == two.owner_references
         and one.finalizers == two.finalizers
         and one.deletion_timestamp == two.deletion_timestamp
     )
+
+
+def ask_for_the_same(pod: Pod, other: Pod) -> bool:
+    """Are two pods equal in spec and status? Their labels and owners may be others."""
+    return (pod.spec is other.spec or pod.spec == other.spec) and pod.status == other.status

@@ -30,16 +30,13 @@ class AdaptiveLimit:
         self._most = float(most)
         self._least = float(min(least, most))
         self._limit = min(max(float(first), self._least), self._most)
+        self.limit = int(self._limit)
+        """How many may be on their way."""
         self._best = float("inf")
         self._usual = 0.0
         self._round = 0
         self._was_full = False
         self._cut_at = float("-inf")
-
-    @property
-    def limit(self) -> int:
-        """How many may be on their way."""
-        return int(self._limit)
 
     def ended(self, seconds: float, *, full: bool) -> None:
         """A request was answered after so long; `full` if as many as may be were on their way."""
@@ -52,7 +49,7 @@ class AdaptiveLimit:
         if self._usual > SLOW_SECONDS and self._usual > SLOW_FACTOR * self._best:
             self._cut(SLOW_CUT)
         elif self._was_full:
-            self._limit = min(self._limit + 1.0, self._most)
+            self._set(min(self._limit + 1.0, self._most))
         self._round = 0
         self._was_full = False
 
@@ -65,4 +62,8 @@ class AdaptiveLimit:
             self._round = 0
 
     def _cut(self, factor: float) -> None:
-        self._limit = max(self._limit * factor, self._least)
+        self._set(max(self._limit * factor, self._least))
+
+    def _set(self, limit: float) -> None:
+        self._limit = limit
+        self.limit = int(limit)

@@ -58,9 +58,14 @@ class ConnectionPool:
         `ConnectError` if nothing can have been sent, otherwise `BrokenError`.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        connection = await self._acquire(context, deadline)
         started = loop.time()
+        deadline = started + seconds
+        connection = self._at_hand(context)
+        if connection is None:
+            connection = await self._acquire(context, deadline)
+            started = loop.time()
+        elif deadline < self._sweep_at:
+            self._sweep_by(deadline)
         answer = AnswerReader()
         connection.deadline = deadline
         self._busy.add(connection)
@@ -109,6 +114,16 @@ class ConnectionPool:
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
+
+    def _at_hand(self, context: ssl.SSLContext | None) -> Connection | None:
+        """An idle connection and a slot, if there is no need to wait for either."""
+        idle = self._idle
+        if not idle or self._waiting or self._running >= self._limit.limit:
+            return None
+        if idle[-1].context is not context:
+            return None
+        self._running += 1
+        return idle.pop()
 
     async def _acquire(self, context: ssl.SSLContext | None, deadline: float) -> Connection:
         """A connection, once there is a slot for it; `_release` or `_free_slot` gives that back."""
@@ -162,9 +177,12 @@ class ConnectionPool:
         if self._closed:
             connection.close()
         if not connection.closed:
-            self._remember(connection)
+            if self._session is None or self._session[0] is not connection.context:
+                self._remember(connection)
             self._idle.append(connection)
-            self._sweep_by(connection.idle_since + IDLE_SECONDS)
+            moment = connection.idle_since + IDLE_SECONDS
+            if moment < self._sweep_at:
+                self._sweep_by(moment)
         self._free_slot()
 
     def _remember(self, connection: Connection) -> None:

@@ -52,6 +52,8 @@ class Connection:
         self.when_lost: Callable[[Connection], None] | None = None
         """Told when an idle connection ends."""
         self._sock = sock
+        # `recv` of a TLS socket is `read` behind two more calls.
+        self._receive = sock.read if isinstance(sock, ssl.SSLSocket) else sock.recv
         self._fd = sock.fileno()
         self._loop = asyncio.get_running_loop()
         self._answer: AnswerReader | None = None
@@ -133,7 +135,7 @@ class Connection:
     def _readable(self) -> None:
         for _ in range(_READS_AT_ONCE):
             try:
-                data = self._sock.recv(RECEIVE_BYTES)
+                data = self._receive(RECEIVE_BYTES)
             except _WAIT:
                 return
             except OSError as error:

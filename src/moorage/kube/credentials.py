@@ -103,6 +103,7 @@ class Credentials:
         self._file = TokenFile(access.token_file, timer) if access.token_file else None
         self._source = CachedSource(source, timer) if source is not None else None
         self._impersonation = _impersonation_headers(access.impersonate)
+        self._fixed = self._unchanging()
 
     @property
     def refreshable(self) -> bool:
@@ -114,12 +115,22 @@ class Credentials:
         """May the client certificate be another one the next time, in no file that would tell?"""
         return self._source is not None
 
+    def known_headers(self) -> Headers | None:
+        """The headers that say who is asking; None if somebody has to be asked for them first."""
+        if self._fixed is not None:
+            return self._fixed
+        if self._file is not None:
+            return self._with(f"Bearer {self._file.token()}")
+        return None
+
     async def headers(self) -> Headers:
         """The headers that say who is asking."""
-        authorization = await self._authorization()
-        if authorization:
-            return (("Authorization", authorization), *self._impersonation)
-        return self._impersonation
+        known = self.known_headers()
+        if known is not None:
+            return known
+        assert self._source is not None, "else they are known"
+        token = (await self._source.credential()).token
+        return self._with(f"Bearer {token}" if token else "")
 
     async def certificate(self) -> tuple[Pem, Pem]:
         """The client certificate and its key; both empty if there is none."""
@@ -136,18 +147,21 @@ class Credentials:
         if self._source is not None:
             self._source.forget()
 
-    async def _authorization(self) -> str:
+    def _unchanging(self) -> Headers | None:
+        """The headers, where they can never be others."""
         access = self._access
         if self._file is not None:
-            return f"Bearer {self._file.token()}"
+            return None
         if access.token:
-            return f"Bearer {access.token}"
+            return self._with(f"Bearer {access.token}")
         if access.username:
-            return basic_authorization(access.username, access.password)
-        if self._source is not None:
-            token = (await self._source.credential()).token
-            return f"Bearer {token}" if token else ""
-        return ""
+            return self._with(basic_authorization(access.username, access.password))
+        return self._with("") if self._source is None else None
+
+    def _with(self, authorization: str) -> Headers:
+        if authorization:
+            return (("Authorization", authorization), *self._impersonation)
+        return self._impersonation
 
 
 def basic_authorization(user: str, password: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from moorage.errors import DecodeError
 from moorage.framework.pod_level import Adjust
 from moorage.kube.extender_messages import keep_source
+from moorage.kube.pod_forms import PodForms, pod_text
 from moorage.kube.resources import CustomObject, Resource
 from moorage.kube.sharing import SharedParts
 from moorage.model.decode import decode_json, describe, sentence
@@ -86,6 +87,9 @@ class ObjectReader:
         self._needs_source = needs_source
         self._adjust = adjust
         self._parts = SharedParts() if sharing else None
+        # What is adjusted is not what the bytes say; that takes a gate which is off.
+        shortly = sharing and adjust is None and resource.struct is Pod
+        self._forms = PodForms() if shortly else None
         self.skipped = 0
 
     def read(self, data: msgspec.Raw) -> ApiObject | Malformed:
@@ -102,6 +106,26 @@ class ObjectReader:
             return Malformed(key, meta.resource_version)
 
     def _decode(self, data: msgspec.Raw) -> ApiObject:
+        decoded = self._whole(data) if self._forms is None else self._pod(self._forms, data)
+        if self._needs_source is not None and self._needs_source(decoded):
+            keep_source(decoded, data)
+        return decoded
+
+    def _pod(self, forms: PodForms, data: msgspec.Raw) -> ApiObject:
+        """A pod, put together from parts that were met before if possible."""
+        text = pod_text(data)
+        if text is None:
+            return self._whole(data)
+        known = forms.find(text)
+        if known is not None:
+            return known
+        decoded = self._whole(data)
+        assert isinstance(decoded, Pod), "pods were asked for"
+        forms.remember(text, decoded)
+        return decoded
+
+    def _whole(self, data: msgspec.Raw) -> ApiObject:
+        """An object of any kind, decoded and checked from the beginning to the end."""
         struct = self._resource.struct
         assert struct is not None, self._resource
         custom = struct is CustomObject
@@ -113,8 +137,6 @@ class ObjectReader:
         if self._parts is not None:
             self._parts.share(decoded)
         _derive(decoded)
-        if self._needs_source is not None and self._needs_source(decoded):
-            keep_source(decoded, data)
         return decoded
 
 

@@ -67,7 +67,7 @@ class EventRecorder:
         self._queue: deque[Event] = deque()
         # By name: an event's creation and its later counts must keep their order, so what follows
         # one that is being written is left to the worker that writes it.
-        self._following: dict[str, deque[Event]] = {}
+        self._following: dict[str, list[Event]] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._resting = 0  # workers that wait before they try again
         self._last_event = float("-inf")
@@ -170,7 +170,7 @@ class EventRecorder:
             event = self._queue.popleft()
             following = self._following.get(event.name)
             if following is None:
-                self._following[event.name] = deque()
+                self._following[event.name] = []
                 return event
             following.append(event)
         return None
@@ -180,9 +180,10 @@ class EventRecorder:
         while event is not None:
             following = self._following[event.name]
             try:
-                following.appendleft(event)
+                await self._write(event)
+                self.waiting -= 1
                 while following:
-                    await self._write(following.popleft())
+                    await self._write(following.pop(0))
                     self.waiting -= 1
             finally:
                 del self._following[event.name]

@@ -1,16 +1,19 @@
 """Carries out in the API what the scheduler decided.
 
-Bindings run in a fixed number of workers, so that a burst of decisions does not become a burst of
-tasks; a pod that waits on Permit waits outside of them. Everything else (events, status, evictions)
-never holds a binding up. Outcomes go back to the scheduler, in the same thread.
+Bindings run in a bounded number of workers, so that a burst of decisions does not become a burst of
+tasks: as many as the API server takes requests at once, beside those that wait for something else.
+A pod that waits on Permit waits outside of them. Everything else (events, status, evictions) never
+holds a binding up. Outcomes go back to the scheduler, in the same thread.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import TracebackType
 from typing import Any
 
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.scheduler import (
     Binding,
@@ -43,6 +46,7 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 DEFAULT_WORKERS = 64
+_DEFAULT_BINDER = "DefaultBinder"
 # How long to wait before a status is written again; four tries in all.
 _STATUS_PAUSES = (0.01, 0.05, 0.25)
 
@@ -66,16 +70,18 @@ class Executor:
         self._wake = wake
         self._api = KubeApiPort(client, scheduler.state, timer, recorder)
         self._evictions = Evictions(scheduler, client, recorder, timer, wake)
-        self._bindings: asyncio.Queue[Binding] = asyncio.Queue()
-        self._workers = [asyncio.create_task(self._work()) for _ in range(workers)]
+        self._bindings: deque[Binding] = deque()
+        self._most_workers = workers
+        self._workers: set[asyncio.Task[None]] = set()
+        # What workers carry that just wait for others than our client.
+        self._elsewhere: set[Binding] = set()
         self._others: set[asyncio.Task[None]] = set()
-        self._active = 0
         self._nominates = scheduler.handle.gates.enabled("NominatedNodeNameForExpectation")
 
     @property
     def busy(self) -> bool:
         """Is anything on its way?"""
-        return bool(self._active or self._bindings.qsize() or self._others)
+        return bool(self._workers or self._bindings or self._others)
 
     def carry_out(self) -> None:
         """Start everything in the scheduler's outbox."""
@@ -100,6 +106,7 @@ class Executor:
                         controller=action.scheduler_name,
                     )
 
+        self._employ()
         self._flush_plugins()
 
     def _flush_plugins(self) -> None:
@@ -115,7 +122,7 @@ class Executor:
     def _start(self, binding: Binding) -> None:
         self._scheduler.observer.binding_cycles(1)
         if binding.waiting is None:
-            self._bindings.put_nowait(binding)
+            self._bindings.append(binding)
         else:
             self._spawn(self._after_permit(binding))
 
@@ -137,14 +144,37 @@ class Executor:
         await asyncio.gather(*self._workers, *self._others, return_exceptions=True)
 
     def cancel(self) -> None:
-        """Give up on everything at once."""
+        """Give up on everything at once, and take up nothing more."""
+        self._most_workers = 0
+        self._bindings.clear()
         for task in (*self._workers, *self._others):
             task.cancel()
 
-    async def _work(self) -> None:
-        while True:
-            # No name for the binding: an idle worker must not keep the last pod alive.
-            await self._bind(await self._bindings.get())
+    # ---- workers ----
+
+    def _employ(self) -> None:
+        """Have as many workers as there is work for and the API server takes requests."""
+        while self._bindings and self._may_have(1):
+            worker = asyncio.create_task(self._work(self._bindings.popleft()))
+            self._workers.add(worker)
+            worker.add_done_callback(self._left)
+
+    def _may_have(self, more: int) -> bool:
+        """May there be so many workers more? One that waits elsewhere takes no turn of ours."""
+        count = len(self._workers) + more
+        at_client = count - len(self._elsewhere)
+        return count <= self._most_workers and at_client <= self._client.limit.limit
+
+    def _left(self, worker: "asyncio.Task[None]") -> None:
+        self._workers.discard(worker)
+        self._employ()
+
+    async def _work(self, binding: Binding) -> None:
+        await self._bind(binding)
+        del binding  # a worker must not keep its first pod alive
+        while self._bindings and self._may_have(0):
+            await self._bind(self._bindings.popleft())
+            self._employ()  # the limit may have grown
 
     async def _after_permit(self, binding: Binding) -> None:
         assert binding.waiting is not None, "only pods that wait come here"
@@ -155,13 +185,16 @@ class Executor:
         result = SUCCESS if status is None else status.code.value
         observer.permit_waited(result, observer.time() - started)
         if status is None:
-            self._bindings.put_nowait(binding)
+            self._bindings.append(binding)
+            self._employ()
         else:
             self._failed(binding, status, "Permit")
             observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:
-        self._active += 1
+        if _bound_by_others(binding):
+            self._elsewhere.add(binding)
+            self._employ()
         try:
             await self._run_binding_cycle(binding)
         except Exception as error:
@@ -169,7 +202,7 @@ class Executor:
             log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
             self._failed(binding, Status(Code.ERROR, (f"{type(error).__name__}: {error}",)))
         finally:
-            self._active -= 1
+            self._elsewhere.discard(binding)
             self._scheduler.observer.binding_cycles(-1)
 
     async def _run_binding_cycle(self, binding: Binding) -> None:
@@ -200,7 +233,7 @@ class Executor:
 
     async def _bound(self, binding: Binding) -> Status | None:
         """Have the pod bound; None when it is."""
-        with self._counted("pod_binding") as call:
+        with _Call(self._scheduler.observer, "pod_binding") as call:
             status = await bind_pod(
                 binding.profile,
                 binding.pod,
@@ -221,6 +254,8 @@ class Executor:
         await self._nominate(binding)
         work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, meter))
         self._evictions.preparing[pod.uid] = work
+        self._elsewhere.add(binding)
+        self._employ()
         try:
             return await work
         except asyncio.CancelledError:
@@ -229,6 +264,8 @@ class Executor:
                 return Status(Code.ERROR, ("preempted by DefaultPreemption",))
             raise
         finally:
+            if not _bound_by_others(binding):
+                self._elsewhere.discard(binding)
             self._evictions.preparing.pop(pod.uid, None)
 
     def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
@@ -257,7 +294,7 @@ class Executor:
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
         for pause in (*_STATUS_PAUSES, None):
             try:
-                with self._counted("pod_status_patch"):
+                with _Call(self._scheduler.observer, "pod_status_patch"):
                     await self._client.patch_pod_status(pod.namespace, pod.name, status)
                 return
             except MoorageError as error:
@@ -276,23 +313,6 @@ class Executor:
         except MoorageError as error:
             log.error("status of pod group %s could not be written: %s", group.key, error)
 
-    @contextmanager
-    def _counted(self, call_type: str) -> Iterator["_Call"]:
-        """Tell of a call to the API as long as it is not answered, and how it ended."""
-        observer = self._scheduler.observer
-        call = _Call()
-        started = observer.time()
-        observer.api_calls_pending(call_type, 1)
-        try:
-            yield call
-        except BaseException:
-            call.failed = True
-            raise
-        finally:
-            observer.api_calls_pending(call_type, -1)
-            result = "error" if call.failed else "success"
-            observer.api_call_finished(call_type, result, observer.time() - started)
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._others.add(task)
@@ -305,12 +325,36 @@ class Executor:
 
 
 class _Call:
-    """A call to the API that is under way."""
+    """Tells of a call to the API as long as it is not answered, and how it ended."""
 
-    __slots__ = ("failed",)
+    __slots__ = ("_observer", "_started", "_type", "failed")
 
-    def __init__(self) -> None:
+    def __init__(self, observer: SchedulerObserver, call_type: str) -> None:
+        self._observer = observer
+        self._type = call_type
         self.failed = False
+
+    def __enter__(self) -> "_Call":
+        self._started = self._observer.time()
+        self._observer.api_calls_pending(self._type, 1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        observer = self._observer
+        observer.api_calls_pending(self._type, -1)
+        result = "success" if error is None and not self.failed else "error"
+        observer.api_call_finished(self._type, result, observer.time() - self._started)
+
+
+def _bound_by_others(binding: Binding) -> bool:
+    """May somebody else than our own client carry the binding to the API?"""
+    bind = binding.profile.bind
+    return bool(binding.extenders) or len(bind) != 1 or bind[0].name != _DEFAULT_BINDER
 
 
 def _may_pass(error: MoorageError) -> bool:

@@ -55,9 +55,9 @@ class AnswerReader:
         "_gap",
         "_head",
         "_left",
+        "_reason",
         "_rest",
         "done",
-        "reason",
         "reusable",
         "status",
     )
@@ -68,12 +68,17 @@ class AnswerReader:
         self.done = False
         self.reusable = False
         """May the connection serve another request once the answer is `done`?"""
-        self.reason = ""
+        self._reason = b""
         self._head = b""  # with its names in lower case
         self._rest = b""
         self._chunked = False
         self._left = -1  # bytes of the body, or of the chunk, to come; -1 up to the end
         self._gap = 0  # bytes of the line break after a chunk still to come
+
+    @property
+    def reason(self) -> str:
+        """The word after the status."""
+        return self._reason.decode("latin-1")
 
     def header(self, name: bytes) -> bytes:
         """A header's value, in lower case as its name; empty if there is none."""
@@ -129,15 +134,18 @@ class AnswerReader:
                 break
         self._head = head.lower()
         self.status = int(found[1])
-        self.reason = (found[2] or b"").decode("latin-1")
+        self._reason = found[2] or b""
         self._frame(self.status, head.startswith(b"HTTP/1.1"))
         return data
 
     def _frame(self, status: int, current: bool) -> None:
         """Learn from the head where the body ends."""
-        connection = self.header(b"connection")
+        # Two of the three are nearly never there, and looking is quicker than calling.
+        head = self._head
+        connection = self.header(b"connection") if b"\r\nconnection:" in head else b""
         self.reusable = connection != b"close" if current else connection == b"keep-alive"
-        if self.header(b"transfer-encoding") == b"chunked":
+        chunked = b"\r\ntransfer-encoding:" in head
+        if chunked and self.header(b"transfer-encoding") == b"chunked":
             self._chunked, self._left = True, 0
             return
         length = self.header(b"content-length")

@@ -37,6 +37,7 @@ class Informers:
         streaming: bool = True,
         field_selectors: Mapping[str, str] = FIELD_SELECTORS,
         needs_source: Callable[[ApiObject], bool] | None = None,
+        on_failure: Callable[[], None] | None = None,
         adjust: Adjust | None = None,
     ) -> None:
         self._client = client
@@ -45,6 +46,7 @@ class Informers:
         self._streaming = streaming
         self._field_selectors = field_selectors
         self._needs_source = needs_source
+        self._on_failure = on_failure
         self._adjust = adjust
         self.stores: dict[str, Store] = {}
         self._reflectors: dict[str, Reflector] = {}
@@ -109,7 +111,7 @@ class Informers:
         for kind, reflector in self._reflectors.items():
             if kind not in self._tasks:
                 task = asyncio.create_task(reflector.run(), name=f"reflector of {kind}")
-                task.add_done_callback(_report)
+                task.add_done_callback(self._ended)
                 self._tasks[kind] = task
 
     @property
@@ -161,6 +163,13 @@ class Informers:
                 if error is not None:
                     raise error
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            return
+        log.critical("the %s stopped", task.get_name(), exc_info=task.exception())
+        if self._on_failure is not None:
+            self._on_failure()
+
     async def stop(self) -> None:
         """Stop following; the stores keep what they have."""
         tasks = list(self._tasks.values())
@@ -175,8 +184,3 @@ class Informers:
         kinds = ", ".join(sorted(waiting))
         why = f": {'; '.join(reasons)}" if reasons else ""
         return f"no full list of {kinds} within {timeout:g} s{why}"
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("the %s stopped", task.get_name(), exc_info=task.exception())

@@ -115,12 +115,14 @@ class LiveScheduler:
         """Of which objects extenders may be sent all there is; fixed when the process starts."""
         sources = needs_source(scheduler.cycle.extenders)
         adjust = pod_level_adjustment(scheduler.handle.gates)
-        self.informers = Informers(client, kinds, needs_source=sources, adjust=adjust)
+        self._wake = asyncio.Event()
+        self.informers = Informers(
+            client, kinds, needs_source=sources, adjust=adjust, on_failure=self._wake.set
+        )
         self._client = client
         self._recorder = recorder
         self._timer = timer or WallTimer()
         self._executor: Executor | ShadowExecutor | None = None
-        self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._abandoned = False
         self._following = False
@@ -255,19 +257,31 @@ class LiveScheduler:
         seconds = None if wakeup is None else max(0.0, wakeup - self.scheduler.clock.now())
         if rest is not None:
             seconds = rest if seconds is None else min(rest, seconds)
+        if self._wake.is_set():
+            await asyncio.sleep(0)
+            return
         try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
         except TimeoutError:
             return
+
+    def _look(self) -> None:
+        """Something changed: look at the queue again, unless no change can matter there.
+
+        Each bound pod comes back as an event, most often when nothing waits any more.
+        """
+        if self.shadow is not None or not self.scheduler.at_rest:
+            self._wake.set()
 
     def _handler(self, kind: str) -> PodHandler | NodeHandler | ObjectHandler:
         handlers = self.scheduler.handlers
         match kind:
             case "Pod":
-                pods = PodHandler(handlers, self._wake.set)
+                pods = PodHandler(handlers, self._look)
                 return pods if self.shadow is None else ShadowPodHandler(pods, self.shadow)
             case "Node":
-                return NodeHandler(handlers, self._wake.set)
+                return NodeHandler(handlers, self._look)
             case _:
                 custom = "" if kind in RESOURCES else kind
-                return ObjectHandler(handlers, self._wake.set, custom)
+                return ObjectHandler(handlers, self._look, custom)

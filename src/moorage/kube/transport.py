@@ -103,12 +103,19 @@ class Transport:
             self._proxy = proxy_for(access.server, env)
         self._carrier: Carrier | None = None
 
-    async def exchange(self, request: Request) -> Answer:
+    def exchange(self, request: Request) -> Awaitable[Answer]:
         """Send a request and read its answer."""
+        headers = self.credentials.known_headers()
+        return self._exchange(request) if headers is None else self._sent(request, headers)
+
+    async def _exchange(self, request: Request) -> Answer:
+        return await self._sent(request, await self.credentials.headers())
+
+    def _sent(self, request: Request, headers: Headers) -> Awaitable[Answer]:
         body = None if request.body is None else encoded(request.body)
-        headers = await self.credentials.headers()
         total = request.timeout if request.timeout is not None else self._timeout
-        return await self._carried().exchange(request, headers, body, total)
+        carrier = self._carrier or self._carried()
+        return carrier.exchange(request, headers, body, total)
 
     async def stream(self, request: Request) -> AnswerStream:
         """Send a request whose answer is long; whoever calls this closes it."""
@@ -126,7 +133,9 @@ class Transport:
         if self._carrier is None:
             access = self._access
             if self._proxy is None:
-                self._carrier = _Direct(access, self._headers, self.limit, self._tls_context)
+                self._carrier = _Direct(
+                    access, self._headers, self.limit, self._known_context, self._tls_context
+                )
             else:
                 # The library that knows proxies takes a while to load, and few need it.
                 from moorage.kube.proxied import Proxied
@@ -135,6 +144,10 @@ class Transport:
                     access, self._proxy, self._headers, self._max_connections, self._tls_context
                 )
         return self._carrier
+
+    def _known_context(self) -> ssl.SSLContext | None:
+        """The context, where that takes no look at certificates; None: see `_tls_context`."""
+        return self._context if self._timer.now() < self._settled_until else None
 
     async def _tls_context(self) -> ssl.SSLContext | None:
         """The context; a new one, and so new connections, when certificates were replaced."""
@@ -176,6 +189,7 @@ class _Direct:
         access: Access,
         headers: Headers,
         limit: AdaptiveLimit,
+        known_context: Callable[[], ssl.SSLContext | None],
         context: Callable[[], Awaitable[ssl.SSLContext | None]],
     ) -> None:
         parts = urlsplit(access.server)
@@ -185,6 +199,7 @@ class _Direct:
         self._host = parts.netloc.rpartition("@")[2]
         self._prefix = parts.path.rstrip("/")
         self._headers = headers
+        self._known_context = known_context
         self._context = context
         self._pool = ConnectionPool((host, port), access.tls_server_name or host, limit)
         self._fixed: tuple[Headers, bytes] | None = None
@@ -193,12 +208,12 @@ class _Direct:
         self, request: Request, headers: Headers, body: bytes | None, timeout: float
     ) -> Answer:
         data = self._bytes(request, headers, body)
-        context = await self._context()
-        again = request.repeatable
+        context = self._known_context() or await self._context()
+        again = repeatable = request.repeatable
         while True:
             try:
                 answer, received = await self._pool.exchange(
-                    data, context, timeout, learn=not request.repeatable
+                    data, context, timeout, learn=not repeatable
                 )
             except ConnectError as error:
                 raise unreachable(self._server, str(error), maybe_applied=False) from None
@@ -208,9 +223,10 @@ class _Direct:
                     raise unreachable(self._server, str(error), maybe_applied=True) from None
                 again = False
             else:
-                return Answer(
-                    answer.status, answer.reason, _retry_after(answer), received, len(body or b"")
-                )
+                sent = 0 if body is None else len(body)
+                if answer.status < 300:
+                    return Answer(answer.status, "", "", received, sent)
+                return Answer(answer.status, answer.reason, _retry_after(answer), received, sent)
 
     async def stream(self, request: Request, headers: Headers, timeout: float) -> AnswerStream:
         body = None if request.body is None else encoded(request.body)

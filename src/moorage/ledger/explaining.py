@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.explain.grounds import MOST_EXAMPLES, Ground
 from moorage.explain.report import (
     Matrix,
     NodeScores,
@@ -38,20 +39,8 @@ from moorage.ledger.records import (
 
 Bools = NDArray[np.bool_]
 
-MOST_EXAMPLES = 5
 WORDLESS_REASON = "node(s) rejected, the reason was not worked out as the pod fits elsewhere"
 """Stands for the reason of a rejection that was found without words, on the short way."""
-
-
-class Ground(msgspec.Struct, frozen=True):
-    """One plugin rejects some rows for one reason."""
-
-    plugin: str
-    point: str
-    reason: str
-    code: str
-    rows: Bools
-    with_nominated_pods: bool = False
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ stands before it. A write that was cut off is noticed when the file is read, and
 itself.
 """
 
+import fcntl
 import logging
 import os
 import re
@@ -19,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from moorage.errors import InputError
-from moorage.ledger.records import VERSION, Blob, Chunk
+from moorage.ledger.records import READABLE, VERSION, Blob, Chunk
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +51,14 @@ class LedgerFiles:
         self._broken = False
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(directory, os.W_OK | os.X_OK):
+                raise InputError(
+                    f"{directory}: the ledger cannot be kept here: it is not writable."
+                )
+            self._lock: int | None = _locked(directory)
             self.next_number = _next_number(directory)
         except OSError as error:
             raise InputError(f"{directory}: the ledger cannot be kept here: {error}.") from error
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise InputError(f"{directory}: the ledger cannot be kept here: it is not writable.")
 
     def write(self, chunk: Chunk, blobs: Sequence[Blob]) -> None:
         """Append a chunk; a disk that fails is told once and not used any more."""
@@ -69,7 +73,13 @@ class LedgerFiles:
             log.error("%s: the ledger is not written any more: %s", self._directory, error)
 
     def close(self) -> None:
-        """Finish the current file."""
+        """Finish the current file; the directory is another's to use."""
+        self._finish()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _finish(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -84,7 +94,7 @@ class LedgerFiles:
         self._known.update(blob.number for blob in new)
 
     def _rotate(self, first: int) -> None:
-        self.close()
+        self._finish()
         current, self._file = _create(self._directory, first)
         header = _HEADER.pack(MAGIC, VERSION, 0)
         self._file.write(header)
@@ -96,9 +106,30 @@ class LedgerFiles:
             path.unlink(missing_ok=True)
 
 
+def _locked(directory: Path) -> int:
+    """Keep other writers out until the handle returned is closed or the process ends.
+
+    The directory itself is locked, so that it holds nothing but decisions; readers need no lock.
+    """
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise InputError(
+            f"{directory}: the ledger cannot be kept here: "
+            "another scheduler keeps its ledger in this directory."
+        ) from None
+    except OSError as error:
+        # Some file systems have no locks; that is no reason to go without a ledger.
+        log.warning("%s: it cannot be told whether others write here: %s", directory, error)
+    return lock
+
+
 def _create(directory: Path, first: int) -> tuple[Path, BinaryIO]:
     for attempt in range(1000):
-        # Somebody else may write here; a file of its own for each keeps both readable.
+        # Not every file system has locks, so somebody else may write here after all; a file of
+        # its own for each keeps both readable.
         extra = f"-{attempt}" if attempt else ""
         path = directory / f"{_PREFIX}{first:012}{extra}{SUFFIX}"
         try:
@@ -194,10 +225,10 @@ def _check_header(path: Path, header: bytes) -> bool:
     magic, version, _ = _HEADER.unpack(header)
     if magic != MAGIC:
         raise InputError(f"{path} is not a ledger: it does not begin with {MAGIC.decode()}.")
-    if version != VERSION:
+    if version not in READABLE:
         raise InputError(
             f"{path} is a ledger of format version {version}, "
-            f"but this version of Moorage reads version {VERSION}."
+            f"but this version of Moorage reads versions {READABLE[0]} to {READABLE[-1]}."
         )
     return False
 

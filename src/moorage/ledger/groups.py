@@ -3,21 +3,65 @@
 Owns the groups of one moment; `tracks` keeps what each of them was last given.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from moorage.ledger.held import Array, Held
+from moorage.ledger.packing import narrow
+
+_MOST_GROUPS = 64
+"""With more, a look at every row is not much dearer than one at every group."""
 
 
 class Groups:
-    """The rows of a cluster by group; a value, equal to another one if `data` is."""
+    """The rows of a cluster by group."""
 
-    __slots__ = ("data", "first", "place", "rows")
+    __slots__ = ("_codes", "_place", "rows")
 
     def __init__(self, codes: Array) -> None:
-        self.data = codes.tobytes()
-        found, self.first, self.place = np.unique(codes, return_index=True, return_inverse=True)
-        """The first row of each group, and of each row its group."""
-        self.rows = [np.flatnonzero(codes == code) for code in found]
+        self._codes = Held(codes)
+        sizes = np.bincount(codes)
+        found = sizes.nonzero()[0]
+        self.rows: list[Array] = []
+        """The rows of each group; none at all if there are too many groups."""
+        if len(found) <= _MOST_GROUPS:
+            self.rows = [narrow((codes == code).nonzero()[0]) for code in found]
+            places = np.zeros(len(sizes), np.uint8)
+            places[found] = np.arange(len(found))
+            self._place = places[codes]
+            """Of each row its group."""
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return self._codes.values.nbytes + sum(rows.nbytes + len(rows) for rows in self.rows)
+
+    def are_of(self, codes: Array) -> bool:
+        """Are these the groups that such codes tell apart?"""
+        held = self._codes
+        return held.bytes == codes.data and (held.dtype is codes.dtype or held.dtype == codes.dtype)
+
+    def sample(self, rows: Array | None) -> "Sample":
+        """A row of each group, among these or among all."""
+        if rows is None:
+            return Sample(self.rows, np.array([int(each[0]) for each in self.rows], np.intp))
+        found = np.full(len(self.rows), -1, np.intp)
+        # Which of a group's rows it becomes does not matter.
+        found[self._place[rows]] = np.arange(len(rows))
+        present = (found >= 0).nonzero()[0]
+        return Sample([self.rows[group] for group in present], found[present])
+
+
+class Sample:
+    """One row of every group that has one among the rows that were scored."""
+
+    __slots__ = ("chunk", "number", "places", "rows")
+
+    def __init__(self, rows: list[Array], places: Array) -> None:
+        self.rows = rows
+        """All rows of each group ..."""
+        self.places = places
+        """... and where the one stands among those that were scored."""
+        self.chunk = -1
+        """The chunk that knows it ..."""
+        self.number = -1
+        """... by this number."""

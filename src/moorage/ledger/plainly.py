@@ -12,6 +12,8 @@ import numpy as np
 from moorage.framework.attempt import Attempt
 from moorage.framework.filtering import FilterOutcome
 from moorage.framework.status import Status
+from moorage.ledger.column import Column
+from moorage.ledger.held import Array
 from moorage.ledger.names import NameTable
 from moorage.ledger.records import (
     CONSIDERED,
@@ -23,7 +25,7 @@ from moorage.ledger.records import (
     SCORED,
     status_words,
 )
-from moorage.ledger.tracks import Array, Column, Track, plugins_of
+from moorage.ledger.tracks import Track, plugins_of
 from moorage.ledger.wording import as_bits
 
 _CONSIDERED, _OVERRULED, _EXTENDER, _SCORED, _FIRST_FILTER = range(5)

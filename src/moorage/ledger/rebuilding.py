@@ -4,22 +4,27 @@ Owns the reader's half of the format: blobs become arrays, the log is followed u
 `ValueError` means that the records contradict each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.ledger.packing import Packed, assign, unpack
+from moorage.ledger.packing import Array, Packed, assign, pack, unpack
 from moorage.ledger.records import (
     BULK,
     FILL,
+    FIRST_SET,
     MOOD,
+    TABLE,
     ZEROS,
     Blob,
+    Bulk,
     ColumnSpec,
     Names,
     Start,
+    Tables,
     TrackRecord,
     expand,
 )
@@ -59,11 +64,12 @@ def columns_at(track: TrackRecord, position: int, find: FindBlob) -> tuple[Rebui
     columns, rows, values = (unpack(packed)[:position] for packed in track.log)
     if not len(columns) == len(rows) == len(values) or len(track.starts) != len(track.columns):
         raise ValueError("a track whose parts have different lengths")
+    sets = _Sets(track)
     found = []
     for index, (spec, start) in enumerate(zip(track.columns, track.starts, strict=True)):
         mine = columns == index
-        column = _Column(_begin(start, track.size, find), start.mood)
-        column.follow(rows[mine].astype(np.int64), values[mine].astype(np.int64), track)
+        column = _Column(_begin(start, track.size, find), start.mood, sets)
+        column.follow(rows[mine].astype(np.int64), values[mine].astype(np.int64))
         found.append(Rebuilt(spec, column.mood, column.values))
     return tuple(found)
 
@@ -81,34 +87,69 @@ def _begin(start: Start, size: int, find: FindBlob) -> Values:
     return values
 
 
+class _Sets:
+    """What changes of many rows refer to."""
+
+    def __init__(self, track: TrackRecord) -> None:
+        self._bulks = track.bulks
+        self._sets = tuple(map(unpack, track.sets))
+        for rows in self._sets:
+            if len(rows):
+                _all_checked(rows, track.size)
+        tables = track.tables or Tables((), pack(np.zeros(0)), pack(np.zeros(0)))
+        self._heads = [unpack(head).tolist() for head in tables.heads]
+        self._kinds = [_checked(kind, len(self._heads)) for kind in unpack(tables.kinds).tolist()]
+        self._values = unpack(tables.values).tolist()
+        self._ends = list(accumulate(len(self._heads[kind]) for kind in self._kinds))
+        if (self._ends or [0])[-1] != len(self._values):
+            raise ValueError("tables of another size than their heads say")
+
+    def bulk(self, number: int) -> Bulk:
+        """New values of many rows."""
+        return self._bulks[_checked(number, len(self._bulks))]
+
+    def rows(self, number: int) -> Array:
+        """The rows of a set."""
+        return self._sets[_checked(number, len(self._sets))]
+
+    def table(self, number: int) -> Iterator[tuple[int, int]]:
+        """Sets, and the value of each."""
+        head = self._heads[self._kinds[_checked(number, len(self._kinds))]]
+        end = self._ends[number]
+        return zip(head, self._values[end - len(head) : end], strict=True)
+
+
 class _Column:
-    def __init__(self, values: Values, mood: int) -> None:
+    def __init__(self, values: Values, mood: int, sets: "_Sets") -> None:
         self.values = values
         self.mood = mood
+        self._sets = sets
 
-    def follow(self, rows: Values, values: Values, track: TrackRecord) -> None:
+    def follow(self, rows: Values, values: Values) -> None:
         """Make changes one after the other; runs of single rows at once."""
         begin = 0
         for at in np.flatnonzero(rows < 0).tolist():
             self._assign(rows[begin:at], values[begin:at])
-            self._follow_one(int(rows[at]), int(values[at]), track)
+            self._follow_one(int(rows[at]), int(values[at]))
             begin = at + 1
         self._assign(rows[begin:], values[begin:])
 
-    def _follow_one(self, what: int, value: int, track: TrackRecord) -> None:
+    def _follow_one(self, what: int, value: int) -> None:
         if what == MOOD:
             self.mood = value
         elif what == FILL:
             self.values[:] = value
         elif what == BULK:
-            bulk = track.bulks[_checked(value, len(track.bulks))]
+            bulk = self._sets.bulk(value)
             if bulk.rows < 0:
                 self.values[:] = unpack(bulk.values)
             else:
-                rows = unpack(track.sets[_checked(bulk.rows, len(track.sets))])
-                self._assign(rows, unpack(bulk.values))
+                self._assign(self._sets.rows(bulk.rows), unpack(bulk.values))
+        elif what == TABLE:
+            for number, one in self._sets.table(value):
+                self.values[self._sets.rows(number)] = one
         else:
-            raise ValueError(f"a change of row {what}")
+            self.values[self._sets.rows(FIRST_SET - what)] = value
 
     def _assign(self, rows: NDArray[np.integer], values: NDArray[np.integer]) -> None:
         if len(rows):

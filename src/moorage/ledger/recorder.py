@@ -28,6 +28,8 @@ _MOST_NOTED = 4096
 _CHECK_EVERY = 64
 _NOTED_BYTES = 800
 _MOST_CHANGES = 100_000
+_MOST_LIKELY = 8
+"""With more rows that may have changed, a look at all of them is as quick."""
 
 Keep = Callable[[Chunk, list[Blob]], None]
 Told = Callable[[int, Noted], None]
@@ -117,6 +119,7 @@ class Recorder(DecisionRecorder):
             if track.chunk != tracks.chunk:
                 tracks.enter(track)
             before = len(journal)
+            track.likely = ranking.patched if len(ranking.patched) <= _MOST_LIKELY else ()
             if (
                 short.unscored != journal.unscored
                 or short.unfiltered != journal.unfiltered

@@ -16,7 +16,9 @@ import numpy as np
 from moorage.framework.status import Status
 from moorage.ledger.packing import Packed
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
+"""Version 1 is the same without `TABLE` and `FIRST_SET`."""
 
 # What a column of a track holds.
 CONSIDERED = "considered"  # 1: the row was looked at
@@ -32,6 +34,8 @@ NORMALIZED = "normalized"  # ... and after
 BULK = -1  # many rows at once: the value is an index into `bulks`
 MOOD = -2  # the value is the column's mood from now on
 FILL = -3  # all rows have the value
+TABLE = -4  # several sets of rows, each with a value of its own: an index into `tables`
+FIRST_SET = -5  # all rows of the first of `sets` have the value; -6: of the second, and so on
 
 # What a column as a whole says.
 TOLD = 0
@@ -94,6 +98,17 @@ class Bulk(msgspec.Struct, frozen=True, array_like=True):
     values: Packed
 
 
+class Tables(msgspec.Struct, frozen=True, array_like=True):
+    """Values of whole sets of rows, as they were one after the other."""
+
+    heads: tuple[Packed, ...]
+    """Sets (their indices) that have values together."""
+    kinds: Packed
+    """The index of each table's head."""
+    values: Packed
+    """The values of all tables in a row, one for each set of a table's head."""
+
+
 class TrackRecord(msgspec.Struct, frozen=True, array_like=True):
     """A sequence of alike attempts: columns as they began, and every change to them."""
 
@@ -110,10 +125,12 @@ class TrackRecord(msgspec.Struct, frozen=True, array_like=True):
     columns: tuple[ColumnSpec, ...]
     starts: tuple[Start, ...]
     log: tuple[Packed, Packed, Packed]
-    """Column, row (or BULK, MOOD, FILL) and value of each change."""
+    """Column, row (or BULK, MOOD, FILL, TABLE, FIRST_SET and less) and value of each change."""
     bulks: tuple[Bulk, ...]
     sets: tuple[Packed, ...]
     """Sets of rows that changed together, most of them more than once."""
+    tables: Tables | None = None
+    """Since version 2."""
 
 
 class Decisions(msgspec.Struct, frozen=True, array_like=True):

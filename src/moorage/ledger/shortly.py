@@ -17,7 +17,9 @@ from moorage.cluster.columns import Rows
 from moorage.engine.recording import LiveScores, ShortFindings
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking, SteadyFilter
-from moorage.ledger.groups import Groups
+from moorage.ledger.column import Column
+from moorage.ledger.groups import Groups, Sample
+from moorage.ledger.held import Array
 from moorage.ledger.names import NameTable
 from moorage.ledger.records import (
     FILTER,
@@ -29,7 +31,7 @@ from moorage.ledger.records import (
     TOLD,
     Words,
 )
-from moorage.ledger.tracks import Array, Column, Track, plugins_of
+from moorage.ledger.tracks import Track, plugins_of
 from moorage.ledger.wording import as_bits
 
 log = logging.getLogger(__name__)
@@ -83,7 +85,10 @@ class ShortTrack(Track):
         self._ranking = weakref.ref(ranking)
         self._scores = columns.scores
         self._scaled = columns.scaled
-        self._groups: Groups | None = None
+        self._groups: dict[str, Groups] = {}
+        """By plugin."""
+        self._samples: dict[str, Sample] = {}
+        """Of the rows that were scored."""
         self._values: tuple[int, ...] | None = None
         """What the normalised columns of the ranking's own are filled with."""
         self.log: ShortLog = ShortLog(self, len(names.names), columns.filters)
@@ -95,12 +100,18 @@ class ShortTrack(Track):
             refused = np.flatnonzero(ranking.refusers & np.uint32(one.bit))
             bits = np.zeros(len(ranking.refusers), np.int64)
             bits[refused] = self._worded(index, ranking, one, refused)
-            self.update(index, bits)
+            self._compare(index, bits)
         columns = (*ranking.points, *ranking.raw)
         for index, values in enumerate(columns, len(ranking.filters)):
-            self.update(index, values)
+            self._compare(index, values)
         # All of it is in the columns already, and in the log only for the reader.
         self._applied = len(self.log)
+
+    def _compare(self, index: int, values: Array) -> None:
+        """Take what differs; a column stays as narrow as it is while it can."""
+        column = self.columns[index]
+        column.make_room(values)
+        self.update(index, values.astype(column.now.dtype))
 
     def set_moods(self, short: ShortFindings) -> None:
         """Other live plugins than before have something to say."""
@@ -122,26 +133,32 @@ class ShortTrack(Track):
         """Somebody refuses other rows than before, so others are scored."""
         self.log.refusal_changes = ranking.refusal_changes
         self.forget_parts()
+        self._samples.clear()
 
     def take_scores(self, scores: Iterable[LiveScores]) -> None:
         """Scores that were worked out for this very pod."""
         for name, rows, raw, normalized, codes in scores:
             raw_column, column = self._scores[name]
-            if codes is not None and raw_column >= self.patched:
-                groups = self._groups_of(codes)
-                self.update_groups(raw_column, raw, groups)
-                self.update_groups(column, normalized, groups)
-                continue
-            if raw_column >= self.patched:
-                self.update(raw_column, raw, rows)
-            else:
+            if raw is None:
                 self._values = None
-            self.update(column, normalized, rows)
+                self.update(column, normalized, rows)
+            elif codes is not None and (sample := self._sample(name, codes, rows)):
+                self.update_groups(raw_column, raw, sample)
+                self.update_groups(column, normalized, sample)
+            else:
+                self.update(raw_column, raw, rows)
+                self.update(column, normalized, rows)
 
-    def _groups_of(self, codes: Array) -> Groups:
-        if self._groups is None or self._groups.data != codes.tobytes():
-            self._groups = Groups(codes)
-        return self._groups
+    def _sample(self, plugin: str, codes: Array, rows: Rows | None) -> Sample | None:
+        """A row that was scored out of each group; None if there are many groups."""
+        groups = self._groups.get(plugin)
+        if groups is None or not groups.are_of(codes):
+            groups = self._groups[plugin] = Groups(codes)
+            self._samples.pop(plugin, None)
+        sample = self._samples.get(plugin)
+        if sample is None and groups.rows:
+            sample = self._samples[plugin] = groups.sample(rows)
+        return sample
 
     def take_constants(self, ranking: Ranking) -> None:
         """Scores that are the same for every node."""
@@ -150,6 +167,11 @@ class ShortTrack(Track):
             for column, value in zip(self._scaled, constants[1], strict=True):
                 self.fill(column, value)
             self._values = constants[1]
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes, the log left out."""
+        return super().bytes + sum(groups.bytes for groups in self._groups.values())
 
     @property
     def is_wanted(self) -> bool:
@@ -190,8 +212,7 @@ class ShortTrack(Track):
     def _say(self, index: int, rows: Rows, words: Array) -> None:
         """Put words to the last refusal of each row, in the log as well."""
         column = self.columns[index]
-        if len(words) and int(words.max()) > np.iinfo(column.now.dtype).max:
-            column.now = column.now.astype(np.int64)
+        column.make_room(words)
         column.now[rows] = words
         said = dict(zip(rows.tolist(), words.tolist(), strict=True))
         log = self.log
@@ -247,7 +268,8 @@ class _Columns:
             self.filters[plugin.name] = len(self.all)
             self.all.append(column)
         for live in ranking.live_scorers:
-            raw = self._add(RAW, live.name, np.int64)
+            # Most have nothing to say about most pods; those that do make room.
+            raw = self._add(RAW, live.name, np.uint8)
             self.scores[live.name] = (raw, self._add(NORMALIZED, live.name, np.uint8))
 
     def _add(self, role: str, name: str, dtype: type[np.generic]) -> int:

@@ -5,131 +5,39 @@ began. `framework.rankings` writes patches of its own into the log (a track's fi
 ranking's, in its order); everything else is compared with what is known and written by `update`.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from moorage.cluster.stamps import Change
 from moorage.framework.profile import Profile
-from moorage.ledger.groups import Groups
+from moorage.ledger.column import Base, Column
+from moorage.ledger.groups import Sample
+from moorage.ledger.held import Array, Held
 from moorage.ledger.names import NameTable
-from moorage.ledger.packing import CONSTANT, Packed, assign, narrow, pack
+from moorage.ledger.packing import assign, narrow, pack
 from moorage.ledger.records import (
     BULK,
     FILL,
+    FIRST_SET,
     MOOD,
-    TOLD,
+    TABLE,
     ZEROS,
     Blob,
     Bulk,
-    ColumnSpec,
     Start,
-    StatusWords,
+    Tables,
     TrackRecord,
-    Words,
-    squeeze,
 )
-
-Array = NDArray[Any]
-Content = Array | bytes | int
-Sets = dict[tuple[int, int], tuple[bytes, Array]]
 
 _FEW = 6
 """So many changed rows are written one by one."""
 _FULL_SHARE = 4
 _BASE_SHARE = 8
 _BULK_BYTES = 250
-
-
-class Base:
-    """A column as it was once: a blob in the making."""
-
-    __slots__ = ("_blob", "number", "values")
-
-    def __init__(self, number: int, values: Array) -> None:
-        self.number = number
-        self.values = values
-        self._blob: Blob | None = None
-
-    @property
-    def bytes(self) -> int:
-        """How much memory it takes."""
-        return self.values.nbytes + (0 if self._blob is None else len(self._blob.body))
-
-    def written(self) -> Blob:
-        """The blob."""
-        if self._blob is None:
-            self._blob = Blob(self.number, "column", squeeze(pack(self.values)))
-        return self._blob
-
-
-class Column:
-    """One column of a track: what it is about, and what it says now."""
-
-    __slots__ = (
-        "base",
-        "by_node",
-        "data",
-        "groups",
-        "is_bytes",
-        "mood",
-        "now",
-        "part",
-        "place",
-        "plugin",
-        "reasons",
-        "role",
-        "stale",
-        "statuses",
-        "table",
-        "weight",
-    )
-
-    def __init__(
-        self, role: str, now: Array, plugin: str = "", place: int = 0, weight: int = 0
-    ) -> None:
-        self.role = role
-        self.now = now
-        self.plugin = plugin
-        self.place = place
-        self.weight = weight
-        self.is_bytes = False
-        """Do all its values fit into a byte, and does nobody but `update` write them?"""
-        self.part: Array | None = None
-        """What it says of the rows that the last update was about, if not of all."""
-        self.data = b""
-        """What the last update brought, if it is made of bytes."""
-        self.groups: Groups | None = None
-        """Rows that the last update told to be alike, and what each group was given ..."""
-        self.table: Array = now[:0]
-        self.stale = False
-        """... which is still to be written into `now`."""
-        self.mood = TOLD
-        self.by_node = False
-        self.reasons: list[Words] = []
-        self.statuses: list[StatusWords] = []
-        self.base: Base | None = None
-
-    @property
-    def spec(self) -> ColumnSpec:
-        """What it is about, as it is written."""
-        return ColumnSpec(
-            self.role,
-            self.plugin,
-            self.place,
-            self.weight,
-            tuple(self.reasons),
-            tuple(self.statuses),
-            self.by_node,
-        )
-
-    @property
-    def bytes(self) -> int:
-        """How much memory it takes."""
-        part = 0 if self.part is None else self.part.nbytes
-        base = 0 if self.base is None else self.base.bytes
-        return self.now.nbytes + len(self.data) + part + base
+_SET_BYTES = 250
+_TABLE_BYTES = 150
+_NUMBERS = np.dtype(np.int64)
 
 
 class Track:
@@ -155,15 +63,25 @@ class Track:
         """So many columns are changed by a ranking itself, which only writes the log."""
         self.log: list[int] = []
         """Column, row and value of each change, one after the other."""
-        self.bulks: list[tuple[Array | None, Content]] = []
+        self.sets: list[Array] = []
+        """Rows that changed together."""
+        self.bulks: list[tuple[int, Array]] = []
+        """Values of the rows of a set, or of all rows (-1)."""
+        self.heads: list[list[int]] = []
+        """The sets of each sample."""
+        self.tables: list[tuple[int, bytes]] = []
+        """A head, and a value for each of its sets."""
         self.bulk_bytes = 0
+        """How much memory all these take."""
         self.chunk = -1
         """The chunk that the log belongs to."""
         self.starts: list[tuple[Base | None, int, Array, Array]] = []
+        self.likely: Sequence[Change] = ()
+        """What may have changed since the last attempt: a guess that saves looking at all rows."""
         self._applied = 0
         self._has_parts = False
-        self._sets: Sets = {}
-        """Sets of rows that changed together in this chunk, by their first row and size."""
+        self._set_numbers: dict[tuple[int, int], tuple[bytes, int]] = {}
+        """The sets by their first row and size."""
 
     @property
     def bytes(self) -> int:
@@ -176,133 +94,128 @@ class Track:
         """The first attempt in a chunk: note how the columns begin."""
         self.chunk = chunk
         for column in self.columns:
-            self._settle(column)
+            column.settle()
         self.starts = [_start(column, number) for column in self.columns]
 
     def update(self, index: int, new: Array, rows: Array | None = None) -> None:
         """A column has these values now, in some rows or in all; takes what differs."""
         column = self.columns[index]
-        if column.groups is not None:
-            self._settle(column)
-            column.groups = None
-        now = known = column.now
-        if column.is_bytes:
-            # For bytes this is the quickest way to see that nothing is new.
-            if new.dtype != now.dtype:
-                new = new.astype(now.dtype)
-            data = new.tobytes()
-            if data == column.data:
-                return
-            column.data = data
-            if rows is None and np.count_nonzero(now != new) > _FEW:
-                # The whole is no larger than a list of rows, and it is there already.
-                self._note_bulk(index, None, data, len(data))
-                column.now, column.part = new.copy(), None
-                return
-        if rows is not None:
-            part = column.part
-            known = column.part = part if part is not None else now[rows]
+        if column.sample is not None:
+            column.follow_groups(None)
+        if column.held.dtype is not new.dtype:
+            column.widen(new.dtype)
+        known, cells = column.held, new.data
+        if rows is None:
+            column.part = None
+            for row, _ in self.likely:
+                if cells[row] != known.cells[row]:
+                    self._take_row(index, row, int(cells[row]))
+        else:
+            known = self._part(column, new, rows)
+            self._look_at_likely(index, cells, rows, known)
+        if known.bytes == cells and (known.dtype is new.dtype or known.dtype == new.dtype):
+            return
+        changed = (known.values != new).nonzero()[0]
+        if len(changed):
+            values = known.values[changed] = new[changed]
+            self._take_changed(index, new, rows, changed, values)
+
+    def _part(self, column: Column, new: Array, rows: Array) -> Held:
+        """What a column says of some rows; they are the same until `forget_parts`."""
+        if column.part is None:
+            column.part = Held(column.now[rows].astype(new.dtype))
             self._has_parts = True
-        changed = (known != new).nonzero()[0]
-        if len(changed) == 1:
-            place = int(changed[0])
-            row = place if rows is None else int(rows[place])
-            value = int(new[place])
-            self.log.extend((index, row, value))
-            if rows is not None:
-                known[place] = value
-            self._store(column, new.dtype)[row] = value
-        elif len(changed):
-            self._update_rows(column, index, new, changed, rows)
+        return column.part
 
-    def update_groups(self, index: int, new: Array, groups: Groups) -> None:
-        """The same for all rows, where those of a group are alike."""
-        column = self.columns[index]
-        table = new[groups.first]
-        if column.groups is not groups:
-            self.update(index, new)
-            column.groups, column.table = groups, table
-            return
-        changed = (table != column.table).nonzero()[0]
-        if not len(changed):
-            return
-        column.table, column.stale = table, True
-        for place in changed.tolist():
-            rows = groups.rows[place]
-            key, size = (int(rows[0]), len(rows)), 0
-            if key not in self._sets:
-                self._sets[key] = (rows.tobytes(), rows)
-                size = 2 * rows.nbytes
-            self._note_bulk(index, rows, int(table[place]), size)
-
-    def _settle(self, column: Column) -> None:
-        """Write what groups were given into their rows."""
-        groups = column.groups
-        if groups is not None and column.stale:
-            column.stale = False
-            values = column.table[groups.place]
-            column.now = values.astype(column.now.dtype) if column.is_bytes else values
-            column.part, column.data = None, b""
-
-    def _update_rows(
-        self, column: Column, index: int, new: Array, changed: Array, rows: Array | None
+    def _look_at_likely(
+        self, index: int, cells: "memoryview[int]", rows: Array, known: Held
     ) -> None:
-        values = new[changed]
+        """Take what differs in the rows that are likely to have changed."""
+        for row, _ in self.likely:
+            place = int(rows.searchsorted(row))
+            if place < len(rows) and rows[place] == row and cells[place] != known.cells[place]:
+                known.values[place] = cells[place]
+                self._take_row(index, row, int(cells[place]))
+
+    def _take_row(self, index: int, row: int, value: int) -> None:
+        self.log.extend((index, row, value))
+        self.columns[index].now[row] = value
+
+    def _take_changed(
+        self, index: int, new: Array, rows: Array | None, changed: Array, values: Array
+    ) -> None:
+        column = self.columns[index]
         where = changed if rows is None else rows[changed]
         if len(changed) <= _FEW:
             for row, value in zip(where.tolist(), values.tolist(), strict=True):
-                self.log.extend((index, row, int(value)))
+                self._take_row(index, row, int(value))
+            return
+        if rows is None and column.is_bytes:
+            # The whole is no larger than a list of rows.
+            self._note_bulk(index, -1, new.astype(np.uint8))
         elif rows is None and len(changed) * _FULL_SHARE > len(new):
-            whole = narrow(new)
-            self._note_bulk(index, None, whole, whole.nbytes)
+            self._note_bulk(index, -1, narrow(new))
         else:
             self._note_rows(index, where, values)
-        if rows is not None and column.part is not None:
-            column.part[changed] = values
-        else:
-            column.part = None
-        self._store(column, new.dtype)[where] = values
+        column.now[where] = values
+
+    def update_groups(self, index: int, new: Array, sample: Sample) -> None:
+        """The same, where all rows of a group are sure to be alike."""
+        column = self.columns[index]
+        if new.dtype is not _NUMBERS:
+            new = new.astype(_NUMBERS)
+        # Bytes, as whatever is done group by group here costs more than all the rest.
+        told = new[sample.places].tobytes()
+        if column.told == told and column.sample is sample:
+            return
+        if column.sample is not sample:
+            column.follow_groups(sample)
+        column.told, column.stale = told, True
+        if sample.chunk != self.chunk:
+            self._add_head(sample)
+        self.log.extend((index, TABLE, len(self.tables)))
+        self.tables.append((sample.number, told))
+        self.bulk_bytes += _TABLE_BYTES + len(told)
+
+    def _add_head(self, sample: Sample) -> None:
+        sample.chunk, sample.number = self.chunk, len(self.heads)
+        self.heads.append([self._set_number(rows) for rows in sample.rows])
+
+    def _set_number(self, rows: Array) -> int:
+        """The set of these rows; often it is one that changed before."""
+        key, data = (int(rows[0]), len(rows)), rows.tobytes()
+        known = self._set_numbers.get(key)
+        if known is None or known[0] != data:
+            known = self._set_numbers[key] = (data, len(self.sets))
+            self.sets.append(rows)
+            self.bulk_bytes += _SET_BYTES + rows.nbytes + len(data)
+        return known[1]
 
     def _note_rows(self, index: int, where: Array, values: Array) -> None:
-        """Many rows changed; often it is a set that did so before, to one value for all."""
-        key, data, size = (int(where[0]), len(where)), where.tobytes(), 0
-        known = self._sets.get(key)
-        if known is not None and known[0] == data:
-            where = known[1]
-        else:
-            self._sets[key] = (data, where)
-            size = 2 * len(data)
-        first = int(values[0])
+        """Many rows changed; often to one value for all."""
+        number, first = self._set_number(narrow(where)), int(values[0])
         if np.count_nonzero(values == first) == len(values):
-            self._note_bulk(index, where, first, size)
+            self.log.extend((index, FIRST_SET - number, first))
         else:
-            self._note_bulk(index, where, values, size + values.nbytes)
+            self._note_bulk(index, number, narrow(values))
 
-    def _note_bulk(self, index: int, rows: Array | None, values: Content, size: int) -> None:
+    def _note_bulk(self, index: int, number: int, values: Array) -> None:
         self.log.extend((index, BULK, len(self.bulks)))
-        self.bulks.append((rows, values))
-        self.bulk_bytes += _BULK_BYTES + size
-
-    def _store(self, column: Column, dtype: np.dtype[Any]) -> Array:
-        """Where the column's values are, wide enough for others."""
-        if column.now.dtype.itemsize < dtype.itemsize:
-            column.now = column.now.astype(dtype)
-        return column.now
+        self.bulks.append((number, values))
+        self.bulk_bytes += _BULK_BYTES + values.nbytes
 
     def forget_parts(self) -> None:
         """The next update is about other rows than the last one."""
         if self._has_parts:
             self._has_parts = False
             for column in self.columns:
-                if column.part is not None:
-                    column.part, column.data = None, b""
+                column.part = None
 
     def fill(self, index: int, value: int) -> None:
         """All rows of a column have one value now."""
         column = self.columns[index]
-        column.groups, column.stale = None, False
+        column.sample, column.stale, column.part = None, False, None
         column.now.fill(value)
-        column.part, column.data = None, b""
         self.log.extend((index, FILL, value))
 
     def set_mood(self, index: int, mood: int) -> None:
@@ -322,10 +235,8 @@ class Track:
             mine = fresh[(fresh[:, 0] == index) & (fresh[:, 1] >= 0)]
             if len(mine):
                 column = self.columns[index]
-                values = mine[:, 2]
-                if np.iinfo(column.now.dtype).max < int(values.max()):
-                    column.now = column.now.astype(np.int64)
-                assign(column.now, mine[:, 1], values)
+                column.make_room(mine[:, 2])
+                assign(column.now, mine[:, 1], mine[:, 2])
         self._applied = len(log)
 
     @property
@@ -346,14 +257,14 @@ class Track:
         self.catch_up()
         self.log.clear()
         self._applied = 0
-        self.bulks, self.bulk_bytes, self.starts, self.chunk = [], 0, [], -1
-        self._sets = {}
+        self.sets, self.bulks, self.heads, self.tables = [], [], [], []
+        self.bulk_bytes, self.starts, self.chunk = 0, [], -1
+        self._set_numbers = {}
 
 
 def _start(column: Column, number: Callable[[], int]) -> tuple[Base | None, int, Array, Array]:
     now, base = column.now, column.base
-    known: Any = 0 if base is None else base.values
-    rows = (now != known).nonzero()[0]
+    rows = (now != (0 if base is None else base.values)).nonzero()[0]
     if len(rows) * _BASE_SHARE > len(now):
         base = column.base = Base(number(), narrow(now))
         rows = rows[:0]
@@ -382,7 +293,10 @@ class Part:
         self._columns = tuple(column.spec for column in track.columns)
         self._starts = track.starts
         self.log = np.array(track.log, np.int64).reshape(-1, 3)
+        self._sets = track.sets
         self._bulks = track.bulks
+        self._heads = track.heads
+        self._tables = track.tables
         self._bulk_bytes = track.bulk_bytes
 
     @property
@@ -400,19 +314,6 @@ class Part:
 
     def written(self) -> TrackRecord:
         """The record."""
-        sets: dict[bytes, int] = {}
-        bulks = []
-        for rows, values in self._bulks:
-            place = -1
-            if rows is not None:
-                place = sets.setdefault(rows.astype(np.int64, copy=False).tobytes(), len(sets))
-            if isinstance(values, int):
-                assert rows is not None, "one value for all rows is written as FILL"
-                bulks.append(Bulk(place, Packed(CONSTANT, len(rows), values)))
-            elif isinstance(values, bytes):
-                bulks.append(Bulk(place, Packed("u1", len(values), 0, values)))
-            else:
-                bulks.append(Bulk(place, pack(values)))
         return TrackRecord(
             self._profile,
             self._names.number,
@@ -425,6 +326,17 @@ class Part:
                 for base, mood, rows, values in self._starts
             ),
             (pack(self.log[:, 0]), pack(self.log[:, 1]), pack(self.log[:, 2])),
-            tuple(bulks),
-            tuple(pack(np.frombuffer(rows, np.int64)) for rows in sets),
+            tuple(Bulk(number, pack(values)) for number, values in self._bulks),
+            tuple(pack(rows) for rows in self._sets),
+            self._written_tables(),
+        )
+
+    def _written_tables(self) -> Tables | None:
+        if not self._tables:
+            return None
+        values = b"".join(values for _, values in self._tables)
+        return Tables(
+            tuple(pack(np.array(sets, np.int64)) for sets in self._heads),
+            pack(np.array([head for head, _ in self._tables], np.int64)),
+            pack(np.frombuffer(values, np.int64)),
         )

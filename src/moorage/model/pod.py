@@ -4,6 +4,7 @@ Derived values are cached on the object. That is safe because pods are frozen: a
 API is a new object.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -235,6 +236,20 @@ class Pod(ApiObject, frozen=True, dict=True):
     def uses_storage(self) -> bool:
         """Has it a volume that may tie it to a node?"""
         return any(volume.is_storage for volume in self.spec.volumes)
+
+    def derived(self) -> Mapping[str, object]:
+        """What follows from namespace, spec and status, for others that are equal in these."""
+        return {
+            "requests": self.requests,
+            "affinity_terms": self.affinity_terms,
+            "required_nodes": self.required_nodes,
+            "host_ports": self.host_ports,
+            "started": self.started,
+        }
+
+    def take_over(self, derived: Mapping[str, object]) -> None:
+        """Use what another pod worked out, as if it had been worked out here."""
+        self.__dict__.update(derived)
 
     def on_node(self, node_name: str) -> "Pod":
         """The same pod with a node: what the API will show once it is bound."""

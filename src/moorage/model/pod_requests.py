@@ -39,14 +39,23 @@ class PodRequests(msgspec.Struct, frozen=True, eq=False):
     `incoming_with_defaults`: the same without pod-level requests and with defaults for containers
     that ask for no cpu or memory; this is what NodeResourcesFit scores with.
     `occupied`: of a pod on a node, status included.
-    `occupied_cpu`, `occupied_memory`: the same with those defaults.
+    `occupied_with_defaults`: its cpu and memory with those defaults, and nothing else.
     """
 
     incoming: Resources
     incoming_with_defaults: Resources
     occupied: Resources
-    occupied_cpu: int
-    occupied_memory: int
+    occupied_with_defaults: Resources
+
+    @property
+    def occupied_cpu(self) -> int:
+        """The cpu of `occupied_with_defaults`."""
+        return self.occupied_with_defaults[CPU]
+
+    @property
+    def occupied_memory(self) -> int:
+        """The memory of `occupied_with_defaults`."""
+        return self.occupied_with_defaults[MEMORY]
 
 
 class _Effective(Protocol):
@@ -138,8 +147,7 @@ def _compute(pod: "Pod") -> PodRequests:
         incoming=incoming,
         incoming_with_defaults=in_scheduler_units(scoring),
         occupied=occupied,
-        occupied_cpu=occupied_defaulted.get(CPU, 0),
-        occupied_memory=occupied_defaulted.get(MEMORY, 0),
+        occupied_with_defaults={name: occupied_defaulted.get(name, 0) for name in (CPU, MEMORY)},
     )
 
 

@@ -23,6 +23,7 @@ from moorage.plugins.dynamic_resources.delegation import Delegation
 Floats = NDArray[np.float64]
 Requests = tuple[int, ...]
 
+_HALF = MAX_NODE_SCORE // 2
 _EXACT = 2**52
 """Amounts below this are exact as floats, so that Python divides them as NumPy does."""
 
@@ -33,12 +34,14 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
     name = "NodeResourcesBalancedAllocation"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
     steady = True
+    keyed_by_spec = True
     looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         # Upstream knows no number of pods where it scores: naming them has no effect.
         self._resources = tuple(spec.name for spec in args.resources if spec.name != PODS)
+        self._two_plain = len(self._resources) == 2 and not any(map(is_scalar, self._resources))
         self._devices = Delegation(handle)
 
     def pod_key(self, pod: Pod) -> Hashable | None:
@@ -71,25 +74,26 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
             wanted.append(amount)
         without = _balance(used, total)
         with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
-        half = MAX_NODE_SCORE // 2
-        return half + (half + with_pod - without) // 2
+        return _HALF + (_HALF + with_pod - without) // 2
 
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Requests | None) -> int:
         """The usual case, two plain resources that the node offers, without arrays."""
         requests = self._requests(pod) if state is None else state
-        if len(requests) != 2 or not all(requests) or any(map(is_scalar, self._resources)):
+        if not self._two_plain or not all(requests):
             return super().score_row(pod, nodes, row, state)
-        before, after = [], []
+        before = after = 0.0
         for name, amount in zip(self._resources, requests, strict=True):
-            used, total = int(nodes.requested(name)[row]), int(nodes.allocatable(name)[row])
+            used, total = nodes.amounts_at(row, name)
             if not 0 < total < _EXACT or not 0 <= used < _EXACT:
                 return super().score_row(pod, nodes, row, state)
-            before.append(min(used / total, 1.0))
-            after.append(min((used + amount) / total, 1.0))
-        without = int((1 - abs((before[0] - before[1]) / 2)) * MAX_NODE_SCORE)
-        with_pod = int((1 - abs((after[0] - after[1]) / 2)) * MAX_NODE_SCORE)
-        half = MAX_NODE_SCORE // 2
-        return half + (half + with_pod - without) // 2
+            with_pod = used + amount
+            # The fractions' difference: what the second one leaves of the first.
+            before = (used / total if used < total else 1.0) - before
+            after = (with_pod / total if with_pod < total else 1.0) - after
+        # The sign does not matter, so neither does which fraction was taken from which.
+        less = int((1 - abs(before / 2)) * MAX_NODE_SCORE)
+        more = int((1 - abs(after / 2)) * MAX_NODE_SCORE)
+        return _HALF + (_HALF + more - less) // 2
 
     def _requests(self, pod: Pod) -> Requests:
         requests = pod.requests.occupied

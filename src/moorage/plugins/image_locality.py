@@ -29,7 +29,9 @@ class ImageLocality(ScorePlugin[None]):
 
     def is_silent(self, pod: Pod, nodes: NodeView) -> bool:
         """No node has any of the images."""
-        return all(nodes.image(normalized_image_name(name)) is None for name in _images_of(pod))
+        return not nodes.any_images or all(
+            nodes.image(normalized_image_name(name)) is None for name in _images_of(pod)
+        )
 
     def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
         """0 below the minimum, 100 when everything is there and everywhere."""

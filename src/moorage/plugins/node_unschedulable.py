@@ -25,6 +25,7 @@ class NodeUnschedulable(FilterPlugin[None]):
     name = "NodeUnschedulable"
     reads = (Aspect.TAINTS,)
     steady = True
+    keyed_by_spec = True
     cordoned = Reason("node(s) were unschedulable", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:

@@ -30,6 +30,7 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
     name = "TaintToleration"
     reads = (Aspect.TAINTS,)
     steady = True
+    keyed_by_spec = True
     untolerated = Reason("node(s) had untolerated taint(s)", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:

@@ -39,6 +39,7 @@ class VolumeRestrictions(PreFilterPlugin[ClaimsInUse], FilterPlugin[ClaimsInUse]
     """Refuse nodes with a conflicting disk, and all nodes while a claim for one pod is in use."""
 
     name = "VolumeRestrictions"
+    keyed_by_spec = True
     looks_up = (PersistentVolumeClaim,)
     reads = (Aspect.VOLUMES,)
     row_local = False  # the number of users is counted over the whole cluster

@@ -40,6 +40,7 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
     """Refuse nodes in other zones than the pod's bound volumes."""
 
     name = "VolumeZone"
+    keyed_by_spec = True
     looks_up = (
         PersistentVolume,
         PersistentVolumeClaim,

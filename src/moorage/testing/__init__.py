@@ -6,7 +6,8 @@ state = cluster([make_node("quay", cpu="4")], [make_pod("ship", node_name="quay"
 check_plugin(MyPlugin)
 """
 
+from moorage.testing.asking import LawBrokenError
 from moorage.testing.builders import cluster, make_node, make_pod
-from moorage.testing.plugin_laws import LawBrokenError, check_plugin
+from moorage.testing.plugin_laws import check_plugin
 
 __all__ = ["LawBrokenError", "check_plugin", "cluster", "make_node", "make_pod"]

@@ -7,6 +7,7 @@
    `row_local` although it looks at other rows, is found here.
 3. Keys: pods with equal `pod_key` get equal answers.
 4. Reading: asking changes nothing in the cluster.
+5. Promises: what the plugin says to be spared questions is true (`promise_laws`).
 
 Owns the laws, not the objects they are tried on (`random_objects`).
 """
@@ -26,30 +27,29 @@ from moorage.framework.plugin import (
     FilterPlugin,
     Handle,
     Plugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
     ScorePlugin,
 )
 from moorage.framework.reuse import Answers
-from moorage.framework.status import SKIP, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.testing.asking import (
+    Answer,
+    LawBrokenError,
+    before_filter,
+    before_score,
+    by_name,
+    first_difference,
+    told,
+)
 from moorage.testing.builders import cluster
+from moorage.testing.promise_laws import PromiseLaws
 from moorage.testing.random_objects import random_event, random_node, random_pod
-
-Answer = dict[str, Any]
-"""Node name -> what the plugin says of it."""
 
 _NODES = 12
 _GUESTS = 15
 _WAITING = 8
 _EVENTS = 12
 _EVENTS_BETWEEN = 3
-
-
-class LawBrokenError(AssertionError):
-    """A plugin broke one of the laws; the message says which, and how to see it again."""
 
 
 def check_plugin(
@@ -102,12 +102,14 @@ class _Laws:
         self._state = state
         self._random = random
         self._answers = Answers(state)
+        self._promises = PromiseLaws(self._plugin)
 
     def check(self, pods: Sequence[Pod]) -> None:
         for serial in range(_EVENTS):
             for pod in pods:
                 self._check_parts(pod)
                 self._check_reuse(pod)
+                self._promises.check(pod, NodeView(self._state))
             self._check_keys(pods)
             for part in range(_EVENTS_BETWEEN):
                 random_event(self._random, self._state, serial * _EVENTS_BETWEEN + part)
@@ -162,40 +164,31 @@ class _Laws:
 def _compare(kind: str, pod: Pod, right: Answer | None, other: Answer | None, how: str) -> None:
     if right == other:
         return
-    names = sorted((right or {}).keys() | (other or {}).keys())
-    name = next(n for n in names if (right or {}).get(n) != (other or {}).get(n))
+    right, other = right or {}, other or {}
+    name = first_difference(right, other) or "any node"
     raise LawBrokenError(
-        f"{kind} of pod {pod.key} says {(right or {}).get(name)} of {name} when asked afresh, "
-        f"but {(other or {}).get(name)} {how}"
+        f"{kind} of pod {pod.key} says {right.get(name)} of {name} when asked afresh, "
+        f"but {other.get(name)} {how}"
     )
-
-
-def _state_of(plugin: Plugin, pod: Pod, nodes: NodeView) -> Any:
-    """What PreFilter hands to Filter; SKIP also stands for a refusal."""
-    if not isinstance(plugin, PreFilterPlugin):
-        return None
-    result = plugin.pre_filter(pod, nodes)
-    return result.state if isinstance(result, PreFilterResult) else SKIP
 
 
 def _kept_filter(plugin: Plugin, pod: Pod, nodes: NodeView, answers: Answers) -> Answer | None:
     if not isinstance(plugin, FilterPlugin):
         return None
-    state = _state_of(plugin, pod, nodes)
-    if state is SKIP:
+    prepared = before_filter(plugin, pod, nodes)
+    if not prepared.looks:
         return None
     everything = np.ones(len(nodes), np.bool_)
-    return _told(nodes, answers.verdicts(plugin, pod, nodes, state, everything))
+    return told(nodes, answers.verdicts(plugin, pod, nodes, prepared.state, everything))
 
 
 def _kept_score(plugin: Plugin, pod: Pod, nodes: NodeView, answers: Answers) -> Answer | None:
     if not isinstance(plugin, ScorePlugin):
         return None
-    state = plugin.pre_score(pod, nodes) if isinstance(plugin, PreScorePlugin) else None
-    if state is SKIP:
+    prepared = before_score(plugin, pod, nodes)
+    if not prepared.looks:
         return None
-    raw = answers.scores(plugin, pod, nodes, state, None)
-    return dict(zip(nodes.names(), raw.tolist(), strict=True))
+    return by_name(nodes, answers.scores(plugin, pod, nodes, prepared.state, None))
 
 
 def _filter_in_parts(
@@ -203,12 +196,12 @@ def _filter_in_parts(
 ) -> tuple[Answer, list[tuple[str, Answer]]]:
     if not isinstance(plugin, FilterPlugin):
         return {}, []
-    state = _state_of(plugin, pod, nodes)
-    if state is SKIP:
+    prepared = before_filter(plugin, pod, nodes)
+    if not prepared.looks:
         return {}, []
 
     def ask(view: NodeView) -> Answer:
-        return _told(view, plugin.filter(pod, view, state))
+        return told(view, plugin.filter(pod, view, prepared.state))
 
     return ask(nodes), _parts(nodes, some, ask)
 
@@ -220,12 +213,12 @@ def _score_in_parts(
     # taken apart.
     if not isinstance(plugin, ScorePlugin) or not plugin.row_local:
         return {}, []
-    state = plugin.pre_score(pod, nodes) if isinstance(plugin, PreScorePlugin) else None
-    if state is SKIP:
+    prepared = before_score(plugin, pod, nodes)
+    if not prepared.looks:
         return {}, []
 
     def ask(view: NodeView) -> Answer:
-        return dict(zip(view.names(), plugin.score(pod, view, state).tolist(), strict=True))
+        return by_name(view, plugin.score(pod, view, prepared.state))
 
     return ask(nodes), _parts(nodes, some, ask)
 
@@ -240,13 +233,6 @@ def _parts(
         ("when asked about some nodes", ask(nodes.take(some))),
         ("when asked about it alone", single),
     ]
-
-
-def _told(nodes: NodeView, verdicts: Verdicts) -> Answer:
-    return {
-        name: sorted(reason.text for reason in verdicts.reasons_of(row))
-        for row, name in enumerate(nodes.names())
-    }
 
 
 def _rebuilt(state: ClusterState) -> ClusterState:

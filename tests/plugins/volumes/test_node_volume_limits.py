@@ -61,6 +61,44 @@ def test_attachments_without_a_pod_count_too_but_only_once() -> None:
     assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
 
 
+def test_attachments_are_followed_as_they_come_and_go() -> None:
+    first, second = attachment("1", "pv-x", "a"), attachment("2", "pv-y", "a")
+    state = cluster(NODES, [], [*bound("x", "y", "z"), csi_node("a", 2), csi_node("b", 2), first])
+    plugin, known = make(NodeVolumeLimits, state), state.listers.of(type(first))
+    assert ask(plugin, pod_with(*uses("z")), state) == {}
+    known.put(second)
+    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
+    known.put(attachment("2", "pv-y", "b"))
+    assert ask(plugin, pod_with(*uses("z")), state) == {}
+    known.put(attachment("1", "pv-x", "b"))
+    assert ask(plugin, pod_with(*uses("z")), state) == {"b": FULL}
+    known.remove(second)
+    assert ask(plugin, pod_with(*uses("z")), state) == {}
+
+
+def test_a_driver_whose_volumes_all_left_has_room_again() -> None:
+    guest = pod_with(*uses("x", "y"), name="guest", node="a")
+    state = cluster(NODES, [guest], [*bound("x", "y", "z"), csi_node("a", 2)])
+    plugin = make(NodeVolumeLimits, state)
+    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
+    state.remove_pod(guest)
+    disks = ({"awsElasticBlockStore": {"volumeID": f"vol-{i}"}} for i in range(2))
+    state.add_pod(pod_with(*disks, name="other", node="a"))
+    assert ask(plugin, pod_with(*uses("z")), state) == {}
+
+
+def test_a_guest_that_could_not_be_counted_is_forgotten_when_it_leaves() -> None:
+    odd = {"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Dedicated"}}
+    guest, faulty = pod_with(*uses("x"), name="g", node="a"), pod_with(odd, name="f", node="a")
+    state = cluster(NODES, [guest, faulty], [*bound("x", "z"), csi_node("a", 1)])
+    plugin = make(NodeVolumeLimits, state)
+    answer = ask(plugin, pod_with(*uses("z")), state)
+    assert isinstance(answer, dict)
+    assert "is not supported" in answer["a"][0]
+    state.remove_pod(faulty)
+    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
+
+
 def test_an_unbound_claim_counts_for_the_driver_of_its_class() -> None:
     guest = pod_with(*uses("x"), name="guest", node="a")
     objects = [*bound("x"), claim("new"), storage_class(provisioner=DRIVER), csi_node("a", 1)]

@@ -6,7 +6,7 @@ Must not judge events; that is `engine.requeueing`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from moorage.engine.events import label
 from moorage.engine.queue.observer import POD_POPPED, QueueObserver
@@ -15,17 +15,16 @@ from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
 
-@dataclass(slots=True, frozen=True)
-class SeenEvent:
+class SeenEvent(NamedTuple):
     """An event with the object before and after."""
 
     event: ClusterEvent
     old: ApiObject | None
     new: ApiObject | None
+    label: str
 
 
-@dataclass(slots=True, frozen=True)
-class _Started:
+class _Started(NamedTuple):
     pod: Pod
     position: int
     """How many events had ever been recorded when the attempt began."""
@@ -66,8 +65,9 @@ class InFlight:
     def record(self, event: ClusterEvent, old: ApiObject | None, new: ApiObject | None) -> None:
         """Keep an event for the pods in flight, if there are any."""
         if self._pods:
-            self._events.append(SeenEvent(event, old, new))
-            self._observer.in_flight_events(label(event), 1)
+            name = label(event)
+            self._events.append(SeenEvent(event, old, new, name))
+            self._observer.in_flight_events(name, 1)
 
     def since_start(self, uid: str) -> Sequence[SeenEvent] | None:
         """What happened since a pod was popped; None if it is not in flight."""
@@ -79,10 +79,10 @@ class InFlight:
         if self._pods.pop(uid, None) is None:
             return
         oldest = next(iter(self._pods.values()), None)
-        total = self._forgotten + len(self._events)
-        keep_from = total if oldest is None else oldest.position
-        for seen in self._events[: keep_from - self._forgotten]:
-            self._observer.in_flight_events(label(seen.event), -1)
-        del self._events[: keep_from - self._forgotten]
-        self._forgotten = keep_from
+        forgettable = len(self._events) if oldest is None else oldest.position - self._forgotten
+        if forgettable:
+            for seen in self._events[:forgettable]:
+                self._observer.in_flight_events(seen.label, -1)
+            del self._events[:forgettable]
+            self._forgotten += forgettable
         self._observer.in_flight_events(POD_POPPED, -1)

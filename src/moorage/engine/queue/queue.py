@@ -311,6 +311,11 @@ class SchedulingQueue:
 
     # What can be seen from outside.
 
+    @property
+    def has_pods(self) -> bool:
+        """Does any pod wait, ready or not?"""
+        return bool(self._active or self._backoff or self._unschedulable)
+
     def get(self, key: str) -> QueuedPodInfo | None:
         """A waiting pod by `namespace/name`."""
         return self._places.get(key)

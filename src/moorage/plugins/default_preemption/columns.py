@@ -3,7 +3,8 @@
 The same rule as `victims.select_victims`, in lockstep: every node loses its less important pods,
 then every node gets its first one back, then its second, and so on; after each step one pass of
 the filters over the columns tells which nodes cannot keep theirs. It holds only while no plugin
-looks beyond a node and nobody is nominated to one: `applies` says when.
+looks beyond a node: `applies` says when. Where pods are nominated to nodes, a second pass counts
+them in.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView, WithoutLesserPods
 from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import first_rejection
+from moorage.framework.filtering import first_rejection, judged_together
 from moorage.framework.guard import guard
 from moorage.framework.plugin import Candidate, FilterPlugin
 from moorage.framework.status import Status, Verdicts
@@ -30,22 +31,23 @@ _POD_ASPECTS = frozenset((Aspect.REQUESTED, Aspect.PODS, Aspect.PORTS, Aspect.VO
 
 def applies(attempt: Attempt) -> bool:
     """Can all nodes be tried together?"""
-    return not attempt.nominated and all(
-        plugin.row_local and not plugin.by_node for plugin in _active(attempt)
-    )
+    return judged_together(attempt.profile, attempt.before, _active(attempt))
 
 
 def select_victims_everywhere(attempt: Attempt, rows: Rows, budgets: Sequence[Budget]) -> "DryRun":
     """Try all rows together."""
     lesser = attempt.nodes.lesser_pods(attempt.pod.priority, attempt.now)
     view = attempt.nodes.without(lesser, rows)
-    refusals = _refusals(attempt, view)
+    views: list[NodeView] = [view]
+    if attempt.nominated:
+        views.insert(0, view.joined_by(attempt.nominated))  # asked first, so that its words count
+    refusals = _refusals(attempt, views)
     pods_here = np.bincount(view.places[view.places >= 0], minlength=len(rows))
     refusals.update((int(place), NO_VICTIMS) for place in np.flatnonzero(pods_here == 0))
     refused = np.zeros(len(rows), np.bool_)
     refused[list(refusals)] = True
     steps, violating = _order(lesser, view.places, refused, budgets)
-    victims = _reprieve(attempt, view, steps)
+    victims = _reprieve(attempt, view, views, steps)
 
     def name_of(place: int) -> str:
         return attempt.nodes.node(int(rows[place])).name
@@ -157,19 +159,24 @@ def _judge(
     return verdicts
 
 
-def _refusals(attempt: Attempt, view: NodeView) -> dict[int, Status]:
+def _refusals(attempt: Attempt, views: Sequence[NodeView]) -> dict[int, Status]:
     """The places that would refuse the pod even without their less important pods."""
     plugins = [p for p in attempt.profile.filter if p.name not in attempt.before.skipped]
-    verdicts = _judge(attempt, plugins, view)
-    refused = np.zeros(len(view), np.bool_)
+    refusals: dict[int, Status] = {}
+    for view in views:
+        verdicts = _judge(attempt, plugins, view)
+        for place in np.flatnonzero(_refused(verdicts, len(view))).tolist():
+            status = first_rejection(verdicts, place)
+            if status is not None:
+                refusals.setdefault(place, status)
+    return refusals
+
+
+def _refused(verdicts: Sequence[tuple[str, Verdicts]], size: int) -> Bools:
+    refused = np.zeros(size, np.bool_)
     for _, answer in verdicts:
         refused |= answer.rejected
-    refusals = {}
-    for place in np.flatnonzero(refused):
-        status = first_rejection(verdicts, int(place))
-        if status is not None:
-            refusals[int(place)] = status
-    return refusals
+    return refused
 
 
 def _order(
@@ -207,15 +214,17 @@ def _mark_violating(
             violating[i] = lesser.pods[i].uid in breaking
 
 
-def _reprieve(attempt: Attempt, view: WithoutLesserPods, steps: Sequence[Rows]) -> Bools:
+def _reprieve(
+    attempt: Attempt, view: WithoutLesserPods, views: Sequence[NodeView], steps: Sequence[Rows]
+) -> Bools:
     """Give pods back step by step; those that make the pod not fit are the victims."""
     victims = np.zeros(len(view.places), np.bool_)
     plugins = _active(attempt)
     for step in steps:
         view.give_back(step)
         refused = np.zeros(len(view), np.bool_)
-        for _, answer in _judge(attempt, plugins, view):
-            refused |= answer.rejected
+        for one in views:
+            refused |= _refused(_judge(attempt, plugins, one), len(view))
         lost = step[refused[view.places[step]]]
         view.take_away(lost)
         victims[lost] = True

@@ -5,15 +5,12 @@ written is left in `work`, and `flush` does it for whoever talks to the API.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Ints
-from moorage.cluster.pod_groups import group_of
 from moorage.cluster.view import NodeView
 from moorage.errors import ApiError
 from moorage.framework.attempt import Attempt
@@ -34,53 +31,29 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
-from moorage.model.devices import (
-    DELETE_PROTECTION,
-    AllocationResult,
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceSlice,
-)
+from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from moorage.plugins.dynamic_resources.allocator import OutOfTime
 from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
 from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.claim_work import (
-    ClearStatus,
-    Deallocate,
-    Delete,
-    Release,
-)
 from moorage.plugins.dynamic_resources.claims import (
     ClaimError,
     check_requests,
     claims_of,
     preference_score,
 )
-from moorage.plugins.dynamic_resources.extended import (
-    IN_MEMORY_NAME,
-    ExtendedResources,
-    extended_claim,
-)
+from moorage.plugins.dynamic_resources.extended import ExtendedResources, extended_claim
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
-from moorage.plugins.dynamic_resources.group_claims import (
-    GroupClaimError,
-    left_reserved,
-    reserved_for,
-    users_of_claims,
-)
+from moorage.plugins.dynamic_resources.giving_up import give_up, unschedulable
+from moorage.plugins.dynamic_resources.group_claims import GroupClaimError, users_of_claims
 from moorage.plugins.dynamic_resources.hints import registrations
 from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
-from moorage.plugins.dynamic_resources.results import allocation_result
+from moorage.plugins.dynamic_resources.reservations import Reservations
 from moorage.plugins.dynamic_resources.state import PodState
 
 _NO_STATE = "not found"
-# Bound pods are kept in mind for a while, in case binding fails after PreBind.
-_MOST_RESERVED = 10_000
-
 _NO_DEVICES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
@@ -97,6 +70,7 @@ class DynamicResources(
     """Finds devices for the claims of pods, keeps them, and writes them down."""
 
     name = "DynamicResources"
+    keyed_by_spec = True
     looks_up: tuple[type[ApiObject], ...] = (DeviceClass, ResourceClaim, ResourceSlice)
     row_local = False
     by_node = True  # searching is dear: only nodes still in the running are asked about
@@ -116,13 +90,8 @@ class DynamicResources(
             self._filter_limit = 0.0
         self._binding_limit = _seconds(args.binding_timeout) or 600.0
         self._scores = gates.enabled("DRAPrioritizedList")
-        self._shared: tuple[frozenset[str], set[str]] = (frozenset(), set())
-        """The group that was tried last, and the claims whose allocations its pods can share."""
         self._current: PodState | None = None
-        self._reserved: OrderedDict[str, PodState] = OrderedDict()
-        self._released: OrderedDict[str, dict[str, PodState]] = OrderedDict()
-        """By the pod's uid and the node. Pods of groups are reserved, all of them are released,
-        and those that go on are reserved again without another filter."""
+        self._reservations = Reservations(self.books, handle)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Nodes, claims, classes and slices; a claim made for the pod itself."""
@@ -165,7 +134,7 @@ class DynamicResources(
         books.refresh()
         for place, claim in enumerate(claims):
             if claim.status.allocation is None:
-                pending = self._shared_allocation(claim)
+                pending = self._reservations.shared_allocation(claim)
                 if pending is not None:
                     state.pending[place] = pending
                     continue
@@ -178,13 +147,6 @@ class DynamicResources(
             state.extended_uid = made_up.metadata.uid
         assert len(state.own_claims) == own
         return PreFilterResult(state)
-
-    def _shared_allocation(self, claim: ResourceClaim) -> AllocationResult | None:
-        """What another pod of the group that is being tried was promised for the same claim."""
-        trying, uids = self._shared
-        if trying is not self.handle.members.trying or claim.metadata.uid not in uids:
-            return None
-        return self.books.pending_allocation(claim.metadata.uid)
 
     def _problem(self, claim: ResourceClaim, *, check: bool) -> Status | None:
         if self.books.pending_allocation(claim.metadata.uid) is not None:
@@ -222,40 +184,16 @@ class DynamicResources(
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Give back devices that only this pod holds and that keep it from every node."""
         if not self._enabled:
-            return _unschedulable("plugin disabled")
+            return unschedulable("plugin disabled")
         if self.name not in attempt.before.ran:
             return PostFilterResult(Status(Code.ERROR, (_NO_STATE,)))
         state = attempt.before.states.get(self.name)
         if not isinstance(state, PodState):
-            return _unschedulable("no new claims to deallocate")
-        made_up = state.extended.claim if state.extended is not None else None
-        for index in sorted(state.unavailable):
-            claim = state.claims[index]
-            if claim is made_up:
-                continue
-            users = claim.status.reserved_for
-            if not users or (len(users) == 1 and users[0].uid == pod.uid):
-                self.work.append(Deallocate(claim))
-                return _unschedulable("deallocation of ResourceClaim completed")
-        if made_up is not None and made_up.name != IN_MEMORY_NAME:
-            self.work.append(Delete(made_up))
-            return _unschedulable("deletion of ResourceClaim completed")
-        return self._release_for_group(pod) or _unschedulable("still not schedulable")
-
-    def _release_for_group(self, pod: Pod) -> PostFilterResult | None:
-        """Take a claim back from a group that came to nothing, so that it can be given up."""
-        key, handle = group_of(pod), self.handle
-        known = None if key is None else handle.groups.get(key)
-        scheduled = iter(()) if known is None else known.scheduled
-        try:
-            found = left_reserved(pod, self.books, handle.members.trying, scheduled)
-        except GroupClaimError as error:
-            return PostFilterResult(Status(Code.ERROR, (str(error),)))
-        if found is None:
-            return None
-        self.work.append(Release(*found))
-        text = "ResourceClaim unreserved for PodGroup"
-        return PostFilterResult(Status(Code.UNRESOLVABLE, (text,)))
+            return unschedulable("no new claims to deallocate")
+        result, work = give_up(pod, state, self.books, self.handle)
+        if work is not None:
+            self.work.append(work)
+        return result
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
         """More for nodes where earlier alternatives of requests are met."""
@@ -286,95 +224,28 @@ class DynamicResources(
         return with_statuses(pod, state.node_statuses.get(node_name, ()))
 
     def _state_on(self, pod: Pod, node_name: str) -> PodState | None:
-        state = self._state_of(pod)
-        if state is None or state.tried:
-            return self._released.get(pod.uid, {}).get(node_name, state)
-        return state
+        return self._reservations.state_on(pod, node_name, self._state_of(pod))
 
     def reserve(self, pod: Pod, node_name: str) -> Status | None:
         """Promise the devices to the pod; they count as taken from now on."""
         state = self._state_on(pod, node_name)
         if not self._enabled or state is None or not state.claims:
             return None
-        state.tried = True
-        self._reserved[pod.uid] = state
-        while len(self._reserved) > _MOST_RESERVED:
-            self._reserved.popitem(last=False)
-        problem = self._promise_choice(state, node_name) if state.to_allocate else None
-        if problem is None:
-            for place, allocation in state.pending.items():
-                self._promise(state, place, state.claims[place], allocation)
-        return problem
-
-    def _promise_choice(self, state: PodState, node_name: str) -> Status | None:
-        places = state.to_allocate
-        chosen = state.choice_on(node_name)
-        if chosen is None:
-            if state.extended is not None and places == [len(state.claims) - 1]:
-                return None  # the node's device plugins provide everything
-            return Status(Code.ERROR, ("claim allocation not found for node",))
-        # The pod's state may be kept for long, and only this node's part is needed again.
-        state.nodes = {node_name: chosen}
-        state.reserved = state.node_claims.get(node_name)
-        claims = state.claims_for(state.reserved)
-        for index, claim, devices in zip(places, claims, chosen, strict=True):
-            self._promise(state, index, claim, allocation_result(claim, devices, node_name))
-        return None
-
-    def _promise(
-        self, state: PodState, place: int, claim: ResourceClaim, allocation: AllocationResult
-    ) -> None:
-        state.allocations[place] = allocation
-        finalizers = claim.metadata.finalizers
-        if DELETE_PROTECTION not in finalizers:
-            finalizers = (*finalizers, DELETE_PROTECTION)
-        self.books.promise(
-            msgspec.structs.replace(
-                claim,
-                metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
-                status=msgspec.structs.replace(claim.status, allocation=allocation),
-            )
-        )
-        trying = self.handle.members.trying
-        if state.pod.uid in trying:
-            if self._shared[0] is not trying:
-                self._shared = (trying, set())
-            self._shared[1].add(claim.metadata.uid)
+        return self._reservations.reserve(state, node_name)
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
         """Take the promise back, and the reservation if it was written already."""
-        state = self._reserved.pop(pod.uid, None)
-        if state is None:
-            return
-        if group_of(pod) is not None:
-            self._released.setdefault(pod.uid, {})[node_name] = state
-            while len(self._released) > _MOST_RESERVED:
-                self._released.popitem(last=False)
-        for claim in state.own_claims:
-            if self.books.withdraw(claim.metadata.uid):
-                self.books.restore(claim)
-                self._shared[1].discard(claim.metadata.uid)
-            if claim.status.allocation is not None and claim.reserved_by(pod.uid):
-                self.work.append(Release(claim, pod.uid))
-        if state.status_written:
-            state.status_written = False
-            self.work.append(ClearStatus(pod))
-        if state.extended is not None:
-            made_up = state.claims[-1]
-            if self.books.withdraw(state.extended_uid):
-                self.books.restore(made_up)
-            if made_up.name != IN_MEMORY_NAME:
-                self.work.append(Delete(made_up))
+        self.work.extend(self._reservations.release(pod, node_name))
 
     def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
         """Only pods with devices."""
         del node_name
-        return pod.uid in self._reserved
+        return pod in self._reservations
 
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write allocations and reservations; wait for devices that have to be prepared."""
-        self._released.pop(pod.uid, None)
-        state = self._reserved.get(pod.uid)
+        self._reservations.decided(pod)
+        state = self._reservations.get(pod)
         if state is None:
             return None
         binder = ClaimBinder(state, node_name, self.books, api, self.handle.observer)
@@ -400,26 +271,7 @@ class DynamicResources(
 
     def settle(self, pod: Pod) -> None:
         """What PreBind and the watch would bring about, where there is no API to write to."""
-        state = self._reserved.pop(pod.uid, None)
-        if state is None:
-            return
-        claims = self.handle.listers.of(ResourceClaim)
-        for index, claim in enumerate(state.claims):
-            allocation = state.allocations.get(index, claim.status.allocation)
-            if reserved_for(pod, claim, self.books) or allocation is None:
-                continue
-            users = (*claim.status.reserved_for, state.user(index))
-            if claim.name == IN_MEMORY_NAME:
-                metadata = msgspec.structs.replace(
-                    claim.metadata, name=f"{claim.metadata.generate_name}{pod.uid}"
-                )
-                claim = msgspec.structs.replace(claim, metadata=metadata)
-            status = msgspec.structs.replace(
-                claim.status, allocation=allocation, reserved_for=users
-            )
-            claims.put(msgspec.structs.replace(claim, status=status))
-            self.books.refresh()
-            self.books.withdraw(claim.metadata.uid)
+        self._reservations.settle(pod)
 
     @property
     def has_work(self) -> bool:
@@ -456,10 +308,6 @@ def _score(state: PodState, node_name: str) -> int:
             place += 1
         total += preference_score(claim, requests)
     return total
-
-
-def _unschedulable(text: str) -> PostFilterResult:
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
 
 
 def _seconds(duration: Any) -> float:

@@ -3,7 +3,7 @@
 Code 0 stands for nodes without the label: it is kept at zero, because such nodes are in no domain.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -41,30 +41,79 @@ def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
     return bool(terms) and all(t.matches(pod.labels, pod.namespace, NO_LABELS) for t in terms)
 
 
-def pods_matching_all(terms: tuple[AffinityTerm, ...], key: str, nodes: NodeView) -> Ints:
-    """Per domain of a topology key, the pods that match every one of the terms."""
+class PodsMatching:
+    """Pods on nodes that match every one of some terms, counted per domain of a topology key."""
 
-    def test(pods: PodSet) -> bool:
-        return all(t.matches(pods.labels, pods.namespace, NO_LABELS) for t in terms)
+    __slots__ = ("_question", "_terms", "key", "name")
 
-    return _in_domains(nodes.pods_per_domain(("affinity", terms), test, key))
+    def __init__(self, terms: tuple[AffinityTerm, ...], key: str) -> None:
+        self.key = key
+        self.name: Hashable = (terms, key)
+        """Equal ones count the same."""
+        self._terms = terms
+        self._question = ("affinity", terms)
+
+    def find(self, nodes: NodeView) -> DomainSums:
+        """The counts, as they are kept."""
+        return nodes.pods_per_domain(self._question, self._test, self.key)
+
+    def _test(self, pods: PodSet) -> bool:
+        return all(t.matches(pods.labels, pods.namespace, NO_LABELS) for t in self._terms)
 
 
-def pods_carrying(entry: TermEntry, nodes: NodeView) -> Ints:
-    """Per domain of the term's topology key, the pods that carry a term."""
-    return _in_domains(nodes.terms_per_domain(entry))
+class PodsCarrying:
+    """Pods on nodes that carry a term, counted per domain of the term's topology key."""
+
+    __slots__ = ("_entry", "key", "name")
+
+    def __init__(self, entry: TermEntry) -> None:
+        self.key = entry.pod_term.term.topology_key
+        self.name: Hashable = entry
+        self._entry = entry
+
+    def find(self, nodes: NodeView) -> DomainSums:
+        """The counts, as they are kept."""
+        return nodes.terms_per_domain(self._entry)
 
 
-def _in_domains(kept: DomainSums) -> Ints:
+Counted = PodsMatching | PodsCarrying
+
+
+def in_domains(kept: DomainSums) -> Ints:
+    """One count per code of the label."""
     sums = kept.sums
     sums[0] = 0
     return sums
 
 
-def add(totals: dict[str, Ints], key: str, counts: Ints) -> None:
-    """Add counts to what is known of a key."""
-    known = totals.get(key)
-    totals[key] = counts if known is None else known + counts
+class LiveCounts(Mapping[str, Ints]):
+    """Counts that are read when somebody asks: like a view, they go with the cluster's state."""
+
+    def __init__(self, counted: Sequence[Counted], kept: Sequence[DomainSums]) -> None:
+        self._sums: dict[str, list[DomainSums]] = {}
+        for one, sums in zip(counted, kept, strict=True):
+            self._sums.setdefault(one.key, []).append(sums)
+
+    def __getitem__(self, key: str) -> Ints:
+        first, *others = map(in_domains, self._sums[key])
+        for one in others:
+            first += one
+        return first
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sums)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    @property
+    def any(self) -> bool:
+        """Is any domain's count other than zero?"""
+        return any(one.inside for sums in self._sums.values() for one in sums)
+
+    def at(self, key: str, code: int) -> int:
+        """One count, of a domain that was there when all of them were last read."""
+        return sum(one.at(code) for one in self._sums.get(key, ()))
 
 
 def changed(counts: DomainCounts, key: str, code: int, amount: int) -> DomainCounts:
@@ -82,6 +131,8 @@ def changed(counts: DomainCounts, key: str, code: int, amount: int) -> DomainCou
 
 def any_counted(counts: DomainCounts) -> bool:
     """Is any domain's count other than zero?"""
+    if isinstance(counts, LiveCounts):
+        return counts.any
     return any(array.any() for array in counts.values())
 
 

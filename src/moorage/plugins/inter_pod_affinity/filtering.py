@@ -1,9 +1,12 @@
 """Required terms: the pod's own, and those of pods already on nodes that concern it."""
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import TermKind
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
@@ -12,14 +15,15 @@ from moorage.model.labels import Labels
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
     NO_LABELS,
+    Counted,
     DomainCounts,
-    add,
+    LiveCounts,
+    PodsCarrying,
+    PodsMatching,
     any_counted,
     at_nodes,
     changed,
     matches_all,
-    pods_carrying,
-    pods_matching_all,
     resolve,
 )
 
@@ -29,7 +33,7 @@ EXISTING = Reason("node(s) didn't satisfy existing pods anti-affinity rules")
 
 
 class RequiredState(msgspec.Struct, frozen=True):
-    """What `filter` needs to know."""
+    """What `filter` needs to know; valid, as a view is, until the cluster's state changes."""
 
     affinity: tuple[AffinityTerm, ...]
     anti_affinity: tuple[AffinityTerm, ...]
@@ -40,6 +44,8 @@ class RequiredState(msgspec.Struct, frozen=True):
     """Pods on nodes that match all affinity terms of the incoming pod."""
     anti_affinity_counts: DomainCounts
     """Pods on nodes that match an anti-affinity term of the incoming pod."""
+    refused: Bools | None = None
+    """What follows for each node of the whole cluster, if that is known."""
 
     @property
     def irrelevant(self) -> bool:
@@ -51,31 +57,66 @@ class RequiredState(msgspec.Struct, frozen=True):
         )
 
 
-def count(pod: Pod, nodes: NodeView) -> RequiredState:
-    """Count, per topology domain, the pods that matter to the incoming pod."""
+class Company(msgspec.Struct, frozen=True):
+    """Which terms and which pods on nodes matter to a pod."""
+
+    affinity: tuple[AffinityTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
+    namespace_labels: Labels
+    existing: tuple[Counted, ...]
+    attracting: tuple[Counted, ...]
+    repelling: tuple[Counted, ...]
+
+    @property
+    def counted(self) -> tuple[Counted, ...]:
+        """All that is counted."""
+        return (*self.existing, *self.attracting, *self.repelling)
+
+    def counts(self, kept: Sequence[DomainSums]) -> tuple[LiveCounts, LiveCounts, LiveCounts]:
+        """The counts of what is existing, attracting and repelling, from those of all of it."""
+        first, second = len(self.existing), len(self.existing) + len(self.attracting)
+        return (
+            LiveCounts(self.existing, kept[:first]),
+            LiveCounts(self.attracting, kept[first:second]),
+            LiveCounts(self.repelling, kept[second:]),
+        )
+
+    def state(self, counts: tuple[LiveCounts, LiveCounts, LiveCounts]) -> RequiredState:
+        """What `filter` needs to know, given these counts."""
+        existing, attracting, repelling = counts
+        return RequiredState(
+            affinity=self.affinity,
+            anti_affinity=self.anti_affinity,
+            namespace_labels=self.namespace_labels,
+            existing_anti_affinity=existing,
+            affinity_counts=attracting,
+            anti_affinity_counts=repelling,
+        )
+
+
+def company_of(pod: Pod, nodes: NodeView) -> Company:
+    """Find out what matters to the incoming pod."""
     terms = pod.affinity_terms
     affinity = tuple(resolve(term, nodes.listers) for term in terms.affinity)
     anti_affinity = tuple(resolve(term, nodes.listers) for term in terms.anti_affinity)
-    existing: dict[str, Ints] = {}
-    for entry in nodes.terms_matching(pod):
-        if entry.pod_term.kind is TermKind.ANTI_AFFINITY:
-            add(existing, entry.pod_term.term.topology_key, pods_carrying(entry, nodes))
-    attracting: dict[str, Ints] = {}
-    for term in affinity:
-        key = term.topology_key
-        add(attracting, key, pods_matching_all(affinity, key, nodes))
-    repelling: dict[str, Ints] = {}
-    for term in anti_affinity:
-        key = term.topology_key
-        add(repelling, key, pods_matching_all((term,), key, nodes))
-    return RequiredState(
+    return Company(
         affinity=affinity,
         anti_affinity=anti_affinity,
         namespace_labels=nodes.listers.namespace_labels(pod.namespace),
-        existing_anti_affinity=existing,
-        affinity_counts=attracting,
-        anti_affinity_counts=repelling,
+        existing=tuple(
+            PodsCarrying(entry)
+            for entry in nodes.terms_matching(pod)
+            if entry.pod_term.kind is TermKind.ANTI_AFFINITY
+        ),
+        attracting=tuple(PodsMatching(affinity, term.topology_key) for term in affinity),
+        repelling=tuple(PodsMatching((term,), term.topology_key) for term in anti_affinity),
     )
+
+
+def count(pod: Pod, nodes: NodeView) -> RequiredState:
+    """Count, per topology domain, the pods that matter to the incoming pod."""
+    company = company_of(pod, nodes)
+    return company.state(company.counts([one.find(nodes) for one in company.counted]))
 
 
 def with_pod(
@@ -104,6 +145,7 @@ def with_pod(
         existing_anti_affinity=existing,
         affinity_counts=attracting,
         anti_affinity_counts=repelling,
+        refused=None,
     )
 
 
@@ -128,26 +170,44 @@ def judge(state: RequiredState, pod: Pod, nodes: NodeView) -> Verdicts:
 
 
 def refused(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
-    """The nodes that `judge` refuses: one table of wrong domains per topology key."""
+    """The nodes that `judge` refuses."""
+    if state.refused is not None and nodes.whole is nodes:
+        return state.refused.copy()
+    return in_wrong_domains(wrong_domains(state, pod, nodes), nodes)
+
+
+def wrong_domains(state: RequiredState, pod: Pod, nodes: NodeView) -> dict[str, Bools]:
+    """Per topology key, which of its domains do not do; code 0: nodes without the label."""
     wrong: dict[str, Bools] = {}
-    if state.affinity:
-        lonely = any_counted(state.affinity_counts) or not matches_all(state.affinity, pod)
-        for term in state.affinity:
-            key = term.topology_key
-            table = _whole_table(state.affinity_counts, key, nodes) == 0
-            if not lonely:
-                table[:] = False
-            table[0] = True  # a node without the label is in no domain
+    for term in state.affinity:
+        key = term.topology_key
+        if needs_friends(state, pod):
+            wrong[key] = _whole_table(state.affinity_counts, key, nodes) == 0
+        else:
+            wrong[key] = np.zeros(len(nodes.label(key).vocabulary), np.bool_)
+        wrong[key][0] = True  # a node without the label is in no domain
+    for known in (state.anti_affinity_counts, state.existing_anti_affinity):
+        for key in known:
+            table = _whole_table(known, key, nodes) > 0
             wrong[key] = wrong[key] | table if key in wrong else table
-    for counts in (state.anti_affinity_counts, state.existing_anti_affinity):
-        for key in counts:
-            table = _whole_table(counts, key, nodes) > 0
-            wrong[key] = wrong[key] | table if key in wrong else table
-    found: Bools | None = None
+    return wrong
+
+
+def needs_friends(state: RequiredState, pod: Pod) -> bool:
+    """Does it take pods that match the affinity terms?
+
+    The first pod of a group that wants to be together would wait forever for the others: if it
+    matches its own terms and nobody else does, any node with the topology keys will do.
+    """
+    return any_counted(state.affinity_counts) or not matches_all(state.affinity, pod)
+
+
+def in_wrong_domains(wrong: Mapping[str, Bools], nodes: NodeView) -> Bools:
+    """The nodes of which a domain is wrong."""
+    found: Bools = np.zeros(len(nodes), np.bool_)
     for key, table in wrong.items():
-        here = table[nodes.label(key).codes]
-        found = here if found is None else found | here
-    return np.zeros(len(nodes), np.bool_) if found is None else found
+        found |= table[nodes.label(key).codes]
+    return found
 
 
 def _whole_table(counts: DomainCounts, key: str, nodes: NodeView) -> Ints:
@@ -168,11 +228,7 @@ def _near_friends(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
     for term in state.affinity:
         labelled &= nodes.label(term.topology_key).present
         near &= at_nodes(state.affinity_counts, term.topology_key, nodes) > 0
-    # The first pod of a group that wants to be together would wait forever for the others: if it
-    # matches its own terms and nobody else does, any node with the topology keys will do.
-    if not any_counted(state.affinity_counts) and matches_all(state.affinity, pod):
-        return labelled
-    return labelled & near
+    return labelled & near if needs_friends(state, pod) else labelled
 
 
 def _counted(counts: DomainCounts, keys: set[str], nodes: NodeView) -> Bools:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools, Codes, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
@@ -20,20 +20,22 @@ from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
 from moorage.plugins.inter_pod_affinity import filtering, hints, scoring
-from moorage.plugins.inter_pod_affinity.domains import DomainCounts
 from moorage.plugins.inter_pod_affinity.filtering import RequiredState
+from moorage.plugins.inter_pod_affinity.kept import KeptCompany
+from moorage.plugins.inter_pod_affinity.scoring import PreferredState
 
 
 class InterPodAffinity(
     PreFilterPlugin[RequiredState],
     FilterPlugin[RequiredState],
-    PreScorePlugin[DomainCounts],
-    ScorePlugin[DomainCounts],
+    PreScorePlugin[PreferredState],
+    ScorePlugin[PreferredState],
 ):
     """Keep pods near their friends and away from their foes; terminating pods still count."""
 
     name = "InterPodAffinity"
     normalizes_in_place = False
+    scores_anywhere = True
     reads = (Aspect.LABELS, Aspect.PODS)
     row_local = False
     looks_up = (Namespace,)
@@ -42,6 +44,7 @@ class InterPodAffinity(
         super().__init__(args, handle)
         self._hard_weight: int = args.hard_pod_affinity_weight
         self._ignore_others: bool = args.ignore_preferred_terms_of_existing_pods
+        self._kept = KeptCompany(self._hard_weight)
 
     def pre_filter(
         self, pod: Pod, nodes: NodeView
@@ -50,8 +53,8 @@ class InterPodAffinity(
         error = pod.affinity_terms.error
         if error:
             return Status(Code.UNRESOLVABLE, (f"parsing pod: {error}",))
-        state = filtering.count(pod, nodes)
-        return SKIP if state.irrelevant else PreFilterResult(state)
+        state = self._kept.state(pod, nodes) if nodes.as_is else filtering.count(pod, nodes)
+        return SKIP if state is None or state.irrelevant else PreFilterResult(state)
 
     def with_pod(
         self, state: RequiredState, pod: Pod, other: Pod, nodes: NodeView, row: int, sign: int
@@ -71,25 +74,37 @@ class InterPodAffinity(
             return super().refused(pod, nodes, state)
         return filtering.refused(state, pod, nodes)
 
-    def pre_score(self, pod: Pod, nodes: NodeView) -> DomainCounts | Skip:
-        """Sum up the weights of all terms, per topology domain."""
+    def pre_score(self, pod: Pod, nodes: NodeView) -> PreferredState | Skip:
+        """Sum up the weights of all terms at each node."""
         terms = pod.affinity_terms
         own = terms.preferred_affinity or terms.preferred_anti_affinity
         if self._ignore_others and not own:
             return SKIP
-        weights = scoring.weigh(pod, nodes.whole, self._hard_weight)
-        return SKIP if weights is None else weights
+        whole = nodes.whole
+        found = (
+            self._kept.weights(pod, whole)
+            if whole.as_is
+            else scoring.weigh(pod, whole, self._hard_weight)
+        )
+        if found is None:
+            return SKIP
+        return PreferredState(found.raw, *nodes.bounds(found.raw), found.label)
 
-    def score(self, pod: Pod, nodes: NodeView, state: DomainCounts | None) -> Ints:
+    def score(self, pod: Pod, nodes: NodeView, state: PreferredState | None) -> Ints:
         """The weights of a node's domains."""
         if state is None:
             raise PluginError(self.name, "Score", "PreScore is disabled but needed")
         return scoring.score(state, nodes)
 
-    def normalize(self, scores: Ints, state: DomainCounts | None) -> Ints:
+    def score_groups(self, nodes: NodeView, state: PreferredState | None) -> Codes | None:
+        """The domains, if they are of one topology key and few."""
+        return None if state is None else scoring.groups(state, nodes)
+
+    def normalize(self, scores: Ints, state: PreferredState | None) -> Ints:
         """Stretch to 0..100."""
-        del state
-        return scoring.normalize(scores)
+        if state is None:
+            raise PluginError(self.name, "Score", "PreScore is disabled but needed")
+        return scoring.normalize(scores, state)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change their labels; nodes that enter other domains."""

@@ -1,60 +1,125 @@
 """Preferred terms: the pod's own, and those of pods already on nodes that concern it."""
 
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Codes, Ints
+from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import PodTerm, TermKind
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
+    Counted,
     DomainCounts,
-    add,
+    PodsCarrying,
+    PodsMatching,
     at_nodes,
-    pods_carrying,
-    pods_matching_all,
+    in_domains,
     resolve,
 )
 
 _FEW_VALUES = 4096
+_MOST_GROUPS = 64
+
+Weighted = tuple[Counted, int]
+"""Pods on nodes, and what each of them adds to the score of its domain."""
 
 
-def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> DomainCounts | None:
-    """The summed weights per topology domain; None if no term finds anybody anywhere."""
-    totals: dict[str, Ints] = {}
+class NodeWeights(NamedTuple):
+    """What all pods that matter add to the score of each node of the whole cluster."""
+
+    raw: Ints
+    label: str | None
+    """The topology key that all domains are of, if it is one."""
+
+
+class PreferredState(msgspec.Struct, frozen=True):
+    """What `score` and `normalize` need to know; valid until the cluster's state changes."""
+
+    raw: Ints
+    """The weights of all domains that each node of the whole cluster is in ..."""
+    smallest: int
+    """... and the smallest and largest of them where the pod could go."""
+    largest: int
+    label: str | None = None
+    """The topology key that all domains are of, if it is one."""
+
+
+def weighted(pod: Pod, nodes: NodeView, hard_weight: int) -> tuple[Weighted, ...]:
+    """What matters to the incoming pod."""
     terms = pod.affinity_terms
     own = [(wish, 1) for wish in terms.preferred_affinity]
     own += [(wish, -1) for wish in terms.preferred_anti_affinity]
+    found: list[Weighted] = []
     for wish, sign in own:
         term = resolve(wish.term, nodes.listers)
-        key = term.topology_key
-        _add_weighted(totals, pods_matching_all((term,), key, nodes), key, sign * wish.weight)
+        found.append((PodsMatching((term,), term.topology_key), sign * wish.weight))
     for entry in nodes.terms_matching(pod):
         weight = _weight(entry.pod_term, hard_weight)
         if weight is not None:
-            key = entry.pod_term.term.topology_key
-            _add_weighted(totals, pods_carrying(entry, nodes), key, weight)
-    return totals or None
+            found.append((PodsCarrying(entry), weight))
+    return tuple(found)
 
 
-def score(weights: DomainCounts, nodes: NodeView) -> Ints:
+def domain_totals(parts: Sequence[Weighted], kept: Sequence[DomainSums]) -> dict[str, Ints]:
+    """The summed weights per topology domain, given the counts of all parts."""
+    totals: dict[str, Ints] = {}
+    for (one, weight), sums in zip(parts, kept, strict=True):
+        here = in_domains(sums) * weight
+        totals[one.key] = totals[one.key] + here if one.key in totals else here
+    return totals
+
+
+def at_all_nodes(totals: DomainCounts, nodes: NodeView) -> Ints:
     """The weights of all domains a node is in."""
     total: Ints = np.zeros(len(nodes), np.int64)
-    for key in weights:
-        total += at_nodes(weights, key, nodes)
+    for key in totals:
+        total += at_nodes(totals, key, nodes)
     return total
 
 
-def normalize(scores: Ints) -> Ints:
-    """Stretch to 0..100; if all are equal they are all 0."""
-    smallest, largest = int(scores.min()), int(scores.max())
-    if largest == smallest:
-        return np.zeros_like(scores)
-    above: Ints = scores - smallest
-    if largest - smallest > _FEW_VALUES or largest - smallest > len(scores):
-        return _stretched(above, largest - smallest)
+def only_label(keys: Collection[str]) -> str | None:
+    """The only one of some topology keys."""
+    return next(iter(keys)) if len(keys) == 1 else None
+
+
+def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> NodeWeights | None:
+    """The summed weights of each node of the whole cluster; None if nobody is found anywhere."""
+    parts = weighted(pod, nodes, hard_weight)
+    kept = [one.find(nodes) for one, _ in parts]
+    if not any(sums.inside for sums in kept):
+        return None
+    totals = domain_totals(parts, kept)
+    return NodeWeights(at_all_nodes(totals, nodes), only_label(totals))
+
+
+def groups(state: PreferredState, nodes: NodeView) -> Codes | None:
+    """The domain of each node, where there is one topology key with few values."""
+    if state.label is None:
+        return None
+    label = nodes.label(state.label)
+    return label.codes if len(label.vocabulary) <= _MOST_GROUPS else None
+
+
+def score(state: PreferredState, nodes: NodeView) -> Ints:
+    """The weights of all domains a node is in."""
+    return state.raw.copy() if nodes.whole is nodes else state.raw[nodes.rows]
+
+
+def normalize(scores: Ints, state: PreferredState) -> Ints:
+    """Stretch to 0..100 where the pod could go (elsewhere cut); if all are equal they are all 0."""
+    most = state.largest - state.smallest
+    if not most:
+        return np.zeros(len(scores), np.int64)
+    above: Ints = scores - state.smallest
+    if most > _FEW_VALUES or most > len(scores):
+        return _stretched(above.clip(0, most), most)
     # There are fewer values than nodes: work each out once.
-    return _stretched(np.arange(largest - smallest + 1), largest - smallest)[above]
+    return _stretched(np.arange(most + 1), most).take(above, mode="clip")
 
 
 def _stretched(above: Ints, most: int) -> Ints:
@@ -72,8 +137,3 @@ def _weight(pod_term: PodTerm, hard_weight: int) -> int | None:
             return -pod_term.weight
         case TermKind.ANTI_AFFINITY:
             return None
-
-
-def _add_weighted(totals: dict[str, Ints], sums: Ints, key: str, weight: int) -> None:
-    if sums.any():
-        add(totals, key, sums * weight)

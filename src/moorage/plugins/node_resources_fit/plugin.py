@@ -65,6 +65,7 @@ class NodeResourcesFit(
     name = "NodeResourcesFit"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
     steady = True
+    keyed_by_spec = True
     looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
     too_many_pods = Reason("Too many pods")
 
@@ -79,6 +80,7 @@ class NodeResourcesFit(
             if spec.name != PODS
         )
         self._weights = dict(self._resources)
+        self._scalars = frozenset(filter(is_scalar, self._weights))
         self._scorer = strategy_scorer(args.scoring_strategy)
         self._row_scorer = row_scorer(args.scoring_strategy)
         self._devices = Delegation(handle)
@@ -140,13 +142,13 @@ class NodeResourcesFit(
 
     def refuses(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> bool:
         """The same for one node, without arrays."""
-        if nodes.pod_count[row] >= nodes.allocatable(PODS)[row]:
+        if nodes.pod_count_at(row) >= nodes.amounts_at(row, PODS)[1]:
             return True
         for name, amount in self._checked(pod) if state is None else state:
-            total = nodes.allocatable(name)[row]
-            if amount > total - nodes.requested(name)[row] and not (
-                total == 0 and self._devices.backs(name)
-            ):
+            used, total = nodes.amounts_at(row, name)
+            if used < 0 or total < 0:
+                return super().refuses(pod, nodes, row, state)  # where differences wrap around
+            if amount > total - used and not (total == 0 and self._devices.backs(name)):
                 return True
         return False
 
@@ -161,15 +163,12 @@ class NodeResourcesFit(
             return super().score_row(pod, nodes, row, state)
         shares = []
         for name, wanted in self._scored(pod) if state is None else state:
-            if is_scalar(name):
+            if name in self._scalars:
                 return super().score_row(pod, nodes, row, state)  # devices may count
-            used = (
-                nodes.requested_with_defaults(name)
-                if name in (CPU, MEMORY)
-                else nodes.requested(name)
-            )
-            total = int(nodes.allocatable(name)[row])
-            shares.append((int(used[row]) + wanted, total, self._weights[name]))
+            with_defaults = name in (CPU, MEMORY)
+            amounts = nodes.amounts_with_defaults_at if with_defaults else nodes.amounts_at
+            used, total = amounts(row, name)
+            shares.append((used + wanted, total, self._weights[name]))
         return self._row_scorer(shares) if shares else 0
 
     def score(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Ints:

@@ -85,9 +85,10 @@ def least_allocated_row(shares: Sequence[RowShare]) -> int:
     total = weights = 0
     for requested, allocatable, weight in shares:
         if allocatable:
-            total += max(allocatable - requested, 0) * MAX_NODE_SCORE // allocatable * weight
+            if requested < allocatable:
+                total += (allocatable - requested) * MAX_NODE_SCORE // allocatable * weight
             weights += weight
-    return total // max(weights, 1)
+    return total // (weights or 1)
 
 
 def most_allocated_row(shares: Sequence[RowShare]) -> int:
@@ -95,9 +96,10 @@ def most_allocated_row(shares: Sequence[RowShare]) -> int:
     total = weights = 0
     for requested, allocatable, weight in shares:
         if allocatable:
-            total += min(requested, allocatable) * MAX_NODE_SCORE // allocatable * weight
+            taken = requested if requested < allocatable else allocatable
+            total += taken * MAX_NODE_SCORE // allocatable * weight
             weights += weight
-    return total // max(weights, 1)
+    return total // (weights or 1)
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:

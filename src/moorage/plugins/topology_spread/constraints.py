@@ -156,6 +156,11 @@ def all_topologies(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
     return present
 
 
+def is_alone(pod: Pod, listers: Listers) -> bool:
+    """Has a pod neither an owner nor a service near it? Then nothing stands for pods like it."""
+    return not pod.metadata.owner_references and not listers.of(Service).any_in(pod.namespace)
+
+
 def default_selector(pod: Pod, listers: Listers) -> Selector:
     """What stands for "pods like this one": its services' and its owner's selectors."""
     labels: dict[str, str] = {}

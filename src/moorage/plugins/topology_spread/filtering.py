@@ -7,7 +7,8 @@ stands for nodes without the label and is never a domain.
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.pod import Pod
@@ -21,6 +22,7 @@ UNLABELLED = Reason(
 
 
 _NO_DOMAIN = 2**31 - 1
+_MOST_KEYS = 64
 
 
 class Domains(msgspec.Struct, frozen=True):
@@ -31,9 +33,10 @@ class Domains(msgspec.Struct, frozen=True):
 
     def smallest(self, min_domains: int) -> int:
         """The count every other is compared with; 0 while there are too few domains."""
-        if int(np.count_nonzero(self.exist)) < min_domains:
+        existing = self.counts[self.exist]
+        if len(existing) < min_domains:
             return 0
-        return int(self.counts[self.exist].min()) if self.exist.any() else _NO_DOMAIN
+        return int(existing.min()) if len(existing) else _NO_DOMAIN
 
     def plus(self, code: int, amount: int) -> "Domains":
         """The same with pods added to (or removed from) one domain."""
@@ -122,13 +125,41 @@ def with_pod(
     return HardState(state.constraints, tuple(domains))
 
 
-def refused(state: HardState, pod: Pod, nodes: NodeView) -> Bools:
+class RefusedRows:
+    """Tables of refused domains spread out over all nodes, kept while they stay the same.
+
+    Most pods fill no domain up, so that the next one is refused the same domains.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Codes, int, bytes, Bools]] = {}
+
+    def find(self, table: Bools, key: str, nodes: NodeView) -> Bools:
+        """The refused rows of a view, given the refused domains of a topology key."""
+        codes = nodes.label(key).codes
+        if nodes.whole is not nodes:
+            return table[codes]
+        stamps, domains = nodes.stamps, table.tobytes()
+        # Codes are written in place; an array of others belongs to a label that is kept anew.
+        labelled = max(stamps.latest(Aspect.LABELS), stamps.latest(Aspect.MEMBERSHIP))
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] is codes and kept[1] == labelled and kept[2] == domains:
+            return kept[3]
+        rows = table[codes]
+        rows.flags.writeable = False
+        if len(self._kept) >= _MOST_KEYS:
+            self._kept.clear()
+        self._kept[key] = (codes, labelled, domains, rows)
+        return rows
+
+
+def refused(state: HardState, pod: Pod, nodes: NodeView, rows: RefusedRows) -> Bools:
     """The nodes that violate any constraint."""
     found: Bools | None = None
     for constraint, domains in zip(state.constraints, state.domains, strict=True):
         table = domains.counts > _most(constraint, domains, pod)
         table[0] = True  # no domain at all
-        here = table[nodes.label(constraint.topology_key).codes]
+        here = rows.find(table, constraint.topology_key, nodes)
         found = here if found is None else found | here
     return np.zeros(len(nodes), np.bool_) if found is None else found
 

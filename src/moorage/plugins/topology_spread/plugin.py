@@ -36,9 +36,12 @@ from moorage.plugins.topology_spread.constraints import (
     compile_constraints,
     constraints_key,
     default_selector,
+    is_alone,
 )
 from moorage.plugins.topology_spread.filtering import HardState
 from moorage.plugins.topology_spread.scoring import SoftState
+
+OwnConstraints = tuple[TopologySpreadConstraint, ...]
 
 _MOST_COMPILED = 4096
 
@@ -66,7 +69,11 @@ class PodTopologySpread(
                 msgspec.convert(msgspec.to_builtins(default), TopologySpreadConstraint)
                 for default in args.default_constraints
             )
+        self._default_actions = frozenset(one.when_unsatisfiable for one in self._defaults)
         self._compiled: dict[Hashable, tuple[Constraint, ...]] = {}
+        self._latest: dict[str, tuple[OwnConstraints, tuple[Constraint, ...]]] = {}
+        """By action, what a pod said last, and what became of it: the next says the same."""
+        self._refused_rows = filtering.RefusedRows()
         self._match_label_keys = handle.gates.enabled("MatchLabelKeysInPodTopologySpread")
         self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
 
@@ -99,7 +106,7 @@ class PodTopologySpread(
         return (
             super().refused(pod, nodes, state)
             if state is None
-            else filtering.refused(state, pod, nodes)
+            else filtering.refused(state, pod, nodes, self._refused_rows)
         )
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> SoftState | Skip:
@@ -157,8 +164,11 @@ class PodTopologySpread(
     def constraints(self, pod: Pod, action: str, phase: str) -> tuple[Constraint, ...]:
         """The pod's constraints of one kind, or the defaults."""
         own = pod.spec.topology_spread_constraints
-        if not own and not any(one.when_unsatisfiable == action for one in self._defaults):
+        if not own and (action not in self._default_actions or is_alone(pod, self.handle.listers)):
             return ()
+        latest = self._latest.get(action)
+        if own and latest is not None and (own is latest[0] or own == latest[0]):
+            return latest[1]
         key = (action, constraints_key(own, pod))
         constraints = self._compiled.get(key)
         if constraints is None:
@@ -171,6 +181,8 @@ class PodTopologySpread(
             if len(self._compiled) >= _MOST_COMPILED:
                 self._compiled.clear()
             self._compiled[key] = constraints
+        if own and not any(one.match_label_keys for one in own):
+            self._latest[action] = (own, constraints)
         if own or not constraints:
             return constraints
         selector = default_selector(pod, self.handle.listers)

@@ -54,6 +54,7 @@ class VolumeBinding(
     """Find nodes for a pod's claims, then volumes for the claims on the node chosen."""
 
     name = "VolumeBinding"
+    keyed_by_spec = True
     looks_up = (
         PersistentVolume,
         PersistentVolumeClaim,

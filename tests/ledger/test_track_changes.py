@@ -1,0 +1,162 @@
+"""Tracks: whatever way changes are noted in, what is rebuilt is what was told."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from moorage.ledger.column import Column
+from moorage.ledger.groups import Groups
+from moorage.ledger.names import NameTable
+from moorage.ledger.rebuilding import columns_at
+from moorage.ledger.records import FIRST_SET, NORMALIZED, RAW, TABLE, Blob, TrackRecord
+from moorage.ledger.tracks import Part, Track
+
+SIZE = 40
+NUMBERS = st.sampled_from([0, 1, 7, 100, 255, 256, -3, 2**40])
+ROW = st.integers(0, SIZE - 1)
+
+Ints = NDArray[np.int64]
+
+
+class Attempt(NamedTuple):
+    """What a plugin said in one attempt."""
+
+    other_rows: frozenset[int] | None
+    """These are left out from now on; None: as before."""
+    codes: int
+    """0: not by group; otherwise rows are grouped by their remainder."""
+    by_group: Sequence[int]
+    changes: Sequence[tuple[int, int]]
+    everywhere: int | None
+    likely: Sequence[int]
+    ends_chunk: bool
+
+
+attempts = st.builds(
+    Attempt,
+    st.none() | st.frozensets(ROW, max_size=SIZE - 1),
+    st.sampled_from([0, 0, 1, 3, 4]),
+    st.lists(NUMBERS, min_size=4, max_size=4),
+    st.lists(st.tuples(ROW, NUMBERS), max_size=12),
+    st.none() | NUMBERS,
+    st.lists(ROW, max_size=3),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+class Told(NamedTuple):
+    """What has to be read back."""
+
+    position: int
+    rows: Ints
+    raw: Ints
+    normalized: Ints
+
+
+class Teller:
+    """A plugin that says one thing after the other, and what has to become of it."""
+
+    def __init__(self) -> None:
+        names = NameTable(1, [f"node-{row}" for row in range(SIZE)])
+        self.columns = [
+            Column(RAW, np.zeros(SIZE, np.uint8), "Plugin"),
+            Column(NORMALIZED, np.zeros(SIZE, np.uint8), "Plugin"),
+        ]
+        self.columns[1].is_bytes = True
+        self.track = Track("default", names, self.columns, short=True, plugins=((), ()))
+        self.chunk, self.blobs = 0, 1
+        self.raw: Ints = np.zeros(SIZE, np.int64)
+        self.rows: Ints | None = None
+        self.groups = {n: Groups(np.arange(SIZE, dtype=np.int32) % n) for n in (1, 3, 4)}
+        self.samples = {n: one.sample(None) for n, one in self.groups.items()}
+        self.told: list[Told] = []
+        self.found: dict[int, Blob] = {}
+        self.seen: set[int] = set()
+        self.track.enter(self.chunk, self.number)
+
+    def number(self) -> int:
+        self.blobs += 1
+        return self.blobs
+
+    def tell(self, attempt: Attempt) -> None:
+        """Tell the track of an attempt, as `ShortTrack` does."""
+        if attempt.other_rows is not None:
+            left = [row for row in range(SIZE) if row not in attempt.other_rows]
+            self.rows = np.array(left) if attempt.other_rows else None
+            self.track.forget_parts()
+            self.samples = {n: one.sample(self.rows) for n, one in self.groups.items()}
+        if attempt.everywhere is not None:
+            self.raw[:] = attempt.everywhere
+        for row, value in attempt.changes:
+            self.raw[row] = value
+        if attempt.codes:
+            self.raw = np.array(attempt.by_group)[np.arange(SIZE) % attempt.codes]
+        raw = self.raw.copy() if self.rows is None else self.raw[self.rows]
+        normalized = raw % 101
+        self.track.likely = [(row, 1) for row in attempt.likely]
+        for index, new in enumerate((raw, normalized)):
+            if attempt.codes:
+                self.track.update_groups(index, new, self.samples[attempt.codes])
+            else:
+                self.track.update(index, new, self.rows)
+        rows = np.arange(SIZE) if self.rows is None else self.rows
+        self.told.append(Told(len(self.track.log) // 3, rows, raw, normalized))
+        if attempt.ends_chunk:
+            self.check()
+
+    def check(self) -> None:
+        """Write the chunk, read it back, and begin another."""
+        part = Part(self.track)
+        self.found |= {blob.number: blob for blob in part.blobs()}
+        record = msgspec.msgpack.decode(msgspec.msgpack.encode(part.written()), type=TrackRecord)
+        self.seen |= set(part.log[:, 1].tolist())
+        for told in self.told:
+            raw, normalized = columns_at(record, told.position, self.found.__getitem__)
+            assert raw.values[told.rows].tolist() == told.raw.tolist()
+            assert normalized.values[told.rows].tolist() == told.normalized.tolist()
+        self.told.clear()
+        self.track.reset()
+        self.chunk += 1
+        self.track.enter(self.chunk, self.number)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(attempts, min_size=1, max_size=25))
+def test_what_is_rebuilt_is_what_was_told(said: list[Attempt]) -> None:
+    teller = Teller()
+    for attempt in said:
+        teller.tell(attempt)
+    teller.check()
+
+
+def test_groups_are_noted_as_one_change_and_not_again_while_they_stay_the_same() -> None:
+    teller = Teller()
+    nothing = Attempt(None, 4, (1, 2, 3, 4), (), None, (), ends_chunk=False)
+    teller.tell(nothing)
+    assert len(teller.track.log) // 3 == 2, "one for each column"
+    teller.tell(nothing)
+    assert len(teller.track.log) // 3 == 2
+    teller.check()
+    assert teller.seen == {TABLE}
+
+
+def test_many_rows_with_one_value_are_noted_as_one_change() -> None:
+    teller = Teller()
+    changes = [(row, 500) for row in range(0, SIZE, 5)]
+    teller.tell(Attempt(frozenset({1}), 0, (), changes, None, (), ends_chunk=False))
+    teller.check()
+    assert teller.seen == {FIRST_SET}
+
+
+def test_a_track_of_version_1_reads_as_ever() -> None:
+    teller = Teller()
+    teller.tell(Attempt(None, 0, (), [(3, 9)], None, (), ends_chunk=False))
+    record = Part(teller.track).written()
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
+    old = msgspec.msgpack.decode(msgspec.msgpack.encode(fields[:-1]), type=TrackRecord)
+    assert old == record
