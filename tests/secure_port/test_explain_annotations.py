@@ -50,6 +50,7 @@ def test_the_same_refusal_again_is_not_written_again_but_another_is() -> None:
             await until(lambda: HISTORY in written(stage, "small"))
             assert len(json.loads(written(stage, "large")[HISTORY])) == 1
             await stage.create_node("berth", cpu="2")
+            await until(lambda: "berth" in stage.live.scheduler.state.nodes.row_of)
             pod = stage.pod("large")
             assert pod is not None
             stage.live.scheduler.queue.activate([pod])
