@@ -197,7 +197,7 @@ class PointRecord:
 class ShortRecord:
     """What is known of the decisions of one profile by kept rankings; also to be taken away.
 
-    `engine.fast_lane` leaves it here by itself: a call for every pod would be half of the cost.
+    `engine.fast_lane` leaves it here by itself, which saves a call for every pod.
     """
 
     __slots__ = ("close_looks", "readings")

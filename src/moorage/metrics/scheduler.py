@@ -44,7 +44,7 @@ from moorage.metrics.scheduler_families import (
 SAMPLE_PERCENT = 10
 """In how many of a hundred attempts each plugin is measured by itself."""
 
-_MISSED = math.log1p(-SAMPLE_PERCENT / 100) if SAMPLE_PERCENT < 100 else -math.inf
+_MISSED = math.log1p(-SAMPLE_PERCENT / 100)
 _MOST_ATTEMPTS = 15
 _GAPS_DRAWN = 256
 _MOST_LEFT = 4096
