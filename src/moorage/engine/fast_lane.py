@@ -27,7 +27,7 @@ from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.guard import guard
 from moorage.framework.kept_rankings import Rankings
-from moorage.framework.metering import Evaluations, Meter, RunningMeter
+from moorage.framework.metering import SILENT, Meter, RunningMeter, Tally
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import REFUSED, Ranking
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 Totals = NDArray[Any]
 
-_MOST_TOLD = 64
+_MOST_TALLIES = 64
 # From this share of feasible nodes on, asking about all of them is cheaper than picking them out.
 _MOST = 4
 
@@ -100,12 +100,13 @@ class _ShortAttempt:
 
     __slots__ = (
         "_asked",
-        "_began",
         "_chosen",
         "_filtered",
+        "_meter",
         "_now",
         "_out",
         "_prepared",
+        "_quiet",
         "_ranked",
         "_recorded",
         "_scored",
@@ -135,11 +136,12 @@ class _ShortAttempt:
         self.profile = profile
         self.pod = pod
         self._state = state
-        # When what was done, for whoever measures; see `metering.Times`.
+        # When what was done, for whoever measures; see `metering.Readings`.
+        self._meter = meter
         self._now = meter.now
-        self._began = meter.started
         # Read only where there is something to measure, as every reading costs.
         self._ranked = self._prepared = self._filtered = self._weighed = 0.0
+        self._quiet = True
         self.unfiltered: list[str] = []
         """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
         self.unscored: list[str] = []
@@ -162,6 +164,8 @@ class _ShortAttempt:
         if ranking.filters_alone:
             self.totals, self.feasible = ranking.standing, ranking.feasible
             return bool(self.feasible)
+        if ranking.quiet_tally is not None and not self._meter.closely:
+            self._now = SILENT.now
         self._ranked = self._now()
         states = self._live_states()
         if states is None:
@@ -199,29 +203,36 @@ class _ShortAttempt:
     def tell(self, meter: RunningMeter) -> None:
         """Leave with the observer what there is to count."""
         ranking = self.ranking
-        evaluations = ranking.evaluations
-        told_of = (self._scored, self.unfiltered, self.unscored)
-        if evaluations is None or ranking.told_of != told_of:
-            evaluations = ranking.evaluations = self._known_evaluations()
-            ranking.told_of = told_of
-        began, ended = self._began, self._now()
+        quiet = ranking.quiet_tally
+        if quiet is not None and self._quiet and self._scored and not self._ranked:
+            quiet.quiet.append(meter.now() - meter.started)
+            return
+        tally = ranking.tally
+        if (
+            tally is None
+            or tally.scored is not self._scored
+            or tally.unfiltered != self.unfiltered
+            or tally.unscored != self.unscored
+        ):
+            tally = ranking.tally = self._known_tally(meter)
+        # The next pod of the kind will probably find the same plugins with nothing to do.
+        ranking.quiet_tally = tally if self._quiet and self._scored else None
+        tally.feasible += self.feasible
+        began, ended = meter.started, meter.now()
         filtered = self._filtered or ended  # what was not read took no time
-        record = meter.observer.short_decisions[self.profile.name]
-        record.readings += (
+        tally.busy += (
             began,
             self._ranked or began,
             self._prepared or began,
             filtered,
             self._weighed or filtered,
             ended,
-            evaluations,
-            self.feasible,
         )
         if meter.closely:
-            record.close_looks.append((ranking.live_names, len(record.readings)))
+            tally.close.append(len(tally.busy))
 
-    def _known_evaluations(self) -> Evaluations:
-        """Equal ones are one object, so that they can be counted by identity."""
+    def _known_tally(self, meter: RunningMeter) -> Tally:
+        """The same for all decisions that are told of alike; the observer knows of it."""
         ranking = self.ranking
         key = (
             tuple(self.unfiltered),
@@ -229,30 +240,35 @@ class _ShortAttempt:
             self._scored,
             ranking.refusal_changes,
         )
-        found = ranking.told.get(key)
+        found = ranking.tallies.get(key)
         if found is None:
-            if len(ranking.told) >= _MOST_TOLD:
-                ranking.told.clear()
-            found = ranking.told[key] = self._evaluations()
+            if len(ranking.tallies) >= _MOST_TALLIES:
+                ranking.tallies.clear()
+            found = ranking.tallies[key] = self._tally()
+        if not found.known:
+            found.known = True
+            meter.observer.tallies.append(found)
         return found
 
-    def _evaluations(self) -> Evaluations:
+    def _tally(self) -> Tally:
         ranking = self.ranking
+        tally = Tally(self.profile.name, ranking.live_names, ranking)
+        tally.standing = ranking.feasible
+        tally.scored, tally.unfiltered, tally.unscored = (
+            self._scored,
+            self.unfiltered,
+            self.unscored,
+        )
         live = [one.name for one in ranking.live_pre_filters if one.name not in self.unfiltered]
-        pre_score: tuple[str, ...] = ()
-        score: tuple[str, ...] = ()
+        tally.pre_filter = (*ranking.kept_names.pre_filter, *live)
+        tally.filter = (*ranking.nodes_asked(), *self._asked)
         if self._scored:
             waiting = [name for name in ranking.live_pre_scorers if name not in self.unscored]
-            pre_score = (*ranking.kept_names.pre_score, *waiting)
+            tally.pre_score = (*ranking.kept_names.pre_score, *waiting)
             steady = [one.plugin.name for one in (*ranking.scorers, *ranking.scaled)]
             asked = [one.name for one in ranking.live_scorers if one.name not in self.unscored]
-            score = (*steady, *asked)
-        return Evaluations(
-            (*ranking.kept_names.pre_filter, *live),
-            (*ranking.nodes_asked(), *self._asked),
-            pre_score,
-            score,
-        )
+            tally.score = (*steady, *ranking.kept_names.idle_score, *asked)
+        return tally
 
     def _live_states(self) -> dict[str, Any] | None:
         """What live PreFilter plugins prepared; None if one of them rejects or narrows."""
@@ -263,6 +279,7 @@ class _ShortAttempt:
                 self.unfiltered.append(plugin.name)
             elif isinstance(answer, PreFilterResult) and answer.node_names is None:
                 states[plugin.name] = answer.state
+                self._quiet = False
             else:
                 return None
         return states
@@ -274,6 +291,7 @@ class _ShortAttempt:
             if plugin.name in self.unfiltered:
                 continue
             refused = plugin.refused(self.pod, self.nodes, states.get(plugin.name))
+            self._quiet = False
             self._asked.append((plugin.name, self.ranking.feasible))
             if self._recorded:
                 self.refusals.append((plugin.name, refused))
@@ -290,6 +308,7 @@ class _ShortAttempt:
                 self.unscored.append(pre_scorer.name)
             else:
                 states[pre_scorer.name] = answer
+                self._quiet = False
         self._weighed = self._now()
         for plugin in self.ranking.live_scorers:
             if plugin.name in self.unscored or plugin.is_silent(self.pod, chosen):
@@ -316,6 +335,7 @@ class _ShortAttempt:
 
         `kept`: the raw scores are the ranking's own, which whoever records knows already.
         """
+        self._quiet = False
         known = None if kept else raw
         if self._recorded and not kept and plugin.normalizes_in_place:
             known = raw.copy()

@@ -32,7 +32,7 @@ class SchedulerObserver(FrameworkObserver):
     def algorithm_finished(self, seconds: float) -> None:
         """So long after its beginning an attempt has a node, or knows that there is none.
 
-        Not told of decisions on the short way, whose times say it (`ShortRecord`).
+        Not told of decisions on the short way, whose `Tally` says it.
         """
 
     def pod_scheduled(

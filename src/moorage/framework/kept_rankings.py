@@ -9,7 +9,8 @@ from collections.abc import Hashable
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.profile import Profile
-from moorage.framework.rankings import Ranking, Roles
+from moorage.framework.ranking_roles import Roles
+from moorage.framework.rankings import Ranking
 from moorage.framework.twins import are_twins, ask_for_the_same
 from moorage.model.pod import Pod
 

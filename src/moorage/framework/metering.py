@@ -8,8 +8,9 @@ the observer's business.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
@@ -24,9 +25,6 @@ WAIT = Code.WAIT.value
 
 SHORT_POINTS = ("PreFilter", "Filter", "PreScore", "Score")
 """The points of a decision on the short way, in the order of its `laps`."""
-
-
-TimeT = TypeVar("TimeT", float, NDArray[Any])
 
 
 class Named(Protocol):
@@ -85,7 +83,16 @@ class Meter:
         return _NO_SPAN
 
     def end(self, name: str, profile: str, status: str, begun: float) -> None:
-        """The end of an extension point that every pod passes: less work than `point`.
+        """The end of an extension point that began when `now` read `begun`, without a `Span`."""
+
+    def each(self, name: str, plugins: Sequence[Named], ends: Sequence[float], last: str) -> None:
+        """When each of a point's plugins was through, in a close look; the first is the beginning.
+
+        `last` is the status of the last one that answered; those before it succeeded.
+        """
+
+    def reserved(self, profile: str, begun: float) -> None:
+        """Reserve succeeded, which every pod passes: less work than `point`.
 
         `begun` is what `now` read when it began.
         """
@@ -101,33 +108,104 @@ class Meter:
 LivePlugins = tuple[tuple[str, tuple[str, ...]], ...]
 """By point, the plugins that were asked about this very pod."""
 
-Times = tuple[float, float, float, float, float, float]
+Readings = tuple[float, float, float, float, float, float]
 """When a decision on the short way began, had a ranking, had asked PreFilter, had filtered, had
 asked PreScore, and was done."""
 
-TIMES = 6
-READINGS = TIMES + 2
-"""How many things are left of a decision on the short way: see `ShortRecord`."""
+READINGS = 6
 
 
-def laps(times: Sequence[TimeT]) -> tuple[TimeT, TimeT, TimeT, TimeT]:
-    """How long a decision spent in PreFilter, Filter, PreScore and Score; or many, as columns.
+def laps(readings: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """How long decisions spent in PreFilter, Filter, PreScore and Score, by their `Readings`.
 
     To keep a ranking up to date is to filter.
     """
-    began, ranked, prepared, filtered, weighed, ended = times
+    began, ranked, prepared, filtered, weighed, ended = readings
     in_filter = (ranked - began) + (filtered - prepared)
     return prepared - ranked, in_filter, weighed - filtered, ended - weighed
 
 
-class Evaluations(NamedTuple):
-    """Who answered about how many nodes; the same for most pods of a kind, so it can be counted."""
+class Tally:
+    """What decisions on the short way have in common that are counted together, and their times.
 
-    pre_filter: tuple[str, ...]
-    filter: tuple[tuple[str, int], ...]
-    """With the number of nodes that nobody before had refused."""
-    pre_score: tuple[str, ...]
-    score: tuple[str, ...]
+    Alike pods share it, so that little has to be kept of each. Whoever uses one tells the observer,
+    which takes the times away from time to time and says so to the `Teller`.
+    """
+
+    __slots__ = (
+        "busy",
+        "close",
+        "feasible",
+        "filter",
+        "known",
+        "live",
+        "pre_filter",
+        "pre_score",
+        "profile",
+        "quiet",
+        "score",
+        "scored",
+        "standing",
+        "teller",
+        "unfiltered",
+        "unscored",
+    )
+
+    def __init__(self, profile: str, live: LivePlugins, teller: "Teller") -> None:
+        self.profile = profile
+        self.live = live
+        self.teller = teller
+        self.known = False
+        """Does the observer know of it?"""
+        self.standing = 0
+        """How many nodes were feasible where no plugin had anything to do."""
+        self.scored = False
+        """Was there more than one node to choose from?"""
+        self.unfiltered: Sequence[str] = ()
+        """Live plugins that had nothing to say where nodes are filtered ..."""
+        self.unscored: Sequence[str] = ()
+        """... and where they are scored."""
+        # Who answered, at each point.
+        self.pre_filter: Sequence[str] = ()
+        self.filter: Sequence[tuple[str, int]] = ()
+        """With the number of nodes that nobody before had refused."""
+        self.pre_score: Sequence[str] = ()
+        self.score: Sequence[str] = ()
+        self.clear()
+
+    def clear(self) -> None:
+        """No decisions yet."""
+        self.feasible = 0
+        """How many nodes there were to choose from, over all of `busy`."""
+        self.quiet: list[float] = []
+        """How long decisions took in which no plugin had anything to do: that was filtering."""
+        self.busy: list[float] = []
+        """The `Readings` of the others, all in a row, which was measured to be the cheapest way."""
+        self.close: list[int] = []
+        """Where in `busy` the readings of those end that were looked at closely."""
+
+    def taken(self) -> None:
+        """The times are taken away, and the observer forgets about it."""
+        self.clear()
+        self.known = False
+        self.teller.tally = self.teller.quiet_tally = None
+
+    @property
+    def decisions(self) -> int:
+        """How many there were."""
+        return len(self.quiet) + len(self.busy) // READINGS
+
+    @property
+    def choices(self) -> int:
+        """How many nodes there were to choose from, over all decisions."""
+        return len(self.quiet) * self.standing + self.feasible
+
+
+class Teller(Protocol):
+    """Who decides on the short way again and again, and where it counts that."""
+
+    tally: Tally | None
+    quiet_tally: Tally | None
 
 
 _NO_SPAN = Span()
@@ -194,61 +272,38 @@ class PointRecord:
             self.ends.append((status, seconds))
 
 
-class ShortRecord:
-    """What is known of the decisions of one profile by kept rankings; also to be taken away.
-
-    `engine.fast_lane` leaves it here by itself, which saves a call for every pod.
-    """
-
-    __slots__ = ("close_looks", "readings")
-
-    def __init__(self) -> None:
-        self.readings: list[Any] = []
-        """Of one decision after the other the `Times`, its `Evaluations` and how many nodes were
-        feasible: all in a row, which was measured to be the cheapest way to keep them.
-        """
-        self.close_looks: list[tuple[LivePlugins, int]] = []
-        """Of attempts that were looked at closely, who was asked, and where their readings end.
-
-        Plugins that were asked share their point's time. The others gave a kept answer, so there is
-        no time of theirs to measure.
-        """
-
-
 class RunningMeter(Meter):
     """Measures one attempt by its observer's stopwatch.
 
-    `kinds_of` makes the kinds that are used: as every pod gets one, a meter holds nothing but its
-    beginning.
+    As every pod gets one, it has no constructor: the observer sets the attributes.
     """
 
-    __slots__ = ("started",)
+    __slots__ = ("closely", "now", "observer", "started")
 
     measures = True
-    observer: "ClassVar[MeteringObserver]"
 
-    @staticmethod
-    def kinds_of(
-        observer: "MeteringObserver", now: Callable[[], float]
-    ) -> "tuple[type[RunningMeter], type[RunningMeter]]":
-        """The usual kind, and the one that looks closely; `started` is for the caller to set."""
-        shared = {"__slots__": (), "observer": observer, "now": staticmethod(now)}
-        usual = type("UsualMeter", (RunningMeter,), {**shared, "closely": False})
-        close = type("CloseMeter", (RunningMeter,), {**shared, "closely": True})
-        return usual, close
+    closely: bool
+    now: Callable[[], float]
+    observer: "MeteringObserver"
+    started: float
 
     def point(self, name: str, profile: str) -> Span:
         """The beginning of an extension point."""
         return _RunningSpan(self, self._record(name, profile))
 
     def end(self, name: str, profile: str, status: str, begun: float) -> None:
-        """The end of an extension point that every pod passes."""
-        record = self.observer.points.get((name, profile)) or self.observer.new_point(name, profile)
-        # As `PointRecord.ended`, which is called for less frequent points.
-        if status is SUCCESS:
-            record.successes.append(self.now() - begun)
-        else:
-            record.ends.append((status, self.now() - begun))
+        """The end of an extension point that began then."""
+        self._record(name, profile).ended(status, self.now() - begun)
+
+    def each(self, name: str, plugins: Sequence[Named], ends: Sequence[float], last: str) -> None:
+        """When each of a point's plugins was through."""
+        for place, (begun, end) in enumerate(pairwise(ends), 2):
+            status = last if place == len(ends) else SUCCESS
+            self.observer.plugin_finished(plugins[place - 2].name, name, status, end - begun)
+
+    def reserved(self, profile: str, begun: float) -> None:
+        """Reserve succeeded."""
+        self.observer.reserved[profile].append(self.now() - begun)
 
     def _record(self, name: str, profile: str) -> PointRecord:
         observer = self.observer
@@ -301,8 +356,10 @@ class MeteringObserver(Protocol):
 
     points: dict[tuple[str, str], PointRecord]
     """The records by extension point and profile."""
-    short_decisions: defaultdict[str, ShortRecord]
-    """The records by profile."""
+    tallies: list[Tally]
+    """Those of decisions on the short way that have any."""
+    reserved: defaultdict[str, list[float]]
+    """By profile, how long Reserve took where nobody refused."""
 
     def new_point(self, name: str, profile: str) -> PointRecord:
         """A record that is not there yet."""

@@ -23,17 +23,16 @@ from moorage.cluster.stamps import Aspect, Change, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.guard import guard
-from moorage.framework.metering import Evaluations
+from moorage.framework.metering import Tally
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
-    Plugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
 )
-from moorage.framework.profile import Profile
+from moorage.framework.ranking_roles import IDLE, LIVE, Roles
 from moorage.framework.status import SKIP, Verdicts
 from moorage.model.pod import Pod
 
@@ -41,8 +40,6 @@ REFUSED = -1
 """Stands for the total of a row that cannot take the pod."""
 
 _ENTRY_BYTES = 4096
-_IDLE = object()
-_LIVE = object()
 # Past this share of changed rows one pass over everything is cheaper than patching.
 _REDO_SHARE = 16
 
@@ -68,72 +65,13 @@ class SteadyScorer(msgspec.Struct, frozen=True):
 class _Names:
     """The steady plugins that answered at each point, for whoever counts."""
 
-    __slots__ = ("pre_filter", "pre_score")
+    __slots__ = ("idle_score", "pre_filter", "pre_score")
 
     def __init__(self) -> None:
         self.pre_filter: list[str] = []
         self.pre_score: list[str] = []
-
-
-class Roles:
-    """Who does what in a profile, worked out once."""
-
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
-        plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
-        self._live = frozenset(p for p in plugins if not _may_be_kept(p))
-        distinct = tuple(dict.fromkeys(plugins))
-        self._keyed = tuple(plugin for plugin in distinct if plugin not in self._live)
-        self._maybe_idle = frozenset(
-            plugin
-            for plugin in distinct
-            if type(plugin).idle_for is not Plugin.idle_for and not _lacks_a_part(plugin, profile)
-        )
-        self.keyed_by_spec = all(map(_keyed_by_spec, (*self._keyed, *self._maybe_idle)))
-        """Do keys follow from pods' spec and status alone?"""
-
-    def key(self, pod: Pod) -> Hashable | None:
-        """Pods with equal keys share a ranking; None if a plugin can say nothing in advance."""
-        parts: list[Hashable] = [plugin.idle_for(pod) for plugin in self._maybe_idle]
-        for plugin in self._keyed:
-            part = plugin.pod_key(pod)
-            if part is None:
-                return None
-            parts.append(part)
-        return tuple(parts)
-
-    def role(self, plugin: Plugin, pod: Pod) -> object:
-        """`_IDLE`, `_LIVE`, or None for a plugin whose part is kept."""
-        if plugin in self._maybe_idle and plugin.idle_for(pod):
-            return _IDLE
-        return _LIVE if plugin in self._live else None
-
-
-def _lacks_a_part(plugin: Plugin, profile: Profile) -> bool:
-    """Is a point disabled at which the plugin would say that it has nothing to do?"""
-    pairs: tuple[tuple[type[Plugin], Sequence[Plugin], Sequence[Plugin]], ...] = (
-        (PreFilterPlugin, profile.pre_filter, profile.filter),
-        (PreScorePlugin, profile.pre_score, profile.score),
-    )
-    return any(
-        isinstance(plugin, kind) and plugin in second and plugin not in first
-        for kind, first, second in pairs
-    )
-
-
-def _keyed_by_spec(plugin: Plugin) -> bool:
-    """Does it promise so? Not a class that inherits the promise and overrides what it is about."""
-    family = type(plugin).__mro__
-
-    def depth(name: str) -> int:
-        return next(place for place, one in enumerate(family) if name in vars(one))
-
-    overridden = min(depth("pod_key"), depth("idle_for"))
-    return plugin.keyed_by_spec and depth("keyed_by_spec") <= overridden
-
-
-def _may_be_kept(plugin: Plugin) -> bool:
-    return plugin.steady and plugin.row_local and bool(plugin.reads) and not plugin.by_node
+        self.idle_score: list[str] = []
+        """Those with nothing to say that have no PreScore to say so: they score 0 everywhere."""
 
 
 def _merged(changes: Sequence[Change]) -> list[Change]:
@@ -171,12 +109,12 @@ class Ranking:
         """Per filter bit, how many rows that filter is the first to refuse."""
         self.refusal_changes = 0
         """Grows with every change of the refusals."""
-        self.told: dict[Hashable, Evaluations] = {}
-        """What was told of decisions, for those who count the same again and again."""
-        self.evaluations: Evaluations | None = None
-        """What was told last, unless a refusal has changed since ..."""
-        self.told_of: object = None
-        """... and what of the pod it depended on."""
+        self.tallies: dict[Hashable, Tally] = {}
+        """Where decisions are counted, by what is told of them alike."""
+        self.tally: Tally | None = None
+        """The last one, unless a refusal has changed since ..."""
+        self.quiet_tally: Tally | None = None
+        """... and if no live plugin had anything to do then: others like it need no more."""
         self._as_of = -1
         self.feasible = 0
         self._refusers: NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -285,9 +223,9 @@ class Ranking:
         out: set[str] = set()
         for pre_filter in profile.pre_filter:
             role = roles.role(pre_filter, pod)
-            if role is _IDLE:
+            if role is IDLE:
                 out.add(pre_filter.name)
-            elif role is _LIVE:
+            elif role is LIVE:
                 self.live_pre_filters.append(pre_filter)
             else:
                 answer = pre_filter.pre_filter(pod, nodes)
@@ -300,9 +238,9 @@ class Ranking:
                     return False
         for number, plugin in enumerate(profile.filter):
             role = roles.role(plugin, pod)
-            if role is _LIVE:
+            if role is LIVE:
                 self.live_filters.append(plugin)
-            elif role is not _IDLE and plugin.name not in out:
+            elif role is not IDLE and plugin.name not in out:
                 reads = bits_of(plugin.reads)
                 state = states.get(plugin.name)
                 self.filters.append(SteadyFilter(plugin, state, reads, 1 << number))
@@ -315,9 +253,9 @@ class Ranking:
         out: set[str] = set()
         for pre_scorer in profile.pre_score:
             role = roles.role(pre_scorer, pod)
-            if role is _IDLE:
+            if role is IDLE:
                 out.add(pre_scorer.name)
-            elif role is _LIVE:
+            elif role is LIVE:
                 self.live_pre_scorers[pre_scorer.name] = pre_scorer
             else:
                 answer = pre_scorer.pre_score(pod, nodes)
@@ -328,9 +266,11 @@ class Ranking:
                     self.kept_names.pre_score.append(pre_scorer.name)
         for plugin in profile.score:
             role = roles.role(plugin, pod)
-            if role is _LIVE:
+            if role is LIVE:
                 self.live_scorers.append(plugin)
-            elif role is not _IDLE and plugin.name not in out:
+            elif role is IDLE and plugin.name not in out:
+                self.kept_names.idle_score.append(plugin.name)
+            elif role is not IDLE and plugin.name not in out:
                 reads, weight = bits_of(plugin.reads), profile.weights[plugin.name]
                 scorer = SteadyScorer(plugin, states.get(plugin.name), reads, weight)
                 plain = type(plugin).normalize is ScorePlugin.normalize
@@ -367,7 +307,7 @@ class Ranking:
         left = self._refusers != 0
         self._first_refusals = {}
         self.refusal_changes += 1
-        self.evaluations = None
+        self.tally = self.quiet_tally = None
         for one in self.filters:
             if left.any():
                 first = left & ((self._refusers & np.uint32(one.bit)) != 0)
@@ -427,7 +367,7 @@ class Ranking:
         self._refuser_cells[row] = after
         self.feasible += (not after) - (not before)
         self.refusal_changes += 1
-        self.evaluations = None
+        self.tally = self.quiet_tally = None
         for bits, change in ((before, -1), (after, 1)):
             first = bits & -bits
             if first:

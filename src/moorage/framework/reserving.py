@@ -4,7 +4,7 @@ import logging
 
 from moorage.errors import MoorageError
 from moorage.framework.guard import surprise
-from moorage.framework.metering import ERROR, SILENT, SUCCESS, Meter, Span
+from moorage.framework.metering import ERROR, SILENT, SUCCESS, Meter
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
 from moorage.model.pod import Pod
@@ -26,22 +26,26 @@ def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
 
 def reserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> Status | None:
     """Ask every Reserve plugin; after a refusal the caller must `unreserve`."""
-    if meter.closely:
-        with meter.point("Reserve", profile.name) as span:
-            refusal = _reserve(profile, pod, node_name, span)
-            if refusal is not None:
-                span.status = refusal.code.value
-        return refusal
-    begun, end = meter.now(), ERROR
+    begun = meter.now()
+    ends = [begun] if meter.closely else None
     try:
-        refusal = _reserve(profile, pod, node_name)
-        end = SUCCESS if refusal is None else refusal.code.value
-    finally:
-        meter.end("Reserve", profile.name, end, begun)
+        refusal = _reserve(profile, pod, node_name, meter, ends)
+    except MoorageError:
+        meter.end("Reserve", profile.name, ERROR, begun)
+        raise
+    if refusal is None:
+        meter.reserved(profile.name, begun)
+    else:
+        meter.end("Reserve", profile.name, refusal.code.value, begun)
+    if ends is not None:
+        last = SUCCESS if refusal is None else refusal.code.value
+        meter.each("Reserve", profile.reserve, ends, last)
     return refusal
 
 
-def _reserve(profile: Profile, pod: Pod, node_name: str, span: Span | None = None) -> Status | None:
+def _reserve(
+    profile: Profile, pod: Pod, node_name: str, meter: Meter, ends: list[float] | None
+) -> Status | None:
     for plugin in profile.reserve:
         try:
             status = plugin.reserve(pod, node_name)
@@ -49,8 +53,8 @@ def _reserve(profile: Profile, pod: Pod, node_name: str, span: Span | None = Non
             raise
         except Exception as error:
             raise surprise(plugin, "Reserve", error) from error
-        if span is not None:
-            span.ran(plugin.name, SUCCESS if status is None else status.code.value)
+        if ends is not None:
+            ends.append(meter.now())
         if status is not None:
             return Status(status.code, status.reasons, plugin.name)
     return None

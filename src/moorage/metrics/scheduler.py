@@ -9,10 +9,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
 from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
@@ -20,13 +18,10 @@ from moorage.framework.metering import (
     READINGS,
     SHORT_POINTS,
     SUCCESS,
-    TIMES,
-    Evaluations,
-    LivePlugins,
     Meter,
     PointRecord,
     RunningMeter,
-    ShortRecord,
+    Tally,
     laps,
 )
 from moorage.framework.profile import Profile
@@ -52,6 +47,7 @@ _MOST_LEFT = 4096
 _SUCCEEDED = "success"
 _BINDING = "binding"
 _PRE_ENQUEUE = "PreEnqueue"
+_RESERVE = "Reserve"
 
 
 class SchedulerMetrics(SchedulerObserver, QueueObserver):
@@ -67,7 +63,6 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     ) -> None:
         self._now = now
         self._random = random or Random()
-        self._meter, self._meter_of_close_looks = RunningMeter.kinds_of(self, now)
         self._until_close = self._gap()
         self._gaps: list[int] = []
         """Drawn ahead: between the work on two pods it takes thrice as long."""
@@ -82,9 +77,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
         }
         self._sizes: Callable[[], Mapping[str, int]] = _no_sizes
-        # What attempts left here to be sorted in later; see `PointRecord`.
+        # What attempts left here to be sorted in later; see `PointRecord` and `Tally`.
         self.points: dict[tuple[str, str], PointRecord] = {}
-        self.short_decisions: defaultdict[str, ShortRecord] = defaultdict(ShortRecord)
+        self.tallies: list[Tally] = []
+        self.reserved: defaultdict[str, list[float]] = defaultdict(list)
         self._left = 0
         self._algorithm: list[float] = []
         self._plugin_times: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
@@ -101,19 +97,25 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def meter(self) -> Meter:
         """A meter that runs; chance decides whether it looks closely."""
+        meter = RunningMeter()
+        meter.observer = self
+        meter.closely = False
         self._until_close -= 1
-        meter = self._meter() if self._until_close else self._close_meter()
-        meter.started = self._now()
+        if not self._until_close:
+            meter.closely = True
+            self._look_closely()
+        now = meter.now = self._now
+        meter.started = now()
         return meter
 
-    def _close_meter(self) -> RunningMeter:
+    def _look_closely(self) -> None:
+        """Draw when to do so next, and tidy up, if that is due."""
         if not self._gaps:
             self._gaps = [self._gap() for _ in range(_GAPS_DRAWN)]
         self._until_close = self._gaps.pop()
         self._left += self._until_close
         if self._left >= _MOST_LEFT:
             self._gather()
-        return self._meter_of_close_looks()
 
     def _gap(self) -> int:
         """How many attempts on from one close look the next one is.
@@ -155,7 +157,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self._left = 0
         for record in self.points.values():
             self._gather_point(record)
-        self._gather_short_decisions()
+        for tally in self.tallies:
+            self._gather_tally(tally)
+        for profile, durations in self.reserved.items():
+            families.point_duration.labels(_RESERVE, SUCCESS, profile).observe_all(durations)
         families.algorithm_duration.labels().observe_all(self._algorithm)
         for profile, durations in self._bound.items():
             self._ends[SCHEDULED, profile] = durations
@@ -169,6 +174,8 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             if known := [waited for waited in waits if waited is not None]:
                 families.sli_duration.labels(shown).observe_all(known)
+        self.tallies.clear()
+        self.reserved.clear()
         self._plugin_times.clear()
         self._algorithm.clear()
         self._ends.clear()
@@ -190,48 +197,44 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         record.ends.clear()
         record.answers.clear()
 
-    def _gather_short_decisions(self) -> None:
-        for profile, left in self.short_decisions.items():
-            times = [np.array(left.readings[place::READINGS]) for place in range(TIMES)]
-            for point, values in zip(SHORT_POINTS, laps(times), strict=True):
-                self._attempts.point_duration.labels(point, SUCCESS, profile).observe_all(values)
-            self._attempts.algorithm_duration.labels().observe_all(times[-1] - times[0])
-            self._gather_close_looks(left, times)
-            self._gather_evaluations(
-                profile, left.readings[TIMES::READINGS], left.readings[TIMES + 1 :: READINGS]
-            )
-        self.short_decisions.clear()
+    def _gather_tally(self, tally: Tally) -> None:
+        """Decisions on the short way."""
+        families, profile = self._attempts, tally.profile
+        points = SHORT_POINTS if tally.scored else SHORT_POINTS[:2]
+        if tally.quiet:
+            families.algorithm_duration.labels().observe_all(tally.quiet)
+            for point in points:
+                duration = families.point_duration.labels(point, SUCCESS, profile)
+                if point == "Filter":
+                    duration.observe_all(tally.quiet)
+                else:
+                    duration.observe(0.0, len(tally.quiet))
+        if tally.busy:
+            self._gather_laps(tally, points)
+        for plugin in tally.pre_filter:
+            families.evaluations.labels(plugin, "PreFilter", profile).value += tally.decisions
+        for plugin, nodes in tally.filter:
+            families.evaluations.labels(plugin, "Filter", profile).value += tally.decisions * nodes
+        for plugin in tally.pre_score:
+            families.evaluations.labels(plugin, "PreScore", profile).value += tally.decisions
+        for plugin in tally.score:
+            families.evaluations.labels(plugin, "Score", profile).value += tally.choices
+        tally.taken()
 
-    def _gather_evaluations(
-        self, profile: str, told: Sequence[Evaluations], feasible: Sequence[int]
-    ) -> None:
-        evaluations = self._attempts.evaluations
-        # By identity, as hashing so many names takes its time; alike pods share the object.
-        ids = np.fromiter(map(id, told), np.intp, len(told))
-        _, firsts, places = np.unique(ids, return_index=True, return_inverse=True)
-        counts = np.bincount(places)
-        scored = np.bincount(places, weights=feasible)
-        for first, count, nodes_scored in zip(firsts, counts, scored, strict=True):
-            answered = told[first]
-            for plugin in answered.pre_filter:
-                evaluations.labels(plugin, "PreFilter", profile).value += int(count)
-            for plugin, nodes in answered.filter:
-                evaluations.labels(plugin, "Filter", profile).value += int(count) * nodes
-            for plugin in answered.pre_score:
-                evaluations.labels(plugin, "PreScore", profile).value += int(count)
-            for plugin in answered.score:
-                evaluations.labels(plugin, "Score", profile).value += int(nodes_scored)
-
-    def _gather_close_looks(self, record: ShortRecord, times: Sequence[NDArray[Any]]) -> None:
-        looks: defaultdict[LivePlugins, list[int]] = defaultdict(list)
-        for live, end in record.close_looks:
-            looks[live].append(end // READINGS - 1)
-        for live, places in looks.items():
-            took = dict(zip(SHORT_POINTS, laps([column[places] for column in times]), strict=True))
-            for point, plugins in live:
-                for plugin in plugins:
-                    share = took[point] / len(plugins)
-                    self._attempts.plugin_duration.labels(plugin, point, SUCCESS).observe_all(share)
+    def _gather_laps(self, tally: Tally, points: Sequence[str]) -> None:
+        families = self._attempts
+        readings = np.array(tally.busy).reshape(-1, READINGS).T
+        families.algorithm_duration.labels().observe_all(readings[-1] - readings[0])
+        took = dict(zip(SHORT_POINTS, laps(readings), strict=True))
+        for point in points:
+            families.point_duration.labels(point, SUCCESS, tally.profile).observe_all(took[point])
+        # Plugins that were asked share their point's time. The others gave a kept answer, so there
+        # is no time of theirs to measure.
+        close = [end // READINGS - 1 for end in tally.close]
+        for point, plugins in tally.live if close else ():
+            for plugin in plugins if point in points else ():
+                share = took[point][close] / len(plugins)
+                families.plugin_duration.labels(plugin, point, SUCCESS).observe_all(share)
 
     # Attempts.
 
