@@ -148,4 +148,4 @@ class CompanyUnderChange(RuleBasedStateMachine):
 
 
 TestKeptCompanyEqualsFreshAfterAnyEvents = CompanyUnderChange.TestCase
-TestKeptCompanyEqualsFreshAfterAnyEvents.settings = effort(100, 40)
+TestKeptCompanyEqualsFreshAfterAnyEvents.settings = effort(60, 30)

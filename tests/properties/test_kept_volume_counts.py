@@ -189,4 +189,4 @@ def told(plugin: NodeVolumeLimits, pod: Pod, nodes: NodeView) -> list[list[Reaso
 
 
 TestKeptVolumeCountsEqualFreshOnesAfterAnyEvents = StorageUnderChange.TestCase
-TestKeptVolumeCountsEqualFreshOnesAfterAnyEvents.settings = effort(60, 25)
+TestKeptVolumeCountsEqualFreshOnesAfterAnyEvents.settings = effort(20, 20)
