@@ -8,8 +8,12 @@ in as a value. Everything here is skipped where no extenders are configured.
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +29,8 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_EXTENDER_SCORE = 10
 _SCALE = MAX_NODE_SCORE // MAX_EXTENDER_SCORE
@@ -52,7 +58,8 @@ class Extender:
     """Somebody to ask (the base of those that can be); what fails raises `ExtenderError`.
 
     The flags say which questions it answers. All but `bind` are asked inside the scheduling cycle,
-    which waits for the answer.
+    which waits for the answer: in whatever `pause` makes, entered in the cycle's own thread. Others
+    may run meanwhile, so what is asked about must be values that nobody changes.
     """
 
     name: str = ""
@@ -63,6 +70,7 @@ class Extender:
     prioritizes: bool = False
     preempts: bool = False
     binds: bool = False
+    pause: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def is_interested(self, pod: Pod) -> bool:
         """Does the pod concern it at all?"""
@@ -114,8 +122,10 @@ def passing(
             break
         if not extender.filters or not extender.is_interested(pod):
             continue
+        asked = [nodes.node(row) for row in left]
         try:
-            reply = extender.filter(pod, [nodes.node(row) for row in left])
+            with extender.pause():
+                reply = extender.filter(pod, asked)
             left = _rows_left(extender, reply, nodes, left)
         except ExtenderError as error:
             if not extender.ignorable:
@@ -215,11 +225,32 @@ def _prioritize(
             log.debug("extender %s gives no points: %s", extender.name, error)
             return ()
 
-    if len(asked) < 2:
-        return [ask(extender) for extender in asked]
-    # Together they take as long as the slowest, not as long as all in a row.
-    with ThreadPoolExecutor(len(asked)) as pool:
-        return list(pool.map(ask, asked))
+    with ExitStack() as pauses:
+        for extender in asked:
+            pauses.enter_context(extender.pause())
+        if len(asked) < 2:
+            return [ask(extender) for extender in asked]
+        # Together they take as long as the slowest, not as long as all in a row.
+        answers = [in_thread(partial(ask, extender)) for extender in asked]
+        return [answer.result() for answer in answers]
+
+
+def in_thread(work: Callable[[], T]) -> "Future[T]":
+    """Begin to wait for somebody in a thread of its own, which ends with the process at the latest.
+
+    The threads of a pool would keep a process that was told to end until the last answer.
+    """
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()
+
+    def wait() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=wait, name="extender", daemon=True).start()
+    return answer
 
 
 def _int64(number: int) -> int:
@@ -233,8 +264,10 @@ def agreed_victims(
     for extender in extenders:
         if not extender.preempts or not extender.is_interested(pod):
             continue
+        proposed = tuple(candidates)  # they may be worked out as they are looked at
         try:
-            reply = extender.preempt(pod, candidates)
+            with extender.pause():
+                reply = extender.preempt(pod, proposed)
             named = [_candidate(extender, name, meta, nodes) for name, meta in reply.items()]
         except ExtenderError as error:
             if not extender.ignorable:

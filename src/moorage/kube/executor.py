@@ -3,13 +3,14 @@
 Bindings run in a bounded number of workers, so that a burst of decisions does not become a burst of
 tasks: as many as the API server takes requests at once, beside those that wait for something else.
 A pod that waits on Permit waits outside of them. Everything else (events, status, evictions) never
-holds a binding up. Outcomes go back to the scheduler, in the same thread.
+holds a binding up. Outcomes go back to the scheduler; those that change its books between two
+attempts.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any
 
@@ -51,8 +52,12 @@ _DEFAULT_BINDER = "DefaultBinder"
 _STATUS_PAUSES = (0.01, 0.05, 0.25)
 
 
+async def _always() -> None:
+    """Where attempts are never met in the middle."""
+
+
 class Executor:
-    """The scheduler's hands."""
+    """The scheduler's hands; `between_attempts` waits until no pod is being decided about."""
 
     def __init__(
         self,
@@ -62,12 +67,14 @@ class Executor:
         timer: Timer,
         wake: Callable[[], None],
         workers: int = DEFAULT_WORKERS,
+        between_attempts: Callable[[], Awaitable[None]] = _always,
     ) -> None:
         self._scheduler = scheduler
         self._client = client
         self._recorder = recorder
         self._timer = timer
         self._wake = wake
+        self._between_attempts = between_attempts
         self._api = KubeApiPort(client, scheduler.state, timer, recorder)
         self._evictions = Evictions(scheduler, client, recorder, timer, wake)
         self._bindings: deque[Binding] = deque()
@@ -188,7 +195,7 @@ class Executor:
             self._bindings.append(binding)
             self._employ()
         else:
-            self._failed(binding, status, "Permit")
+            await self._failed(binding, status, "Permit")
             observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:
@@ -200,7 +207,7 @@ class Executor:
         except Exception as error:
             # Nothing may end a worker: what surprises here is told, and the pod tried again.
             log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
-            self._failed(binding, Status(Code.ERROR, (f"{type(error).__name__}: {error}",)))
+            await self._failed(binding, Status(Code.ERROR, (f"{type(error).__name__}: {error}",)))
         finally:
             self._elsewhere.discard(binding)
             self._scheduler.observer.binding_cycles(-1)
@@ -229,7 +236,7 @@ class Executor:
             self._scheduler.bound(binding)
             await after_binding(profile, pod, node_name, binding.meter)
             return
-        self._failed(binding, status, point)
+        await self._failed(binding, status, point)
 
     async def _bound(self, binding: Binding) -> Status | None:
         """Have the pod bound; None when it is."""
@@ -268,9 +275,10 @@ class Executor:
                 self._elsewhere.discard(binding)
             self._evictions.preparing.pop(pod.uid, None)
 
-    def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
+    async def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
         pod = binding.pod
         log.error("pod %s was not bound to %s: %s", pod.key, binding.node_name, status.message)
+        await self._between_attempts()
         self._scheduler.binding_failed(binding, status, point)
         if binding.nominated:
             # The informer may not have seen the nomination yet, so that the failure's own report

@@ -259,6 +259,7 @@ class Explainer:
         try:
             async with self._turn:
                 await self._rest()
+                await self._live.between_attempts()
                 if informed:
                     self._check()
                 started = time.monotonic()

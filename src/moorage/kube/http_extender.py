@@ -3,11 +3,11 @@
 Owns connections, TLS, time-outs, and Go's words for what goes wrong with them. What is said is
 `extender_messages`'; what follows from it is `framework.extenders`'.
 
-The scheduling cycle is synchronous, so its questions block the whole event loop, for at most
-`httpTimeout` each: upstream's scheduling loop waits in the same way, and deciding on while an
-answer is due would decide on another state. Binding happens outside of the cycle and runs in a
-thread. Connections are kept and reused. HTTP/2 and redirects are not offered; upstream's client
-would follow the latter.
+The scheduling cycle waits for its answers, for at most `httpTimeout` each, as upstream's does:
+deciding on while an answer is due would decide on another state. Who else may run meanwhile is
+`kube.turns`' business. Binding happens outside of the cycle and waits in a thread of its own.
+Connections are kept and reused. HTTP/2 and redirects are not offered; upstream's client would
+follow the latter.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ import ssl
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -28,7 +29,7 @@ from moorage.config.extenders import extenders_in_order
 from moorage.config.types import Extender as ExtenderConfig
 from moorage.config.types import ExtenderTLSConfig
 from moorage.errors import ConfigError, ExtenderError, KubeconfigError
-from moorage.framework.extenders import Extender, FilterReply, MetaVictims, uses_any
+from moorage.framework.extenders import Extender, FilterReply, MetaVictims, in_thread, uses_any
 from moorage.framework.plugin import Candidate
 from moorage.kube import extender_messages as messages
 from moorage.kube.access import Pem
@@ -126,7 +127,8 @@ class HttpExtender(Extender):
     async def bind(self, pod: Pod, node_name: str) -> None:
         """POST to the bind verb, from a thread: many pods may be on their way at once."""
         body = messages.about_binding(pod, node_name)
-        answer = await asyncio.to_thread(self._client.post, self._config.bind_verb, body)
+        verb, client = self._config.bind_verb, self._client
+        answer = await asyncio.wrap_future(in_thread(lambda: client.post(verb, body)))
         messages.check_binding_reply(answer)
 
     def close(self) -> None:
@@ -221,12 +223,14 @@ class _Client:
         return _credentials(self._proxy) if self._via_plain_proxy and self._proxy else {}
 
     def _take(self) -> "_Connection":
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.alive:
-                connection.used = True
-                return connection
-            connection.close()
+        # Not "while there is one": another thread may take the last.
+        with suppress(IndexError):
+            while True:
+                connection = self._idle.pop()
+                if connection.alive:
+                    connection.used = True
+                    return connection
+                connection.close()
         return self._connection()
 
     def _put_back(self, connection: "_Connection", response: http.client.HTTPResponse) -> None:

@@ -1,11 +1,12 @@
 """The reflectors of all kinds that somebody asked for, started, awaited and stopped together.
 
-Owns which kinds are followed and with which selector. What is done with the news is the handlers'
-business.
+Owns which kinds are followed and with which selector, and when handlers hear of the news: at once,
+or, while they are held, later. What is done with the news is the handlers' business.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
@@ -15,11 +16,14 @@ from moorage.framework.pod_level import Adjust
 from moorage.kube.client import KubeClient
 from moorage.kube.reflector import Reflector
 from moorage.kube.resources import POD_FIELD_SELECTOR, resource_for
-from moorage.kube.store import Handler, Store
+from moorage.kube.store import Backlog, Handler, Store
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.meta import ApiObject
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE = 256
+"""How many handlers are told of what was held back before others get a turn."""
 
 FIELD_SELECTORS: Mapping[str, str] = {"Pod": POD_FIELD_SELECTOR}
 
@@ -52,6 +56,9 @@ class Informers:
         self._reflectors: dict[str, Reflector] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._trial: set[str] = set()
+        self._backlog: Backlog = deque()
+        self.held = False
+        """Is the news kept back?"""
         self.add(kinds)
         self._trial.clear()
 
@@ -63,6 +70,8 @@ class Informers:
         fresh = [kind for kind in dict.fromkeys(kinds) if kind not in self.stores]
         for kind in fresh:
             store = self.stores[kind] = Store()
+            if self.held:
+                store.hold(self._backlog)
             self._reflectors[kind] = Reflector(
                 self._client,
                 resource_for(kind),
@@ -105,6 +114,25 @@ class Informers:
     def add_handler(self, kind: str, handler: Handler) -> None:
         """Tell `handler` of every change of a kind that was asked for."""
         self.stores[kind].add_handler(handler)
+
+    def hold(self) -> None:
+        """Go on following, but tell handlers nothing until `catch_up`."""
+        if not self.held:
+            self.held = True
+            for store in self.stores.values():
+                store.hold(self._backlog)
+
+    async def catch_up(self) -> None:
+        """Tell handlers of what was held back, of all kinds in the order in which it came."""
+        backlog = self._backlog
+        while backlog:
+            for _ in range(min(len(backlog), _AT_ONCE)):
+                backlog.popleft()()
+            if backlog:
+                await asyncio.sleep(0)
+        self.held = False
+        for store in self.stores.values():
+            store.release()
 
     def start(self) -> None:
         """Begin to follow; needs a running event loop."""

@@ -1,7 +1,10 @@
 """A scheduler at work on a live cluster: informers in, decisions out, in one event loop.
 
 Owns the order of things: follow the API, wait until everything is known, then decide pod after pod
-and carry the decisions out, until told to stop. The deciding is `engine.scheduler`'s.
+and carry the decisions out, until told to stop. The deciding is `engine.scheduler`'s. Where it has
+to wait for an extender the loop goes on (`kube.turns`), but the books stay as they are until the
+pod is decided about: news is held back, and whoever else would change something or must not see a
+half-made decision waits (`between_attempts`).
 """
 
 import asyncio
@@ -35,6 +38,7 @@ from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow
 from moorage.kube.shadow_executor import ShadowExecutor, ShadowPodHandler
 from moorage.kube.timing import Timer, WallTimer
+from moorage.kube.turns import AbandonedError, Turns
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
@@ -124,6 +128,9 @@ class LiveScheduler:
         self._timer = timer or WallTimer()
         self._executor: Executor | ShadowExecutor | None = None
         self._stop = asyncio.Event()
+        self._turns = Turns(self._attempt_paused)
+        self._between_attempts = asyncio.Event()
+        self._between_attempts.set()
         self._abandoned = False
         self._following = False
         for kind in self.informers.kinds:
@@ -138,6 +145,8 @@ class LiveScheduler:
         """Finish what is on its way and return from `run`."""
         self._stop.set()
         self._wake.set()
+        # As upstream, which does not wait for extenders either when it ends.
+        self._turns.abandon()
 
     @property
     def synced(self) -> bool:
@@ -175,6 +184,8 @@ class LiveScheduler:
             self._executor = self._hands()
             await self._schedule(self._executor)
         finally:
+            self._between_attempts.set()
+            self._turns.close()
             self.scheduler.queue.close()
             if self._executor is not None:
                 await self._executor.drain(0.0 if self._abandoned else _DRAIN_SECONDS)
@@ -195,6 +206,14 @@ class LiveScheduler:
                 await self.informers.drop(fresh)
                 raise
         self.informers.keep(fresh)
+
+    async def between_attempts(self) -> None:
+        """Return when no pod is being decided about; true until the caller awaits something else.
+
+        Only an attempt that waits for extenders can be met in the middle.
+        """
+        while not self._between_attempts.is_set():
+            await self._between_attempts.wait()
 
     def wake(self) -> None:
         """Look at the queue again."""
@@ -225,9 +244,16 @@ class LiveScheduler:
 
     def _hands(self) -> Executor | ShadowExecutor:
         if self.shadow is not None:
-            return ShadowExecutor(self.scheduler, self.shadow)
+            return ShadowExecutor(self.scheduler, self.shadow, self.between_attempts)
         self._recorder.start()
-        return Executor(self.scheduler, self._client, self._recorder, self._timer, self._wake.set)
+        return Executor(
+            self.scheduler,
+            self._client,
+            self._recorder,
+            self._timer,
+            self._wake.set,
+            between_attempts=self.between_attempts,
+        )
 
     async def _schedule(self, executor: Executor | ShadowExecutor) -> None:
         scheduler = self.scheduler
@@ -235,13 +261,11 @@ class LiveScheduler:
             self.informers.raise_failure()
             self._wake.clear()
             scheduler.run_timers()
-            until = time.monotonic() + _SLICE_SECONDS
-            busy = True
-            while busy and time.monotonic() < until:
-                busy = scheduler.schedule_one()
-                if scheduler.awaits_news:
-                    break
-            executor.carry_out()
+            if scheduler.cycle.extenders:
+                busy = await self._schedule_one_in_turns(executor)
+            else:
+                busy = self._schedule_some()
+                executor.carry_out()
             if scheduler.awaits_news:
                 # Several turns of the loop, in which the watches read what has arrived.
                 await asyncio.sleep(_NEWS_SECONDS)
@@ -249,6 +273,37 @@ class LiveScheduler:
                 await asyncio.sleep(0)
             else:
                 await self._idle()
+
+    def _schedule_some(self) -> bool:
+        """Decide for a while; False if there is nothing more to decide."""
+        scheduler = self.scheduler
+        until = time.monotonic() + _SLICE_SECONDS
+        busy = True
+        while busy and time.monotonic() < until:
+            busy = scheduler.schedule_one()
+            if scheduler.awaits_news:
+                break
+        return busy
+
+    async def _schedule_one_in_turns(self, executor: Executor | ShadowExecutor) -> bool:
+        """Decide about one pod, while the loop goes on wherever an extender is asked."""
+        scheduler, turns = self.scheduler, self._turns
+        for extender in scheduler.cycle.extenders:
+            extender.pause = turns.pause
+        try:
+            busy = await turns.run(scheduler.schedule_one)
+        except AbandonedError:
+            return False
+        executor.carry_out()
+        if self.informers.held:
+            await self.informers.catch_up()
+            self._between_attempts.set()
+        return busy
+
+    def _attempt_paused(self) -> None:
+        """An attempt waits for an extender: what it looks at must not change meanwhile."""
+        self._between_attempts.clear()
+        self.informers.hold()
 
     async def _idle(self) -> None:
         """Wait for an event or for the next timer; what is left to be recorded comes first."""

@@ -64,8 +64,10 @@ async def reconfigure(
             "extenders: they need whole objects that were not kept so far "
             f"({', '.join(sorted(missing))}); restart to use them"
         )
+    await live.between_attempts()
     profiles = build_profiles(config, registry, scheduler.handle)
     await live.follow_more(watched_kinds(profiles), sync_timeout)
+    await live.between_attempts()
     scheduler.adopt(
         profiles,
         extenders,

@@ -6,7 +6,7 @@ Owns the two places where a shadow differs from a live scheduler, with the same 
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from moorage.cluster.listers import Lister
@@ -62,9 +62,15 @@ class _Unwritten(ApiPort):
 class ShadowExecutor:
     """Hands that write to a book instead of the API; same interface as `Executor`."""
 
-    def __init__(self, scheduler: Scheduler, shadow: Shadow) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        shadow: Shadow,
+        between_attempts: Callable[[], Awaitable[None]],
+    ) -> None:
         self._scheduler = scheduler
         self._shadow = shadow
+        self._between_attempts = between_attempts
         self._api = _Unwritten(scheduler.state.listers.of(ResourceClaim))
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,6 +119,7 @@ class ShadowExecutor:
         if status is None:
             self._placed(binding)
         else:
+            await self._between_attempts()
             self._scheduler.binding_failed(binding, status, "Permit")
 
     async def _flush(self, plugin: DeferringPlugin) -> None:

@@ -2,10 +2,12 @@
 
 Owns the rule that makes events exact: a handler sees for every object (told apart by uid) one add,
 then updates with growing news, then one delete; whatever the server repeats is not repeated here.
-Does no I/O; `reflector` feeds it.
+Handlers can be told later (`hold`), but in the same order. Does no I/O; `reflector` feeds it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -45,12 +47,42 @@ class Silent:
         """Nothing."""
 
 
+Backlog = deque[Callable[[], None]]
+"""What handlers are still to be told, the oldest first."""
+
+
+class _Later:
+    """Stands for handlers that are told later."""
+
+    def __init__(self, handlers: Sequence[Handler], backlog: Backlog) -> None:
+        self._handlers = handlers
+        self._backlog = backlog
+
+    def on_add(self, obj: ApiObject, /) -> None:
+        """A new object."""
+        self._backlog.extend(partial(handler.on_add, obj) for handler in self._handlers)
+
+    def on_update(self, old: ApiObject, new: ApiObject, /) -> None:
+        """The same object, changed."""
+        self._backlog.extend(partial(handler.on_update, old, new) for handler in self._handlers)
+
+    def on_delete(self, old: ApiObject, /) -> None:
+        """The object is gone."""
+        self._backlog.extend(partial(handler.on_delete, old) for handler in self._handlers)
+
+    def on_synced(self) -> None:
+        """Everything has been told."""
+        self._backlog.extend(handler.on_synced for handler in self._handlers)
+
+
 class Store:
     """Objects by key (`namespace/name`) and the handlers that hear of changes."""
 
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self._objects: dict[str, ApiObject] = {}
         self._handlers = list(handlers)
+        self._told: Sequence[Handler] = self._handlers
+        self._backlog: Backlog | None = None
         self.synced = False
 
     @property
@@ -63,11 +95,22 @@ class Store:
 
     def add_handler(self, handler: Handler) -> None:
         """Tell one more handler; it first hears of what there is already."""
+        told = handler if self._backlog is None else _Later([handler], self._backlog)
         for obj in self._objects.values():
-            handler.on_add(obj)
+            told.on_add(obj)
         self._handlers.append(handler)
         if self.synced:
-            handler.on_synced()
+            told.on_synced()
+
+    def hold(self, backlog: Backlog) -> None:
+        """Tell nobody anything for now: what is to be told goes to the backlog."""
+        self._backlog = backlog
+        self._told = (_Later(self._handlers, backlog),)
+
+    def release(self) -> None:
+        """Tell handlers at once again; whoever held them has told the backlog."""
+        self._backlog = None
+        self._told = self._handlers
 
     def put(self, obj: ApiObject) -> None:
         """The object is there in this form."""
@@ -81,7 +124,7 @@ class Store:
             elif old.metadata.resource_version == obj.metadata.resource_version:
                 return
         self._objects[key] = obj
-        for handler in self._handlers:
+        for handler in self._told:
             if old is None:
                 handler.on_add(obj)
             else:
@@ -91,7 +134,7 @@ class Store:
         """The object is not there any more."""
         old = self._objects.pop(key, None)
         if old is not None:
-            for handler in self._handlers:
+            for handler in self._told:
                 handler.on_delete(old)
 
     def replacing(self, listed: Iterable[ApiObject | Malformed]) -> Iterator[None]:
@@ -114,5 +157,5 @@ class Store:
                 yield
         if not self.synced:
             self.synced = True
-            for handler in self._handlers:
+            for handler in self._told:
                 handler.on_synced()

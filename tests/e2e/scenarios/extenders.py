@@ -1,6 +1,7 @@
 """Extenders: every verb, answers that refuse, and extenders that fail."""
 
 import json
+import threading
 import time
 from contextlib import closing
 from functools import partial
@@ -298,6 +299,38 @@ def times_out(trial: Trial) -> Json:
         return {**seen, **trial.observe("prioritize")}
 
 
+def takes_its_time(trial: Trial) -> Json:
+    """While it thinks others are bound, and a node comes too late; the end does not wait for it."""
+    trial.add_node("n1", cpu="2")
+    thinks, decides = threading.Event(), threading.Event()
+    with extender() as asked:
+
+        def answer(body: Json) -> Json:
+            if body["Pod"]["metadata"]["name"].startswith("slow"):
+                thinks.set()
+                assert decides.wait(60), "the test has ended"
+            return {"NodeNames": body["NodeNames"]}
+
+        asked.answers["filter"] = answer
+        _start(trial, asked, filterVerb="filter", httpTimeout="1h")
+        trial.place("first")  # so that the others come in this order
+        trial.add_pod("quick")
+        trial.add_pod("slow")
+        assert thinks.wait(30)
+        trial.bound("quick")
+        trial.add_node("n2", cpu="64")
+        decides.set()
+        trial.bound("slow")
+        seen = trial.observe("quick", "slow")
+        thinks.clear()
+        decides.clear()
+        trial.add_pod("slow-too")
+        assert thinks.wait(30)
+        code = trial.stop()
+        decides.set()
+        return {**seen, **trial.observe("slow-too"), "exit code": code}
+
+
 def recovers(trial: Trial) -> Json:
     """A pod that waits for a slow or confused extender is tried again, without any event."""
     trial.add_node("n1")
@@ -516,6 +549,7 @@ SCENARIOS = (
     refusals_and_preemption,
     wakes_on_any_event,
     times_out,
+    takes_its_time,
     recovers,
     preempting_fails,
     ignored_points,

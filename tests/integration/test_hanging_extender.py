@@ -1,0 +1,485 @@
+"""An extender that does not answer for a while: only the pod it is asked about waits.
+
+The extender is served by the event loop that the scheduler runs in, so that it can hear and answer
+only if that loop goes on.
+"""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from moorage.apiserver.resources import BY_PLURAL
+from moorage.apiserver.server import ApiServer
+from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.clock import WallClock
+from moorage.kube.access import Access
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.explainer import Explainer
+from moorage.kube.live import LiveScheduler, build_scheduler
+from moorage.kube.reconfiguring import reconfigure
+from moorage.kube.requests import MERGE
+from moorage.kube.resources import resource_for
+from moorage.ledger import Ledger
+from moorage.model.pod import Pod
+from moorage.plugins.defaults import in_tree_registry
+
+Json = dict[str, Any]
+SECONDS = 60
+PATIENCE = "30s"
+"""Longer than any of this takes; a loop that stood still would stand still for so long."""
+
+
+class Extender:
+    """Agrees to everything at once, but thinks about pods whose names begin with "slow"."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.thinks = asyncio.Event()
+        self.decides = asyncio.Event()
+        self.binds = asyncio.Event()
+        self.url = ""
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        runner = web.ServerRunner(web.Server(self._answer), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield
+        finally:
+            self.decides.set()
+            self.binds.set()
+            await runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        verb = request.path.strip("/")
+        body = json.loads(await request.read())
+        if verb == "bind":
+            await self.binds.wait()
+            return web.json_response({"Error": "the node is taken"})
+        name = body["Pod"]["metadata"]["name"]
+        self.asked.append(f"{verb} {name}")
+        if name.startswith("slow"):
+            self.thinks.set()
+            await self.decides.wait()
+        return web.json_response(_agreement(verb, body))
+
+
+def _agreement(verb: str, body: Json) -> Any:
+    match verb:
+        case "filter":
+            return {"NodeNames": body["NodeNames"]}
+        case "prioritize" | "weigh":
+            return [{"Host": host, "Score": 5} for host in body["NodeNames"]]
+        case _:
+            return {"NodeNameToMetaVictims": body["NodeNameToMetaVictims"]}
+
+
+def configured(url: str, *extenders: Json) -> str:
+    """A configuration with extenders, all at one address."""
+    agreed = {"urlPrefix": url, "nodeCacheCapable": True, "httpTimeout": PATIENCE, "weight": 1}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{**agreed, **extender} for extender in extenders],
+    }
+    return json.dumps(document)
+
+
+class _Patient(LiveScheduler):
+    """One whose plugins-to-be know all they need only when an extender is being asked."""
+
+    def __init__(self, *parts: Any, asked: asyncio.Event) -> None:
+        super().__init__(*parts)
+        self._asked = asked
+
+    async def follow_more(self, kinds: Iterable[str], timeout: float | None = None) -> None:
+        await super().follow_more(kinds, timeout)
+        await self._asked.wait()
+
+
+class Stage:
+    """A server, a scheduler at work on it, and an extender it asks."""
+
+    def __init__(self, server: ApiServer, extender: Extender, *extenders: Json) -> None:
+        self.server, self.extender = server, extender
+        access = Access(server=server.url, source="test")
+        self._clients = [KubeClient(access, qps=1e6, burst=10**6) for _ in range(3)]
+        self.client = self._clients[0]
+        config = load_config(configured(extender.url, *extenders), "test")
+        registry = in_tree_registry()
+        self.scheduler = build_scheduler(config, registry, DEFAULT_FEATURE_GATES, WallClock())
+        recorder = EventRecorder(self._clients[2])
+        self.live = _Patient(self.scheduler, self._clients[1], recorder, asked=extender.thinks)
+        self.work = asyncio.create_task(self.live.run())
+
+    async def close(self) -> None:
+        self.live.stop()
+        await asyncio.gather(self.work, return_exceptions=True)
+        for client in self._clients:
+            await client.close()
+
+    async def create_node(self, name: str, cpu: str = "4") -> None:
+        amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        status = {"allocatable": amounts, "capacity": amounts}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+        await self.client.create(resource_for("Node"), "", body)
+
+    async def begin_with(self, node: str, cpu: str = "4") -> None:
+        """Create a node, and wait until the engine knows it."""
+        await self.create_node(node, cpu)
+        await until(lambda: node in self.nodes)
+
+    async def create_pod(self, name: str, cpu: str = "1", **spec: Any) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+        body |= {"spec": {"containers": [container], **spec}}
+        await self.client.create(resource_for("Pod"), "default", body)
+
+    async def thinking(self) -> None:
+        """Wait until the extender thinks about a pod."""
+        await self.extender.thinks.wait()
+
+    def stored(self, pod: str) -> Json:
+        """A pod as the server has it; empty if it is gone."""
+        pods = self.server.store.collection(BY_PLURAL["", "v1", "pods"].storage)
+        found = {one.key.rpartition("/")[2]: one.object() for one in pods.all()}
+        return found.get(pod, {"spec": {}, "status": {}})
+
+    def node_of(self, pod: str) -> str:
+        """Where a pod is."""
+        return str(self.stored(pod)["spec"].get("nodeName", ""))
+
+    def heard_of(self, kind: str) -> set[str]:
+        """What the informers know by name."""
+        return {obj.metadata.name for obj in self.live.informers.stores[kind].objects.values()}
+
+    @property
+    def nodes(self) -> set[str]:
+        """What the engine knows."""
+        return set(self.scheduler.state.nodes.row_of)
+
+    def is_assumed(self, pod: str) -> bool:
+        """Does the engine still wait for news of a pod it has placed?"""
+        known = self.scheduler.state.listers.of(Pod).get(pod, "default")
+        return known is not None and self.scheduler.state.is_assumed(known)
+
+    def knows_on_node(self, pod: str) -> bool:
+        """Has the engine heard that a pod is bound?"""
+        known = self.scheduler.state.listers.of(Pod).get(pod, "default")
+        return known is not None and bool(known.spec.node_name)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def run(test: Callable[[Stage], Awaitable[None]], *extenders: Json) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(SECONDS):
+            server, extender = ApiServer(seed=7), Extender()
+            await server.start()
+            try:
+                async with extender.served():
+                    stage = Stage(server, extender, *(extenders or ({"filterVerb": "filter"},)))
+                    try:
+                        await until(lambda: stage.live.synced)
+                        await test(stage)
+                    finally:
+                        await stage.close()
+            finally:
+                await server.stop()
+
+    asyncio.run(bounded())
+
+
+def test_a_pod_decided_before_is_bound_meanwhile_and_confirmed_afterwards() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1")
+        await stage.create_pod("quick")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        await until(lambda: stage.node_of("quick") == "n1")
+        await until(lambda: _bound_in_store(stage, "quick"))
+        assert stage.is_assumed("quick"), "the attempt goes on with what it began with"
+        stage.extender.decides.set()
+        await until(lambda: stage.knows_on_node("quick"))
+        assert not stage.is_assumed("quick")
+        await until(lambda: stage.node_of("slow") == "n1")
+        assert stage.extender.asked == ["filter quick", "filter slow"]
+
+    run(test)
+
+
+def _bound_in_store(stage: Stage, name: str) -> bool:
+    pod = stage.live.informers.stores["Pod"].objects.get(f"default/{name}")
+    return isinstance(pod, Pod) and bool(pod.spec.node_name)
+
+
+def test_news_that_comes_meanwhile_is_applied_afterwards_and_none_is_lost() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1", cpu="2")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        # The roomier node would be taken if it were known.
+        await stage.create_node("n2", cpu="64")
+        await stage.create_pod("large", cpu="8")
+        for index in range(300):
+            await stage.create_node(f"m{index}")
+        for index in range(0, 300, 2):
+            await stage.client.delete(resource_for("Node"), "", f"m{index}")
+        left = {"n1", "n2", *(f"m{index}" for index in range(1, 300, 2))}
+        await until(lambda: stage.heard_of("Node") == left and "large" in stage.heard_of("Pod"))
+        assert stage.nodes == {"n1"}
+        stage.extender.decides.set()
+        await until(lambda: stage.nodes == left)
+        await until(lambda: stage.node_of("slow") == "n1")
+        await until(lambda: stage.node_of("large") == "n2")
+
+    run(test)
+
+
+def test_a_pod_that_found_no_node_meanwhile_is_tried_again_with_the_one_that_came() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1", cpu="1")
+        await stage.create_pod("large", cpu="8")
+        await until(lambda: bool(stage.scheduler.queue.pending_pods().unschedulable))
+        await stage.create_pod("slow")
+        await stage.thinking()
+        await stage.create_node("n2", cpu="64")
+        await until(lambda: stage.heard_of("Node") == {"n1", "n2"})
+        stage.extender.decides.set()
+        await until(lambda: stage.node_of("large") == "n2")
+
+    run(test)
+
+
+@pytest.mark.parametrize("extenders", [1, 2])
+def test_points_are_waited_for_too(extenders: int) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1")
+        await stage.begin_with("n2")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        await until(lambda: len(stage.extender.asked) == extenders)
+        await stage.create_node("n3")
+        await until(lambda: "n3" in stage.heard_of("Node"))
+        assert stage.nodes == {"n1", "n2"}
+        stage.extender.decides.set()
+        await until(lambda: stage.node_of("slow") in ("n1", "n2"))
+
+    verbs = ({"prioritizeVerb": "prioritize"}, {"prioritizeVerb": "weigh"})
+    run(test, *verbs[:extenders])
+
+
+def test_victims_are_waited_for_too() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1")
+        await stage.create_pod("victim", cpu="4", terminationGracePeriodSeconds=0)
+        await until(lambda: stage.knows_on_node("victim"))
+        await stage.create_pod("slow", cpu="4", priorityClassName="system-node-critical")
+        await stage.thinking()
+        assert stage.extender.asked[-1] == "preempt slow"
+        assert stage.node_of("victim") == "n1"
+        stage.extender.decides.set()
+        await until(lambda: stage.node_of("slow") == "n1")
+        assert not stage.node_of("victim")
+
+    run(test, {"preemptVerb": "preempt"})
+
+
+class _Said(logging.Handler):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+        self.said = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._text in record.getMessage():
+            self.said.set()
+
+
+def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
+    async def test(stage: Stage) -> None:
+        listener = _Said("pod default/quick was not bound to n1: the node is taken")
+        logger = logging.getLogger("moorage.kube.executor")
+        logger.addHandler(listener)
+        try:
+            await stage.begin_with("n1")
+            await stage.create_pod("quick")
+            await stage.create_pod("slow")
+            await stage.thinking()
+            stage.extender.binds.set()
+            await listener.said.wait()
+        finally:
+            logger.removeHandler(listener)
+        await _several_turns()
+        assert stage.is_assumed("quick"), "its place must not come free in the middle"
+        stage.extender.decides.set()
+        await until(lambda: not stage.is_assumed("quick"))
+
+    run(test, {"filterVerb": "filter", "bindVerb": "bind"})
+
+
+async def _several_turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_explanations_and_other_configurations_wait_for_the_decision() -> None:
+    async def test(stage: Stage) -> None:
+        explainer = Explainer(stage.live)
+        await stage.begin_with("n1")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        config = load_config(configured("http://127.0.0.1:1"), "test")
+        explaining = asyncio.create_task(explainer.node("n1"))
+        changing = asyncio.create_task(reconfigure(stage.live, config, in_tree_registry()))
+        assert explainer.stats().nodes == 1, "what needs no look into the cycle is told at once"
+        await _several_turns()
+        assert not explaining.done()
+        assert not changing.done()
+        assert stage.scheduler.cycle.extenders
+        stage.extender.decides.set()
+        assert (await explaining).node == "n1"
+        await changing
+        assert not stage.scheduler.cycle.extenders
+        await stage.create_pod("slow-but-not-asked-about")
+        await until(lambda: stage.node_of("slow-but-not-asked-about") == "n1")
+        explainer.close()
+
+    run(test)
+
+
+def test_a_configuration_that_is_ready_in_the_middle_of_an_attempt_waits_for_its_end() -> None:
+    async def test(stage: Stage) -> None:
+        config = load_config(configured("http://127.0.0.1:1"), "test")
+        await stage.begin_with("n1")
+        changing = asyncio.create_task(reconfigure(stage.live, config, in_tree_registry()))
+        await stage.create_pod("slow")
+        await stage.thinking()
+        await _several_turns()
+        assert stage.scheduler.cycle.extenders
+        assert not changing.done()
+        stage.extender.decides.set()
+        await changing
+        assert not stage.scheduler.cycle.extenders
+        await until(lambda: stage.node_of("slow") == "n1")
+
+    run(test)
+
+
+def _ends(end: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1")
+        await stage.create_pod("quick")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        await end(stage)
+        assert not stage.extender.decides.is_set(), "nobody waited for the answer"
+        assert stage.node_of("quick") == "n1", "what was decided is carried out"
+        stage.extender.decides.set()
+        await _several_turns()
+        assert not stage.node_of("slow")
+        assert not stage.stored("slow")["status"].get("conditions"), "nobody decided about it"
+
+    run(test)
+
+
+def test_it_stops_without_waiting_for_the_answer() -> None:
+    async def end(stage: Stage) -> None:
+        stage.live.stop()
+        await stage.work
+
+    _ends(end)
+
+
+def test_it_can_be_cancelled_without_the_answer() -> None:
+    async def end(stage: Stage) -> None:
+        stage.work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stage.work
+
+    _ends(end)
+
+
+def test_one_that_may_not_write_any_more_ends_at_once() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        stage.live.abandon()
+        await stage.work
+        assert not stage.extender.decides.is_set()
+
+    run(test)
+
+
+def test_whoever_follows_decisions_hears_of_those_made_with_extenders() -> None:
+    async def test(stage: Stage) -> None:
+        ledger = Ledger(1 << 20)
+        stage.scheduler.record(ledger.recorder)
+        explainer = Explainer(stage.live, ledger)
+        follower, _ = await explainer.follow()
+        await stage.begin_with("n1")
+        await stage.create_pod("slow")
+        await stage.thinking()
+        stage.extender.decides.set()
+        await follower.news.wait()
+        (told,) = follower.take(10)
+        assert (told.pod, told.node) == ("default/slow", "n1")
+        explainer.close()
+
+    run(test)
+
+
+def test_many_pods_find_their_places_while_the_cluster_changes() -> None:
+    async def test(stage: Stage) -> None:
+        pods, nodes, room = 60, 6, 12
+
+        async def change_nodes() -> None:
+            for step in range(100):
+                body = {"metadata": {"labels": {"step": str(step)}}}
+                name = f"n{step % nodes}"
+                await stage.client.patch(resource_for("Node"), "", name, body, content_type=MERGE)
+
+        for index in range(nodes):
+            await stage.begin_with(f"n{index}", cpu=str(room))
+        changing = asyncio.create_task(change_nodes())
+        for index in range(pods):
+            await stage.create_pod(f"p{index}")
+        await changing
+        await until(lambda: all(stage.knows_on_node(f"p{index}") for index in range(pods)))
+        taken = Counter(stage.node_of(f"p{index}") for index in range(pods))
+        assert max(taken.values()) <= room
+        labels = {node.metadata.labels["step"] for node in stage.scheduler.state.nodes.nodes}
+        assert labels == {str(step) for step in range(100 - nodes, 100)}
+
+    run(test, {"filterVerb": "filter", "prioritizeVerb": "prioritize"}, {"filterVerb": "filter"})
+
+
+def test_pods_are_decided_one_after_the_other() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.begin_with("n1")
+        await stage.create_pod("slow-1")
+        await stage.thinking()
+        await stage.create_pod("slow-2")
+        await until(lambda: "slow-2" in stage.heard_of("Pod"))
+        await _several_turns()
+        assert stage.extender.asked == ["filter slow-1"]
+        stage.extender.decides.set()
+        await until(lambda: stage.node_of("slow-2") == "n1")
+        assert stage.extender.asked == ["filter slow-1", "filter slow-2"]
+
+    run(test)
