@@ -1,6 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from moorage.framework.filtering import first_rejection, first_rejections
 from moorage.framework.status import FURTHER, Code, Reason, Verdicts, worst
 
 CPU = Reason("Insufficient cpu")
@@ -158,3 +161,30 @@ def test_an_answer_shrinks_and_grows_with_the_rows() -> None:
 )
 def test_the_worst_reason_gives_a_row_its_code(refused_for: list[Reason], code: Code) -> None:
     assert worst(refused_for) is code
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sets(st.sampled_from([CPU, MEMORY, TAINT])), min_size=5, max_size=5),
+        max_size=3,
+    ),
+    st.lists(st.booleans(), min_size=5, max_size=5),
+)
+def test_rows_judged_at_once_are_refused_as_each_of_them_alone(
+    answers: list[list[set[Reason]]], wanted: list[bool]
+) -> None:
+    verdicts = []
+    for number, rows in enumerate(answers):
+        answer = Verdicts(5)
+        for row, why in enumerate(rows):
+            for reason in sorted(why, key=lambda one: one.text):
+                answer.reject(row, reason)
+        verdicts.append((f"plugin {number}", answer))
+    alone = {row: first_rejection(verdicts, row) for row in range(5) if wanted[row]}
+    found = {
+        row: status
+        for rows, status in first_rejections(verdicts, np.array(wanted))
+        for row in rows.tolist()
+    }
+    assert found == {row: status for row, status in alone.items() if status is not None}

@@ -8,7 +8,8 @@ import pytest
 from ledger.made import Maker
 from moorage.errors import InputError
 from moorage.ledger import Ledger
-from reference.objects import make_node, make_pod
+from moorage.model.affinity import Affinity
+from reference.objects import HOSTNAME, make_node, make_pod, pod_term, pod_terms, selector
 
 
 @pytest.mark.parametrize("limit", [2**20, 2**21])
@@ -40,6 +41,23 @@ def test_many_kinds_of_pods_stay_within_the_limit_as_well() -> None:
         assert ledger.used_bytes <= limit
     assert ledger.latest_about("default/kind-599") == 600
     assert ledger.explain(600, matrix=(0, 1)).matrix is not None
+
+
+def test_what_scores_widen_counts_until_the_chunk_ends() -> None:
+    ledger = Ledger(2**24)
+    maker, nodes = Maker(ledger, nodes=400), 400
+    maker.decide(make_pod("first", labels={"app": "web"}))
+    tracks = ledger.recorder._tracks
+    before, taken = tracks.log_bytes, tracks.bytes - tracks.log_bytes
+    friend = pod_terms([], [(7, pod_term(HOSTNAME, selector({"app": "web"})))])
+    for number in range(2):
+        pod = make_pod(f"friend-{number}", affinity=Affinity(pod_affinity=friend))
+        maker.decide(pod)
+    # InterPodAffinity's scores, raw and normalised, had a byte per node and have eight.
+    assert tracks.log_bytes - before >= 2 * 7 * nodes
+    assert tracks.bytes - tracks.log_bytes - taken >= 2 * 7 * nodes
+    ledger.recorder.complete()
+    assert tracks.log_bytes == 0
 
 
 def test_alike_decisions_take_few_bytes() -> None:

@@ -13,7 +13,7 @@ from moorage.ledger.column import Column
 from moorage.ledger.groups import Groups
 from moorage.ledger.names import NameTable
 from moorage.ledger.rebuilding import columns_at
-from moorage.ledger.records import FIRST_SET, NORMALIZED, RAW, TABLE, Blob, TrackRecord
+from moorage.ledger.records import FILTER, FIRST_SET, NORMALIZED, RAW, TABLE, Blob, TrackRecord
 from moorage.ledger.tracks import Part, Track
 
 SIZE = 40
@@ -131,6 +131,79 @@ def test_what_is_rebuilt_is_what_was_told(said: list[Attempt]) -> None:
     teller = Teller()
     for attempt in said:
         teller.tell(attempt)
+    teller.check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans(), st.lists(ROW, max_size=3))))
+def test_refusals_are_rebuilt_whether_they_are_new_or_seen_before(
+    said: list[tuple[int, bool, list[int]]],
+) -> None:
+    # Some differ in many rows, some in few.
+    kept = [np.arange(SIZE) % 5 < number for number in range(4)]
+    kept += [np.arange(SIZE) == number for number in range(3)]
+    for refused in kept:
+        refused.flags.writeable = False
+    teller = Teller()
+    column = Column(FILTER, np.zeros(SIZE, np.bool_), "Plugin")
+    track = Track("default", teller.track.names, [column], short=True, plugins=((), ()))
+    track.enter(0, teller.number)
+    positions = []
+    for number, as_kept, likely in said:
+        track.likely = [(row, 1) for row in likely]
+        before = len(track.log)
+        changed = track.update_refused(0, kept[number] if as_kept else kept[number].copy())
+        assert changed == (len(track.log) != before)
+        positions.append(len(track.log) // 3)
+    part = Part(track)
+    found = {blob.number: blob for blob in part.blobs()}
+    for (number, _, _), position in zip(said, positions, strict=True):
+        [rebuilt] = columns_at(part.written(), position, found.__getitem__)
+        assert rebuilt.values.tolist() == kept[number].tolist()
+
+
+def test_refusals_that_come_back_are_written_once() -> None:
+    teller = Teller()
+    column = Column(FILTER, np.zeros(SIZE, np.bool_), "Plugin")
+    track = Track("default", teller.track.names, [column], short=True, plugins=((), ()))
+    for _ in range(5):
+        for zone in range(3):
+            track.update_refused(0, np.arange(SIZE) % 3 == zone)
+    assert (len(track.log) // 3, len(track.bulks)) == (15, 3)
+
+
+Patched = tuple[list[tuple[int, int]], int | None, bool, bool, int]
+patched_scores = st.tuples(
+    st.lists(st.tuples(ROW, st.integers(0, 9)), max_size=8),
+    st.none() | st.integers(0, 9),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 3),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(patched_scores))
+def test_scores_are_rebuilt_from_what_a_plugin_says_it_changed(said: list[Patched]) -> None:
+    teller = Teller()
+    track, raw = teller.track, np.zeros(SIZE, np.int64)
+    patches: list[int] = []
+    for changes, everywhere, anew, filled, scale in said:
+        if everywhere is not None:
+            raw[:] = everywhere
+        if anew or everywhere is not None:
+            patches = []
+        for row, value in changes:
+            raw[row] = value
+            patches.append(row)
+        normalized = np.zeros(SIZE, np.int64) if filled else raw * scale
+        track.update_patched(0, raw.copy(), patches, None)
+        if filled:
+            track.fill(1, 0)
+        else:
+            track.update_patched(1, normalized, patches, scale)
+        told = Told(len(track.log) // 3, np.arange(SIZE), raw.copy(), normalized)
+        teller.told.append(told)
     teller.check()
 
 

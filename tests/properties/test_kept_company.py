@@ -1,11 +1,15 @@
 """InterPodAffinity: what is kept of pods' company equals working it out anew, after any events."""
 
+from collections.abc import Sequence
+from operator import ne
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from moorage.cluster import node_table, pod_counts
+from moorage.cluster.columns import Bools
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.model.affinity import Affinity
@@ -68,6 +72,10 @@ class CompanyUnderChange(RuleBasedStateMachine):
         self.guests: list[Pod] = []
         self.made = 0
         self.turn = 0
+        self.told: dict[str, tuple[Sequence[int], int, list[int]]] = {}
+        """By kind, the rows that were patched, how many, and the scores of then."""
+        self.given: list[tuple[Bools, list[bool]]] = []
+        """Refusals that somebody may have kept, and what they were."""
 
     @initialize(zones=st.tuples(*[st.sampled_from(("x", "y"))] * 3))
     def start_with_some_nodes(self, zones: tuple[str, ...]) -> None:
@@ -137,6 +145,8 @@ class CompanyUnderChange(RuleBasedStateMachine):
         assert fresh.refused is None
         expected = filtering.judge(fresh, pod, nodes).rejected
         assert np.array_equal(kept.refused, expected)
+        self.given = [*self.given[-3:], (kept.refused, expected.tolist())]
+        assert all(array.tolist() == then for array, then in self.given)
         assert np.array_equal(filtering.refused(fresh, pod, nodes), expected)
 
     def scores_agree(self, pod: Pod, nodes: NodeView) -> None:
@@ -145,6 +155,16 @@ class CompanyUnderChange(RuleBasedStateMachine):
         if kept is not None and fresh is not None:
             assert kept.raw.tolist() == fresh.raw.tolist()
             assert kept.label == fresh.label
+            self.patches_leave_nothing_out(pod, kept)
+
+    def patches_leave_nothing_out(self, pod: Pod, kept: scoring.NodeWeights) -> None:
+        assert kept.patched is not None
+        patched, seen, before = self.told.get(pod.name, ((), 0, []))
+        now = kept.raw.tolist()
+        if patched is kept.patched:
+            changed = {row for row, pair in enumerate(zip(before, now, strict=True)) if ne(*pair)}
+            assert changed <= set(kept.patched[seen:])
+        self.told[pod.name] = (kept.patched, len(kept.patched), now)
 
 
 TestKeptCompanyEqualsFreshAfterAnyEvents = CompanyUnderChange.TestCase

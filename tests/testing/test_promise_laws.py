@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
-from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import (
@@ -101,11 +101,11 @@ class NormalizesInPlaceUnstated(Steady):
         return scores
 
 
-class GroupsAllNodes(Steady):
-    name = "GroupsAllNodes"
+class ScoresByNoLabel(Steady):
+    name = "ScoresByNoLabel"
 
-    def score_groups(self, nodes: NodeView, state: int | None) -> Codes | None:
-        return np.zeros(len(nodes), np.int32)
+    def score_label(self, state: int | None) -> str | None:
+        return "nobody.has/it"
 
 
 class IdleThoughItRefuses(Steady):
@@ -235,7 +235,7 @@ def test_promises_that_are_kept_pass() -> None:
             NormalizesInPlaceUnstated,
             r"normalize changed the scores of pod \S+ it was given, although",
         ),
-        (GroupsAllNodes, r"score_groups says \[0, .* for pod \S+, but nodes of one group score"),
+        (ScoresByNoLabel, r"score_label says nobody.has/it for pod \S+, but nodes with the same"),
         (IdleThoughItRefuses, r"nothing to say about pod \S+, but filter says \['node\(s\) were"),
         (IdleThoughPreFilterRefuses, r"nothing to say about pod \S+, but pre_filter refuses the"),
         (

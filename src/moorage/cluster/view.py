@@ -6,7 +6,7 @@ preemption alike. Arrays are read-only; a view is valid until the state changes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.host_ports import addresses_of, conflict
 from moorage.cluster.images import ImageState
 from moorage.cluster.listers import Listers
+from moorage.cluster.moved_pods import Measure, MovedPods
 from moorage.cluster.node_table import Features, TaintSet
 from moorage.cluster.pod_counts import PodTest
 from moorage.cluster.pod_table import LesserPods
@@ -36,9 +37,9 @@ T = TypeVar("T", bound=np.generic)
 
 PodsByRow = Mapping[int, Sequence[Pod]]
 
-_WITH_DEFAULTS: Mapping[str, Callable[[Pod], int]] = {
-    CPU: attrgetter("requests.occupied_cpu"),
-    MEMORY: attrgetter("requests.occupied_memory"),
+_WITH_DEFAULTS: Mapping[str, Measure] = {
+    CPU: attrgetter("occupied_cpu"),
+    MEMORY: attrgetter("occupied_memory"),
 }
 
 
@@ -372,42 +373,52 @@ class WhatIfView(_Hypothetical):
         self, state: ClusterState, rows: Sequence[int], added: PodsByRow, removed: PodsByRow
     ) -> None:
         super().__init__(state, np.array(rows, np.intp))
-        self._added = [added.get(row, ()) for row in rows]
-        self._removed = [removed.get(row, ()) for row in rows]
+        self._added = added
+        self._removed = removed
+        self._row_at = rows
+        self._coming: MovedPods | None = None
+        self._going: MovedPods | None = None
 
     def requested(self, resource: str) -> Ints:
         """What the pods would take of a resource."""
         base = super().requested(resource)
-        return base + self._delta(lambda pod: pod.requests.occupied.get(resource, 0))
+        return self._changed(base, lambda requests: requests.occupied.get(resource, 0))
 
     def requested_with_defaults(self, resource: str) -> Ints:
         """The same with defaults."""
         base = super().requested_with_defaults(resource)
         measure = _WITH_DEFAULTS.get(resource)
-        return base if measure is None else base + self._delta(measure)
+        return base if measure is None else self._changed(base, measure)
 
     @property
     def pod_count(self) -> Ints:
         """How many pods each node would have."""
-        return super().pod_count + self._delta(lambda _: 1)
+        return self._changed(super().pod_count, lambda _: 1)
 
     def pods_on(self, index: int) -> Sequence[Pod]:
         """The pods the node would have."""
-        gone = {pod.uid for pod in self._removed[index]}
+        removed, added = self._changes(index)
+        gone = {pod.uid for pod in removed}
         staying = [pod for pod in super().pods_on(index) if pod.uid not in gone]
-        return (*staying, *self._added[index])
+        return (*staying, *added)
 
     def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
-        return self._removed[place], self._added[place]
+        row = self._row_at[place]
+        return self._removed.get(row, ()), self._added.get(row, ())
 
-    def _delta(self, measure: Callable[[Pod], int]) -> Ints:
-        return np.array(
-            [
-                sum(map(measure, added)) - sum(map(measure, removed))
-                for added, removed in zip(self._added, self._removed, strict=True)
-            ],
-            np.int64,
-        )
+    def _changed(self, base: Ints, measure: Measure) -> Ints:
+        """A column with what the pods would add to it and take from it."""
+        if self._coming is None or self._going is None:
+            self._coming, self._going = self._moved(self._added), self._moved(self._removed)
+        column = base.copy()
+        self._coming.add_to(column, measure)
+        self._going.add_to(column, measure, -1)
+        return column
+
+    def _moved(self, pods: PodsByRow) -> MovedPods:
+        if not pods:
+            return MovedPods(())
+        return MovedPods((place, pods.get(row, ())) for place, row in enumerate(self._row_at))
 
 
 class WithoutLesserPods(_Hypothetical):
@@ -444,8 +455,9 @@ class WithoutLesserPods(_Hypothetical):
 
     def requested_with_defaults(self, resource: str) -> Ints:
         """The same with defaults."""
-        measure = _WITH_DEFAULTS.get(resource, lambda _: 0)
-        amounts = np.fromiter(map(measure, self._lesser.pods), np.int64, len(self._lesser))
+        measure: Measure = _WITH_DEFAULTS.get(resource, lambda _: 0)
+        pods = self._lesser.pods
+        amounts = np.fromiter((measure(pod.requests) for pod in pods), np.int64, len(pods))
         return super().requested_with_defaults(resource) - self._sum(amounts)
 
     @property
@@ -482,30 +494,25 @@ class WithNewcomers(_Hypothetical):
         self._added = {
             place: added[row] for place, row in enumerate(base.rows.tolist()) if row in added
         }
-        self._places = np.fromiter(self._added, np.intp, len(self._added))
-        self._sums: dict[str, Ints] = {}
-        """What the newcomers bring, by resource; asked for after every change of the base."""
+        self._newcomers = MovedPods(self._added.items())
 
     def requested(self, resource: str) -> Ints:
         """What the pods would take of a resource."""
         amounts = self._base.requested(resource)
-        amounts[self._places] += self._sum(
-            resource, lambda pod: pod.requests.occupied.get(resource, 0)
-        )
+        self._newcomers.add_to(amounts, lambda requests: requests.occupied.get(resource, 0))
         return amounts
 
     def requested_with_defaults(self, resource: str) -> Ints:
         """The same with defaults."""
         amounts = self._base.requested_with_defaults(resource)
-        measure = _WITH_DEFAULTS.get(resource, lambda _: 0)
-        amounts[self._places] += self._sum(f"{resource} with defaults", measure)
+        self._newcomers.add_to(amounts, _WITH_DEFAULTS.get(resource, lambda _: 0))
         return amounts
 
     @property
     def pod_count(self) -> Ints:
         """How many pods each node would have."""
         counts = self._base.pod_count
-        counts[self._places] += self._sum("number of pods", lambda _: 1)
+        self._newcomers.add_to(counts, lambda _: 1)
         return counts
 
     def pods_on(self, index: int) -> Sequence[Pod]:
@@ -515,10 +522,3 @@ class WithNewcomers(_Hypothetical):
     def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
         gone, new = self._base._changes(place)
         return gone, (*new, *self._added.get(place, ()))
-
-    def _sum(self, what: str, measure: Callable[[Pod], int]) -> Ints:
-        found = self._sums.get(what)
-        if found is None:
-            amounts = (sum(map(measure, pods)) for pods in self._added.values())
-            found = self._sums[what] = np.fromiter(amounts, np.int64, len(self._added))
-        return found

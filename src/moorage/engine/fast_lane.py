@@ -102,7 +102,6 @@ class _ShortAttempt:
         "_asked",
         "_chosen",
         "_filtered",
-        "_meter",
         "_now",
         "_out",
         "_prepared",
@@ -137,7 +136,6 @@ class _ShortAttempt:
         self.pod = pod
         self._state = state
         # When what was done, for whoever measures; see `metering.Readings`.
-        self._meter = meter
         self._now = meter.now
         # Read only where there is something to measure, as every reading costs.
         self._ranked = self._prepared = self._filtered = self._weighed = 0.0
@@ -164,13 +162,14 @@ class _ShortAttempt:
         if ranking.filters_alone:
             self.totals, self.feasible = ranking.standing, ranking.feasible
             return bool(self.feasible)
-        if ranking.quiet_tally is not None and not self._meter.closely:
-            self._now = SILENT.now
-        self._ranked = self._now()
+        now = self._now  # see `RunningMeter`
+        if ranking.quiet_tally is not None:
+            now = self._now = SILENT.now
+        self._ranked = now()
         states = self._live_states()
         if states is None:
             return False
-        self._prepared = self._now()
+        self._prepared = now()
         blocked = self._blocked(states)
         self.totals, self.feasible = ranking.standing, ranking.feasible
         if blocked is not None:
@@ -189,7 +188,8 @@ class _ShortAttempt:
         self.constant = constant or 0
         if constant is not None and not ranking.live_scorers:
             return
-        self._filtered = self._now()
+        now = self._now
+        self._filtered = now()
         if self.feasible != len(self.nodes):
             self._out = self.totals < 0
             self._chosen = MaskedView(self._state, ~self._out, self.feasible)
@@ -202,10 +202,12 @@ class _ShortAttempt:
 
     def tell(self, meter: RunningMeter) -> None:
         """Leave with the observer what there is to count."""
-        ranking = self.ranking
+        ranking, now = self.ranking, meter.now
         quiet = ranking.quiet_tally
         if quiet is not None and self._quiet and self._scored and not self._ranked:
-            quiet.quiet.append(meter.now() - meter.started)
+            quiet.quiet.append(now() - meter.started)
+            if meter.closely:
+                quiet.quiet_looks += 1
             return
         tally = ranking.tally
         if (
@@ -218,7 +220,7 @@ class _ShortAttempt:
         # The next pod of the kind will probably find the same plugins with nothing to do.
         ranking.quiet_tally = tally if self._quiet and self._scored else None
         tally.feasible += self.feasible
-        began, ended = meter.started, meter.now()
+        began, ended = meter.started, now()
         filtered = self._filtered or ended  # what was not read took no time
         tally.busy += (
             began,
@@ -309,7 +311,8 @@ class _ShortAttempt:
             else:
                 states[pre_scorer.name] = answer
                 self._quiet = False
-        self._weighed = self._now()
+        now = self._now
+        self._weighed = now()
         for plugin in self.ranking.live_scorers:
             if plugin.name in self.unscored or plugin.is_silent(self.pod, chosen):
                 continue
@@ -346,8 +349,8 @@ class _ShortAttempt:
         if highest > MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", "a score is out of range")
         if self._recorded:
-            groups = plugin.score_groups(self.nodes, state)
-            self.scores.append((plugin.name, rows, known, normalized, groups))
+            told = normalized if highest else None
+            self.scores.append((plugin, rows, known, told, state))
         if not highest:
             return
         points = normalized * weight

@@ -9,13 +9,14 @@ node, and what every plugin said. The scheduler tells how the attempt *ended*, R
 included. What was found in an attempt that never ends (somebody only asked why) is not recorded.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from moorage.cluster.columns import Bools, Codes, Ints, Rows
+from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind, Refusal, Unschedulable
 from moorage.engine.observer import ERROR, UNSCHEDULABLE
 from moorage.framework.attempt import Attempt
+from moorage.framework.plugin import ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking
 from moorage.framework.status import Status
@@ -24,9 +25,9 @@ from moorage.model.pod import Pod
 LiveRefusals = tuple[str, Bools]
 """What a plugin that is asked for every pod refused on the short way: its name, and the rows."""
 
-LiveScores = tuple[str, Rows | None, Ints | None, Ints, Codes | None]
-"""What a plugin scored on the short way: its name, which rows (None: all), raw (None: as the
-ranking has it) and normalised, and of all rows the groups that are scored alike, if that is known.
+LiveScores = tuple[ScorePlugin[Any], Rows | None, Ints | None, Ints | None, Any]
+"""What a plugin scored on the short way: the plugin, which rows (None: all), raw (None: as the
+ranking has it) and normalised (None: all 0), and the plugin's state.
 
 Scores of rows that are not feasible mean nothing.
 

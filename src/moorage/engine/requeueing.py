@@ -18,6 +18,7 @@ from moorage.framework.cluster_events import (
     EventRegistration,
     EventResource,
     QueueingHint,
+    Subjects,
     on,
 )
 from moorage.framework.diagnosis import EXTENDER
@@ -72,13 +73,16 @@ class Strategy(Enum):
 class _Registered:
     """One registration of one plugin."""
 
-    __slots__ = ("event", "hint", "name", "plugin")
+    __slots__ = ("event", "hint", "name", "plugin", "subjects")
 
     def __init__(self, name: str, plugin: Plugin | None, registration: EventRegistration) -> None:
         self.name = name
         self.plugin = plugin
         self.event = registration.event
         self.hint = registration.hint
+        self.subjects = registration.subjects
+        if plugin is not None and registration.subjects is not None:
+            self.subjects = _forgiving(plugin, registration.subjects)
 
 
 class Interest:
@@ -95,12 +99,14 @@ class Interest:
             profile: tuple(one for one in theirs if one.event.matches(event))
             for profile, theirs in registered.items()
         }
-        self.rejectors = tuple(
-            dict.fromkeys(
-                (profile, one.name) for profile, theirs in self.by_profile.items() for one in theirs
-            )
-        )
-        """(profile, plugin) whose rejected pods the event may wake."""
+        self.rejectors: dict[tuple[str, str], Subjects | None] = {}
+        """(profile, plugin) whose rejected pods the event may wake, and how to tell which."""
+        for profile, theirs in self.by_profile.items():
+            for one in theirs:
+                rejector = (profile, one.name)
+                # Two registrations for one event may be about different pods.
+                subjects = one.subjects if rejector not in self.rejectors else None
+                self.rejectors[rejector] = subjects
         self._plugins = frozenset(plugin for _, plugin in self.rejectors)
 
     def __bool__(self) -> bool:
@@ -243,6 +249,26 @@ def _registered_by(
         wanted = any_event if events is None else events
         registered += [_Registered(name, plugin, one) for one in _completed(wanted)]
     return registered
+
+
+def _forgiving(plugin: Plugin, subjects: Subjects) -> Subjects:
+    """The same, but where the plugin fails it is about all there is: its hint is asked then."""
+
+    def of_pod(pod: Pod) -> Collection[str] | None:
+        try:
+            with guard(plugin, "QueueingHint"):
+                return subjects.of_pod(pod)
+        except MoorageError:
+            return None
+
+    def of_event(old: ApiObject | None, new: ApiObject | None) -> Collection[str] | None:
+        try:
+            with guard(plugin, "QueueingHint"):
+                return subjects.of_event(old, new)
+        except MoorageError:
+            return None
+
+    return Subjects(of_pod, of_event)
 
 
 def _completed(registrations: Iterable[EventRegistration]) -> list[EventRegistration]:

@@ -1,6 +1,6 @@
 """Events of the cluster that may let a rejected pod try again, and plugins' hints about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum, IntFlag
 
 import msgspec
@@ -87,15 +87,33 @@ HintFunction = Callable[[Pod, ApiObject | None, ApiObject | None], QueueingHint]
 """(rejected pod, object before, object after) -> hint; None stands for "did not exist"."""
 
 
+class Subjects(msgspec.Struct, frozen=True):
+    """What waiting pods and events are about, so that a hint is asked for few pods of many.
+
+    A hint that comes with it must skip every pod that has no subject in common with the event.
+    Subjects are names of any kind; None stands for all there are.
+    """
+
+    of_pod: Callable[[Pod], Collection[str] | None]
+    """Must look at nothing but the pod."""
+    of_event: Callable[[ApiObject | None, ApiObject | None], Collection[str] | None]
+    """(object before, object after) -> subjects."""
+
+
 class EventRegistration(msgspec.Struct, frozen=True):
     """An event that could un-reject a pod; without a hint it always does."""
 
     event: ClusterEvent
     hint: HintFunction | None = None
+    subjects: Subjects | None = None
+    """For speed alone: spares the hint the pods it would skip anyway."""
 
 
 def on(
-    resource: Resource, action: ActionType, hint: HintFunction | None = None
+    resource: Resource,
+    action: ActionType,
+    hint: HintFunction | None = None,
+    subjects: Subjects | None = None,
 ) -> EventRegistration:
     """A registration in one line."""
-    return EventRegistration(ClusterEvent(resource, action), hint)
+    return EventRegistration(ClusterEvent(resource, action), hint, subjects)

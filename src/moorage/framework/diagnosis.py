@@ -4,7 +4,7 @@ Only here are reasons counted, and only when nothing was feasible.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 import numpy as np
@@ -69,7 +69,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
                 codes = {reason.code for reason in verdicts.reasons if wanted(reason.code)}
                 if (decisive & verdicts.with_code(codes)).any():
                     names.add(name)
-            names |= {s.plugin for s in self.outcome.overruled.values() if wanted(s.code)}
+            overruled = _distinct(self.outcome.overruled.values())
+            names |= {status.plugin for status, _ in overruled if wanted(status.code)}
         return frozenset(names)
 
     def resolvable_rows(self) -> Bools:
@@ -117,8 +118,9 @@ class Diagnosis(msgspec.Struct, frozen=True):
                     counts[reason.text] += count
         overruled = {row: s for row, s in outcome.overruled.items() if row not in outcome.refused}
         for told in (overruled, outcome.refused, outcome.strangers):
-            for status in told.values():
-                counts.update(status.reasons)
+            for status, times in _distinct(told.values()):
+                for text in status.reasons:
+                    counts[text] += times
         absent = self.absent_status
         seen = outcome.considered & outcome.rejected
         seen[refused] = True
@@ -139,3 +141,10 @@ def decisive_rows(outcome: FilterOutcome) -> Sequence[tuple[str, Bools, Verdicts
         undecided &= ~decisive
         result.append((name, decisive, verdicts))
     return result
+
+
+def _distinct(statuses: Collection[Status]) -> Sequence[tuple[Status, int]]:
+    """Statuses and how often they come; rows refused together share one, so identity will do."""
+    by_identity = {id(status): status for status in statuses}
+    times = Counter(map(id, statuses))
+    return [(status, times[key]) for key, status in by_identity.items()]

@@ -160,6 +160,27 @@ def first_rejection(verdicts: Sequence[tuple[str, Verdicts]], row: int) -> Statu
     return None
 
 
+def first_rejections(
+    verdicts: Iterable[tuple[str, Verdicts]], wanted: Bools
+) -> Iterator[tuple[Rows, Status]]:
+    """The same for all wanted rows at once.
+
+    Rows are many and reasons few: those refused by one plugin for the same reasons share a status.
+    """
+    undecided = wanted.copy()
+    for name, answer in verdicts:
+        refused = np.flatnonzero(undecided & answer.rejected)
+        if not len(refused):
+            continue
+        undecided[refused] = False
+        bits = answer.bits[refused]
+        for pattern in np.unique(bits):
+            alike = refused[bits == pattern]
+            status = first_rejection([(name, answer)], int(alike[0]))
+            assert status is not None, "some bit is set in a row that is refused"
+            yield alike, status
+
+
 def filter_nodes(
     profile: Profile,
     pod: Pod,
@@ -175,7 +196,9 @@ def filter_nodes(
         outcome = _filter_nodes(profile, pod, nodes, before, answers, within, span)
         if meter.measures:
             _count_answers(profile, before, outcome, span)
-        concerned = {row: pods for row, pods in nominated.items() if outcome.considered[row]}
+        concerned = nominated
+        if nominated and not outcome.considered.all():
+            concerned = {row: pods for row, pods in nominated.items() if outcome.considered[row]}
         if concerned:
             together = judged_together(profile, before, profile.filter)
             judge = rejections_together if together else rejections_apart
@@ -227,21 +250,16 @@ def rejections_together(
 ) -> dict[int, Status]:
     """The same at once, where that is possible: preemptors wait by the hundred."""
     view = nodes.what_if(added, {})
-    undecided = np.ones(len(view), np.bool_)
-    found: dict[int, Status] = {}
+    verdicts = []
     for plugin in profile.filter:
         if plugin.name in before.skipped:
             continue
         with guard(plugin, "Filter"):
-            verdicts = plugin.filter(pod, view, before.states.get(plugin.name))
-        refused = np.flatnonzero(undecided & verdicts.rejected)
-        undecided[refused] = False
-        # Rows that are refused for the same reasons share a status.
-        for bits in np.unique(verdicts.bits[refused]):
-            alike = refused[verdicts.bits[refused] == bits]
-            status = first_rejection([(plugin.name, verdicts)], int(alike[0]))
-            if status is not None:
-                found.update(dict.fromkeys(view.rows[alike].tolist(), status))
+            answer = plugin.filter(pod, view, before.states.get(plugin.name))
+        verdicts.append((plugin.name, answer))
+    found: dict[int, Status] = {}
+    for alike, status in first_rejections(verdicts, np.ones(len(view), np.bool_)):
+        found.update(dict.fromkeys(view.rows[alike].tolist(), status))
     return found
 
 

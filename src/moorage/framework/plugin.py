@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
@@ -161,7 +161,11 @@ class FilterPlugin(Plugin, ABC, Generic[S]):
     # The same, where only the answer counts and not the reasons. To be overridden for speed alone.
 
     def refused(self, pod: Pod, nodes: NodeView, state: S | None) -> Bools:
-        """Which rows of `nodes` does `filter` refuse? An error about any of them is raised."""
+        """Which rows of `nodes` does `filter` refuse? An error about any of them is raised.
+
+        The answer is not written to. One that is kept to be given again must not be writeable:
+        whoever sees the same array again knows that it says the same.
+        """
         verdicts = self.filter(pod, nodes, state)
         for reason in verdicts.reasons:
             if reason.code is Code.ERROR:
@@ -228,6 +232,15 @@ class PreScorePlugin(Plugin, ABC, Generic[S]):
         """State for `score`, or SKIP (then the plugin does not score)."""
 
 
+ScorePatches = tuple[Sequence[int], Hashable]
+"""What a plugin that carries its scores on from pod to pod has changed in them.
+
+First the rows of which raw scores changed, in the order of the changes. None is left out. It only
+grows; if more changed than is worth a list it is another object. Then how scores are normalised:
+while this is equal, equal raw scores become equal ones.
+"""
+
+
 class ScorePlugin(Plugin, ABC, Generic[S]):
     """Ranks the feasible nodes."""
 
@@ -238,12 +251,21 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
     nodes? Then they may be asked about the whole cluster, which is faster than picking out most of
     it. Answers must be in range everywhere; those about nodes that are not feasible are ignored."""
 
-    def score_groups(self, nodes: NodeView, state: S | None) -> Codes | None:
-        """One number per row: rows with equal ones are sure to score alike, also normalised.
+    def score_label(self, state: S | None) -> str | None:
+        """A label: nodes with the same value of it are sure to score alike, also normalised.
 
-        For whoever keeps scores; None if nothing is known. Few groups help, many do not.
+        So are those without it. For whoever keeps scores; None if nothing is known. A label with
+        few values helps, one with many does not.
         """
-        del nodes, state
+        del state
+        return None
+
+    def score_patches(self, state: S | None) -> ScorePatches | None:
+        """Where scores of the whole cluster may have changed; None if that is not known.
+
+        For whoever keeps scores, so that they need not be compared with all of the last ones.
+        """
+        del state
         return None
 
     @abstractmethod

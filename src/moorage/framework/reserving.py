@@ -26,7 +26,8 @@ def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
 
 def reserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> Status | None:
     """Ask every Reserve plugin; after a refusal the caller must `unreserve`."""
-    begun = meter.now()
+    now = meter.now  # see `RunningMeter`
+    begun = now()
     ends = [begun] if meter.closely else None
     try:
         refusal = _reserve(profile, pod, node_name, meter, ends)

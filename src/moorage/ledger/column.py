@@ -3,6 +3,7 @@
 Owns the values that were told last, held so that they are quick to compare with new ones.
 """
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,21 @@ class Column:
     __slots__ = (
         "base",
         "by_node",
+        "filled",
+        "growth",
         "held",
         "is_bytes",
         "mood",
         "part",
+        "patches",
+        "patches_seen",
         "place",
         "plugin",
         "reasons",
         "role",
         "sample",
+        "scale",
+        "source",
         "stale",
         "statuses",
         "told",
@@ -66,6 +73,8 @@ class Column:
         self.weight = weight
         self.is_bytes = False
         """Are all its values sure to fit into a byte?"""
+        self.growth = 0
+        """How many bytes more it has come to take in this chunk."""
         self.part: Held | None = None
         """What it says of the rows that the last update was about, if not of all."""
         self.sample: Sample | None = None
@@ -74,6 +83,16 @@ class Column:
         """... and what they were given: all rows of a group have its value ..."""
         self.stale = False
         """... which is still to be written into `now`."""
+        self.filled: int | None = None
+        """What all rows have, if they were last told so."""
+        self.source: Array | None = None
+        """The refusals that it was told last."""
+        self.patches: Sequence[int] | None = None
+        """The list of changed rows that came with what was told last, if one did ..."""
+        self.patches_seen = 0
+        """... how much of it is in `now` ..."""
+        self.scale: Hashable = None
+        """... and how raw scores became those of this column, if it has such."""
         self.mood = TOLD
         self.by_node = False
         self.reasons: list[Words] = []
@@ -88,7 +107,9 @@ class Column:
     def widen(self, dtype: np.dtype[Any]) -> None:
         """Make room for values of this type."""
         if self.now.dtype.itemsize < dtype.itemsize:
+            self.growth -= self.now.nbytes
             self.held = Held(self.now.astype(dtype))
+            self.growth += self.now.nbytes
 
     def make_room(self, values: Array) -> None:
         """Make room for these whole numbers."""
@@ -129,4 +150,5 @@ class Column:
         """How much memory it takes."""
         part = 0 if self.part is None else self.part.values.nbytes
         base = 0 if self.base is None else self.base.bytes
-        return self.now.nbytes + part + base
+        source = 0 if self.source is None else self.source.nbytes
+        return self.now.nbytes + part + base + source

@@ -5,7 +5,7 @@ Owns the groups of one moment; `tracks` keeps what each of them was last given.
 
 import numpy as np
 
-from moorage.ledger.held import Array, Held
+from moorage.ledger.held import Array
 from moorage.ledger.packing import narrow
 
 _MOST_GROUPS = 64
@@ -15,10 +15,12 @@ _MOST_GROUPS = 64
 class Groups:
     """The rows of a cluster by group."""
 
-    __slots__ = ("_codes", "_place", "rows")
+    __slots__ = ("_place", "as_of", "rows")
 
-    def __init__(self, codes: Array) -> None:
-        self._codes = Held(codes)
+    def __init__(self, codes: Array, as_of: int = -1) -> None:
+        """`codes` has one number per row, equal ones for those of a group."""
+        self.as_of = as_of
+        """The generation of the cluster in which they became what they are."""
         sizes = np.bincount(codes)
         found = sizes.nonzero()[0]
         self.rows: list[Array] = []
@@ -33,30 +35,27 @@ class Groups:
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
-        return self._codes.values.nbytes + sum(rows.nbytes + len(rows) for rows in self.rows)
-
-    def are_of(self, codes: Array) -> bool:
-        """Are these the groups that such codes tell apart?"""
-        held = self._codes
-        return held.bytes == codes.data and (held.dtype is codes.dtype or held.dtype == codes.dtype)
+        return sum(rows.nbytes + len(rows) for rows in self.rows)
 
     def sample(self, rows: Array | None) -> "Sample":
         """A row of each group, among these or among all."""
         if rows is None:
-            return Sample(self.rows, np.array([int(each[0]) for each in self.rows], np.intp))
+            firsts = [int(each[0]) for each in self.rows]
+            return Sample(self, self.rows, np.array(firsts, np.intp))
         found = np.full(len(self.rows), -1, np.intp)
         # Which of a group's rows it becomes does not matter.
         found[self._place[rows]] = np.arange(len(rows))
         present = (found >= 0).nonzero()[0]
-        return Sample([self.rows[group] for group in present], found[present])
+        return Sample(self, [self.rows[group] for group in present], found[present])
 
 
 class Sample:
     """One row of every group that has one among the rows that were scored."""
 
-    __slots__ = ("chunk", "number", "places", "rows")
+    __slots__ = ("chunk", "groups", "number", "places", "rows")
 
-    def __init__(self, rows: list[Array], places: Array) -> None:
+    def __init__(self, groups: Groups, rows: list[Array], places: Array) -> None:
+        self.groups = groups
         self.rows = rows
         """All rows of each group ..."""
         self.places = places

@@ -44,6 +44,7 @@ class Found(NamedTuple):
 
 
 NOTHING = Found(-1, None, 0, 0, 0, None)
+_FOUND_FIELDS = len(Found._fields)
 
 
 class Noted(NamedTuple):
@@ -58,10 +59,9 @@ class Noted(NamedTuple):
     node: str
     """Where the pod goes, or was refused in the end."""
     attempts: int
-    found: tuple[Any, ...]
-    """The fields of `Found`: making a plain tuple is quicker."""
-    setback: Setback | None = None
+    setback: Setback | None
     """None: the pod goes to the node."""
+    found: Found
 
     @property
     def pod(self) -> str:
@@ -85,7 +85,7 @@ class Noted(NamedTuple):
 
     def summary(self, number: int) -> DecisionSummary:
         """The attempt in a line."""
-        found = Found(*self.found)
+        found = self.found
         return DecisionSummary(
             number=number,
             time=round(self.time * 1e6) / 1e6,
@@ -111,22 +111,47 @@ class Noted(NamedTuple):
         return note
 
 
+class NotedFields(list[Any]):
+    """Attempts as the fields of `Noted`, one after the other, with those of `Found` in place.
+
+    Two objects less for every attempt than a list of `Noted`, none of which Python's garbage
+    collector has to look at again and again.
+    """
+
+    __slots__ = ()
+    _WIDTH = len(Noted._fields) - 1 + _FOUND_FIELDS
+
+    @property
+    def attempts(self) -> int:
+        """How many there are."""
+        return len(self) // self._WIDTH
+
+    def attempt(self, index: int) -> Noted:
+        """One of them; -1 is the last."""
+        begin = index % self.attempts * self._WIDTH
+        fields = self[begin : begin + self._WIDTH]
+        fields[-_FOUND_FIELDS:] = [Found(*fields[-_FOUND_FIELDS:])]
+        return Noted(*fields)
+
+    def all(self) -> list[Noted]:
+        """All of them."""
+        return [self.attempt(index) for index in range(self.attempts)]
+
+
 class Pending:
     """A chunk that is complete but not written."""
 
-    def __init__(
-        self, first: int, noted: Sequence[tuple[Any, ...]], parts: Mapping[int, Part]
-    ) -> None:
+    def __init__(self, first: int, noted: NotedFields, parts: Mapping[int, Part]) -> None:
         self.first = first
         self.noted = noted
         self._index = {track: place for place, track in enumerate(parts)}
         self._parts = list(parts.values())
         self._number = self._parts[0].chunk if self._parts else -1
-        self.bytes = _DECISION_BYTES * len(noted) + sum(part.bytes for part in self._parts)
+        self.bytes = _DECISION_BYTES * noted.attempts + sum(part.bytes for part in self._parts)
 
     def written(self) -> tuple[Chunk, list[Blob]]:
         """The chunk, and all that is needed to read it."""
-        noted = [Noted(*fields) for fields in self.noted]
+        noted = self.noted.all()
         blobs = {blob.number: blob for part in self._parts for blob in part.blobs()}
         tracks: list[TrackRecord] = [part.written() for part in self._parts]
         chunk = Chunk(
@@ -142,7 +167,7 @@ class Pending:
     def _decisions(self, noted: Sequence[Noted]) -> Decisions:
         strings: _Table[str] = _Table("")
         statuses: _Table[StatusWords | None] = _Table(None)
-        found = [Found(*one.found) for one in noted]
+        found = [one.found for one in noted]
         times = np.array([one.time for one in noted])
         micros = np.round(times * 1e6).astype(np.int64)
         here = [one.chunk == self._number and one.track is not None for one in found]

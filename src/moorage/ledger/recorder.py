@@ -16,9 +16,8 @@ from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.recording import DecisionRecorder, Setback, ShortFindings
 from moorage.framework.attempt import Attempt
 from moorage.framework.profile import Profile
-from moorage.ledger.pending import NOTHING, Found, Noted, Pending
+from moorage.ledger.pending import NOTHING, Found, Noted, NotedFields, Pending
 from moorage.ledger.records import Blob, Chunk, StatusWords, status_words
-from moorage.ledger.shortly import ShortLog
 from moorage.ledger.track_table import TrackTable
 from moorage.model.pod import Pod
 
@@ -62,13 +61,13 @@ class Recorder(DecisionRecorder):
         self.told: Told | None = None
         """Is called with every attempt and its number, if somebody listens."""
         self._first = first
-        self._noted: list[tuple[Any, ...]] = []
-        """The fields of `Noted`; making a plain tuple is quicker."""
+        self._noted = NotedFields()
         self._message_bytes = 0
         self._before_check = _CHECK_EVERY
         self._pod: Pod | None = None
         """Whom `_found` is about."""
         self._found: tuple[Any, ...] = NOTHING
+        """The fields of `Found`; making a plain tuple is quicker."""
         self._tracks = TrackTable(limit_bytes // 4)
         self._pending: deque[Pending] = deque()
         self._pending_bytes = 0
@@ -85,7 +84,7 @@ class Recorder(DecisionRecorder):
 
     @property
     def _noted_bytes(self) -> int:
-        return _NOTED_BYTES * len(self._noted) + self._message_bytes
+        return _NOTED_BYTES * self._noted.attempts + self._message_bytes
 
     @property
     def first_unwritten(self) -> int:
@@ -95,52 +94,55 @@ class Recorder(DecisionRecorder):
     @property
     def waiting(self) -> int:
         """How many attempts are not written."""
-        return self._first + len(self._noted) - self.first_unwritten
+        return self._first + self._noted.attempts - self.first_unwritten
 
     def unwritten(self) -> Iterator[tuple[int, Noted]]:
         """The attempts that are not written, newest first, with their numbers."""
         parts = [(pending.first, pending.noted) for pending in self._pending]
         for first, noted in reversed([*parts, (self._first, self._noted)]):
-            for index in range(len(noted) - 1, -1, -1):
-                yield first + index, Noted(*noted[index])
+            for index in range(noted.attempts - 1, -1, -1):
+                yield first + index, noted.attempt(index)
 
     # While pods are decided
 
     def found_shortly(self, short: ShortFindings, total: int | None) -> None:
         """The short way led to a node."""
         ranking, tracks = short.ranking, self._tracks
-        journal = ranking.journal
+        journal: Any = ranking.journal  # a `ShortLog` if there is one; asking for its type costs
         try:
-            if type(journal) is not ShortLog:
+            if journal is None:
                 journal = tracks.follow(short)
                 if tracks.are_many:
                     self._before_check = 1
-            track = journal.track
+            track, scores = journal.track, short.scores
             if track.chunk != tracks.chunk:
                 tracks.enter(track)
-            before = len(journal)
-            track.likely = ranking.patched if len(ranking.patched) <= _MOST_LIKELY else ()
             if (
                 short.unscored != journal.unscored
                 or short.unfiltered != journal.unfiltered
-                or len(short.scores) != journal.answered
+                or len(scores) != journal.answered
             ):
                 track.set_moods(short)
-            for name, refused in short.refusals:
-                track.update(journal.filters[name], refused)
-            if len(journal) != before or ranking.refusal_changes != journal.refusal_changes:
-                track.refusals_changed(ranking)
-            if total is not None:
-                if short.scores:
-                    track.take_scores(short.scores)
-                if ranking.constants is not journal.constants:
-                    track.take_constants(ranking)
+            if short.refusals or scores:
+                patched = ranking.patched
+                track.likely = patched if len(patched) <= _MOST_LIKELY else ()
+                track.take_answers(short, total)
+            if ranking.constants is not journal.constants and total is not None:
+                track.take_constants(ranking)
         except Exception:
             self._begin_again(short.pod)
             return
         self._pod = short.pod
         # In the order of `Found`.
-        self._found = (tracks.chunk, track, len(journal) // 3, journal.size, short.feasible, total)
+        self._found = (
+            track.chunk,
+            track,
+            len(journal) // 3,
+            journal.size,
+            short.feasible,
+            total,
+            None,
+        )
 
     def found(self, attempt: Attempt, decision: Bind | Unschedulable) -> None:
         """The plain path led to a node, or to none."""
@@ -176,24 +178,24 @@ class Recorder(DecisionRecorder):
         node_name: str,
         attempts: int,
         started: float,
-        evidence: object = None,
+        evidence: Any = None,
     ) -> None:
         """An attempt sent its pod to a node."""
         meta = pod.metadata
+        noted = self._noted
         # In the order of `Noted`.
-        self._noted.append(
-            (
-                self._now(),
-                meta.namespace,
-                meta.name,
-                meta.uid,
-                self.start() - started if started else 0.0,
-                profile.name,
-                node_name,
-                attempts,
-                self._found if self._pod is pod else evidence or NOTHING,
-            )
+        noted += (
+            self._now(),
+            meta.namespace,
+            meta.name,
+            meta.uid,
+            self.start() - started if started else 0.0,
+            profile.name,
+            node_name,
+            attempts,
+            None,
         )
+        noted += self._found if self._pod is pod else evidence or NOTHING
         self._pod = None
         self._before_check -= 1
         if not self._before_check or self.told is not None:
@@ -206,15 +208,15 @@ class Recorder(DecisionRecorder):
         setback: Setback,
         attempts: int,
         started: float,
-        evidence: object = None,
+        evidence: Any = None,
     ) -> None:
         """An attempt failed."""
         meta = pod.metadata
         seconds = self.start() - started if started else 0.0
-        found = self._found if self._pod is pod else evidence or NOTHING
-        node, name = setback.node_name, profile.name
-        who = (self._now(), meta.namespace, meta.name, meta.uid)
-        self._noted.append((*who, seconds, name, node, attempts, found, setback))
+        noted, node, name = self._noted, setback.node_name, profile.name
+        noted += (self._now(), meta.namespace, meta.name, meta.uid)
+        noted += (seconds, name, node, attempts, setback)
+        noted += self._found if self._pod is pod else evidence or NOTHING
         self._message_bytes += len(setback.message)
         self._pod = None
         self._before_check -= 1
@@ -225,13 +227,14 @@ class Recorder(DecisionRecorder):
     def _noted_one(self) -> None:
         """Tell who listens, and now and then see whether it has become too much."""
         if self.told is not None:
-            self.told(self._first + len(self._noted) - 1, Noted(*self._noted[-1]))
+            noted = self._noted
+            self.told(self._first + noted.attempts - 1, noted.attempt(-1))
         if self._before_check > 0:
             return
         self._before_check = _CHECK_EVERY
         tracks = self._tracks
         if (
-            len(self._noted) >= _MOST_NOTED
+            self._noted.attempts >= _MOST_NOTED
             or self._noted_bytes + tracks.log_bytes > self._chunk_limit
             or tracks.changes > _MOST_CHANGES
             or tracks.are_many
@@ -260,8 +263,8 @@ class Recorder(DecisionRecorder):
             pending = Pending(self._first, self._noted, parts)
             self._pending.append(pending)
             self._pending_bytes += pending.bytes
-        self._first += len(self._noted)
-        self._noted = []
+        self._first += self._noted.attempts
+        self._noted = NotedFields()
         self._message_bytes = 0
         self._completed()
 

@@ -9,11 +9,13 @@ same.
 
 import logging
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from moorage.cluster.columns import Rows
+from moorage.cluster.stamps import Aspect
+from moorage.cluster.view import NodeView
 from moorage.engine.recording import LiveScores, ShortFindings
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking, SteadyFilter
@@ -36,6 +38,8 @@ from moorage.ledger.wording import as_bits
 
 log = logging.getLogger(__name__)
 
+_LABELS = Aspect.LABELS
+_MOST_LABELS = 8
 WORDLESS = 1
 """Bit 0 of a verdict: refused, and the words are not known."""
 
@@ -61,7 +65,7 @@ class ShortLog(list[int]):
         self.filters = filters
         """The columns of live filters."""
         self.refusal_changes = -1
-        """How often its refusals had changed when rows were last picked out."""
+        """How often its refusals had changed when rows were last picked out; -1: live ones have."""
         self.answered = -1
         """How many live scorers had something to say."""
         self.unfiltered: list[str] = []
@@ -86,9 +90,9 @@ class ShortTrack(Track):
         self._scores = columns.scores
         self._scaled = columns.scaled
         self._groups: dict[str, Groups] = {}
-        """By plugin."""
+        """By label."""
         self._samples: dict[str, Sample] = {}
-        """Of the rows that were scored."""
+        """By plugin, of the rows that it scored."""
         self._values: tuple[int, ...] | None = None
         """What the normalised columns of the ranking's own are filled with."""
         self.log: ShortLog = ShortLog(self, len(names.names), columns.filters)
@@ -118,9 +122,10 @@ class ShortTrack(Track):
         log = self.log
         log.unfiltered, log.unscored = short.unfiltered, short.unscored
         log.answered = len(short.scores)
+        log.refusal_changes = -1  # a filter that is silent now may have refused something before
         for name, column in log.filters.items():
             self.set_mood(column, SKIPPED if name in short.unfiltered else TOLD)
-        scored = {one[0] for one in short.scores}
+        scored = {one[0].name for one in short.scores}
         for name, (raw_column, column) in self._scores.items():
             if raw_column < self.patched:
                 continue  # of a plugin that is not live
@@ -129,34 +134,62 @@ class ShortTrack(Track):
             self.set_mood(raw_column, mood)
             self.set_mood(column, mood)
 
-    def refusals_changed(self, ranking: Ranking) -> None:
-        """Somebody refuses other rows than before, so others are scored."""
-        self.log.refusal_changes = ranking.refusal_changes
-        self.forget_parts()
-        self._samples.clear()
+    def take_answers(self, short: ShortFindings, total: int | None) -> None:
+        """What live plugins said about this very pod; without a total nothing was scored."""
+        log, ranking = self.log, short.ranking
+        for name, refused in short.refusals:
+            if self.update_refused(log.filters[name], refused):
+                log.refusal_changes = -1
+        if total is None or not short.scores:
+            return
+        if ranking.refusal_changes != log.refusal_changes:
+            # Somebody refuses other rows than before, so others are scored.
+            log.refusal_changes = ranking.refusal_changes
+            self.forget_parts()
+            self._samples.clear()
+        for scores in short.scores:
+            self._take_scores(scores, short.nodes)
 
-    def take_scores(self, scores: Iterable[LiveScores]) -> None:
+    def _take_scores(self, scores: LiveScores, nodes: NodeView) -> None:
         """Scores that were worked out for this very pod."""
-        for name, rows, raw, normalized, codes in scores:
-            raw_column, column = self._scores[name]
-            if raw is None:
-                self._values = None
+        plugin, rows, raw, normalized, state = scores
+        raw_column, column = self._scores[plugin.name]
+        if normalized is None:
+            self.fill(column, 0)
+        if raw is None:
+            self._values = None
+            if normalized is not None:
                 self.update(column, normalized, rows)
-            elif codes is not None and (sample := self._sample(name, codes, rows)):
-                self.update_groups(raw_column, raw, sample)
+            return
+        label = plugin.score_label(state)
+        sample = None if label is None else self._sample(plugin.name, label, nodes, rows)
+        if sample is not None:
+            self.update_groups(raw_column, raw, sample)
+            if normalized is not None:
                 self.update_groups(column, normalized, sample)
-            else:
-                self.update(raw_column, raw, rows)
-                self.update(column, normalized, rows)
+            return
+        patches = plugin.score_patches(state) if rows is None else None
+        if patches is not None:
+            self.update_patched(raw_column, raw, patches[0], None)
+            if normalized is not None:
+                self.update_patched(column, normalized, patches[0], patches[1])
+            return
+        self.update(raw_column, raw, rows)
+        if normalized is not None:
+            self.update(column, normalized, rows)
 
-    def _sample(self, plugin: str, codes: Array, rows: Rows | None) -> Sample | None:
-        """A row that was scored out of each group; None if there are many groups."""
-        groups = self._groups.get(plugin)
-        if groups is None or not groups.are_of(codes):
-            groups = self._groups[plugin] = Groups(codes)
-            self._samples.pop(plugin, None)
+    def _sample(self, plugin: str, label: str, nodes: NodeView, rows: Rows | None) -> Sample | None:
+        """A row that was scored out of each group of a label; None if there are many groups."""
+        stamps, groups = nodes.stamps, self._groups.get(label)
+        if groups is None or groups.as_of < stamps.latest(_LABELS):
+            if len(self._groups) >= _MOST_LABELS:
+                self._groups.clear()
+            self._samples.clear()
+            groups = self._groups[label] = Groups(nodes.label(label).codes, stamps.generation)
+        if not groups.rows:
+            return None
         sample = self._samples.get(plugin)
-        if sample is None and groups.rows:
+        if sample is None or sample.groups is not groups:
             sample = self._samples[plugin] = groups.sample(rows)
         return sample
 

@@ -57,8 +57,8 @@ class TrackTable:
     @property
     def log_bytes(self) -> int:
         """About how much memory the changes take."""
-        bulks = sum(track.bulk_bytes for track in self._used)
-        return _CHANGE_BYTES * self.changes + bulks
+        beside = sum(track.chunk_bytes for track in self._used)
+        return _CHANGE_BYTES * self.changes + beside
 
     def follow(self, short: ShortFindings) -> ShortLog:
         """The log of a ranking that is new, or was worked out anew."""

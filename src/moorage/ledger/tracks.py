@@ -5,7 +5,7 @@ began. `framework.rankings` writes patches of its own into the log (a track's fi
 ranking's, in its order); everything else is compared with what is known and written by `update`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -32,12 +32,16 @@ from moorage.ledger.records import (
 
 _FEW = 6
 """So many changed rows are written one by one."""
+_MOST_PATTERNS = 16
 _FULL_SHARE = 4
 _BASE_SHARE = 8
 _BULK_BYTES = 250
 _SET_BYTES = 250
 _TABLE_BYTES = 150
 _NUMBERS = np.dtype(np.int64)
+
+Pattern = bytes
+"""A column of bytes as a whole."""
 
 
 class Track:
@@ -69,8 +73,10 @@ class Track:
         """Values of the rows of a set, or of all rows (-1)."""
         self.heads: list[list[int]] = []
         """The sets of each sample."""
-        self.tables: list[tuple[int, bytes]] = []
-        """A head, and a value for each of its sets."""
+        self.table_heads: list[int] = []
+        """The head of each table ..."""
+        self.tables: list[bytes] = []
+        """... and a value for each of its sets."""
         self.bulk_bytes = 0
         """How much memory all these take."""
         self.chunk = -1
@@ -82,11 +88,18 @@ class Track:
         self._has_parts = False
         self._set_numbers: dict[tuple[int, int], tuple[bytes, int]] = {}
         """The sets by their first row and size."""
+        self._patterns: dict[int, list[tuple[int, Pattern]]] = {}
+        """By column, the bulks of all rows that were noted last."""
 
     @property
     def bytes(self) -> int:
         """How much memory it takes, the log left out."""
         return 2000 + sum(column.bytes for column in self.columns)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How much memory this chunk has cost, the log left out."""
+        return self.bulk_bytes + sum(column.growth for column in self.columns)
 
     # While attempts are made
 
@@ -100,6 +113,7 @@ class Track:
     def update(self, index: int, new: Array, rows: Array | None = None) -> None:
         """A column has these values now, in some rows or in all; takes what differs."""
         column = self.columns[index]
+        column.filled = column.patches = None
         if column.sample is not None:
             column.follow_groups(None)
         if column.held.dtype is not new.dtype:
@@ -124,6 +138,7 @@ class Track:
         """What a column says of some rows; they are the same until `forget_parts`."""
         if column.part is None:
             column.part = Held(column.now[rows].astype(new.dtype))
+            column.growth += column.part.values.nbytes
             self._has_parts = True
         return column.part
 
@@ -138,8 +153,9 @@ class Track:
                 self._take_row(index, row, int(cells[place]))
 
     def _take_row(self, index: int, row: int, value: int) -> None:
-        self.log.extend((index, row, value))
-        self.columns[index].now[row] = value
+        log = self.log
+        log += (index, row, value)
+        self.columns[index].held.cells[row] = value
 
     def _take_changed(
         self, index: int, new: Array, rows: Array | None, changed: Array, values: Array
@@ -159,6 +175,58 @@ class Track:
             self._note_rows(index, where, values)
         column.now[where] = values
 
+    def update_refused(self, index: int, refused: Array) -> bool:
+        """All rows of a live filter's column; has it changed?"""
+        column = self.columns[index]
+        # Many plugins keep what they say. What nobody may write to is known when it is seen again.
+        if refused is column.source and not refused.flags.writeable:
+            return False
+        column.source = refused
+        known, cells, before = column.held, refused.data, len(self.log)
+        for row, _ in self.likely:
+            if cells[row] != known.cells[row]:
+                self._take_row(index, row, int(cells[row]))
+        same_type = known.dtype is refused.dtype or known.dtype == refused.dtype
+        if known.bytes != cells or not same_type:
+            changed = known.values != refused
+            if np.count_nonzero(changed) > _FEW:
+                known.values[:] = refused
+                self._note_pattern(index, bytes(known.bytes))
+            else:
+                for row in changed.nonzero()[0].tolist():
+                    self._take_row(index, row, int(refused[row]))
+        return len(self.log) != before
+
+    def _note_pattern(self, index: int, pattern: Pattern) -> None:
+        """A whole column of bytes; often as it was not long ago: domains fill up and empty."""
+        seen = self._patterns.setdefault(index, [])
+        for number, known in seen:
+            if known == pattern:
+                self.log.extend((index, BULK, number))
+                return
+        if len(seen) >= _MOST_PATTERNS:
+            del seen[0]
+        seen.append((len(self.bulks), pattern))
+        self._note_bulk(index, -1, np.frombuffer(pattern, np.uint8))
+
+    def update_patched(
+        self, index: int, new: Array, patches: Sequence[int], scale: Hashable
+    ) -> None:
+        """All rows of a column, of which a plugin says what changed: see `ScorePatches`."""
+        column = self.columns[index]
+        known, follows = column.held, column.patches is patches
+        if follows and column.scale == scale:
+            fresh = patches[column.patches_seen :]
+            if len(fresh) <= _FEW:
+                column.patches_seen += len(fresh)
+                for row in fresh:
+                    self._take_row(index, row, new.item(row))
+                return
+        # Another scale often makes no difference: the rows in question had most and have most.
+        if not (follows and known.bytes == new.data and known.dtype is new.dtype):
+            self.update(index, new)
+        column.patches, column.patches_seen, column.scale = patches, len(patches), scale
+
     def update_groups(self, index: int, new: Array, sample: Sample) -> None:
         """The same, where all rows of a group are sure to be alike."""
         column = self.columns[index]
@@ -168,13 +236,16 @@ class Track:
         told = new[sample.places].tobytes()
         if column.told == told and column.sample is sample:
             return
+        column.filled = column.patches = None
         if column.sample is not sample:
             column.follow_groups(sample)
         column.told, column.stale = told, True
         if sample.chunk != self.chunk:
             self._add_head(sample)
-        self.log.extend((index, TABLE, len(self.tables)))
-        self.tables.append((sample.number, told))
+        log, tables = self.log, self.tables
+        log += (index, TABLE, len(tables))
+        tables.append(told)
+        self.table_heads.append(sample.number)
         self.bulk_bytes += _TABLE_BYTES + len(told)
 
     def _add_head(self, sample: Sample) -> None:
@@ -214,7 +285,10 @@ class Track:
     def fill(self, index: int, value: int) -> None:
         """All rows of a column have one value now."""
         column = self.columns[index]
+        if column.filled == value:
+            return
         column.sample, column.stale, column.part = None, False, None
+        column.filled, column.patches = value, None
         column.now.fill(value)
         self.log.extend((index, FILL, value))
 
@@ -257,9 +331,12 @@ class Track:
         self.catch_up()
         self.log.clear()
         self._applied = 0
-        self.sets, self.bulks, self.heads, self.tables = [], [], [], []
+        self.sets, self.bulks = [], []
+        self.heads, self.table_heads, self.tables = [], [], []
         self.bulk_bytes, self.starts, self.chunk = 0, [], -1
-        self._set_numbers = {}
+        self._set_numbers, self._patterns = {}, {}
+        for column in self.columns:
+            column.growth = 0
 
 
 def _start(column: Column, number: Callable[[], int]) -> tuple[Base | None, int, Array, Array]:
@@ -296,6 +373,7 @@ class Part:
         self._sets = track.sets
         self._bulks = track.bulks
         self._heads = track.heads
+        self._table_heads = track.table_heads
         self._tables = track.tables
         self._bulk_bytes = track.bulk_bytes
 
@@ -334,9 +412,9 @@ class Part:
     def _written_tables(self) -> Tables | None:
         if not self._tables:
             return None
-        values = b"".join(values for _, values in self._tables)
+        values = b"".join(self._tables)
         return Tables(
             tuple(pack(np.array(sets, np.int64)) for sets in self._heads),
-            pack(np.array([head for head, _ in self._tables], np.int64)),
+            pack(np.array(self._table_heads, np.int64)),
             pack(np.frombuffer(values, np.int64)),
         )

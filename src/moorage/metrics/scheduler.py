@@ -8,6 +8,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -19,6 +20,7 @@ from moorage.framework.metering import (
     SHORT_POINTS,
     SUCCESS,
     Meter,
+    Named,
     PointRecord,
     RunningMeter,
     Tally,
@@ -81,6 +83,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self.points: dict[tuple[str, str], PointRecord] = {}
         self.tallies: list[Tally] = []
         self.reserved: defaultdict[str, list[float]] = defaultdict(list)
+        self.close_looks: list[tuple[str, Sequence[Named], Sequence[float], str]] = []
         self._left = 0
         self._algorithm: list[float] = []
         self._plugin_times: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
@@ -164,6 +167,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         families.algorithm_duration.labels().observe_all(self._algorithm)
         for profile, durations in self._bound.items():
             self._ends[SCHEDULED, profile] = durations
+        for point, plugins, ends, last in self.close_looks:
+            for place, (begun, end) in enumerate(pairwise(ends), 2):
+                status = last if place == len(ends) else SUCCESS
+                self.plugin_finished(plugins[place - 2].name, point, status, end - begun)
         for (plugin, point, status), durations in self._plugin_times.items():
             families.plugin_duration.labels(plugin, point, status).observe_all(durations)
         for (result, profile), durations in self._ends.items():
@@ -176,6 +183,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
                 families.sli_duration.labels(shown).observe_all(known)
         self.tallies.clear()
         self.reserved.clear()
+        self.close_looks.clear()
         self._plugin_times.clear()
         self._algorithm.clear()
         self._ends.clear()
@@ -209,6 +217,10 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
                     duration.observe_all(tally.quiet)
                 else:
                     duration.observe(0.0, len(tally.quiet))
+            for point, plugins in tally.live if tally.quiet_looks else ():
+                for plugin in plugins if point in points else ():
+                    duration = families.plugin_duration.labels(plugin, point, SUCCESS)
+                    duration.observe(0.0, tally.quiet_looks)
         if tally.busy:
             self._gather_laps(tally, points)
         for plugin in tally.pre_filter:

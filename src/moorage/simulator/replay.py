@@ -184,7 +184,7 @@ def _scored(world: World, attempt: Attempt, decision: Bind) -> Json:
         fields["draAllocations"] = {
             name: _allocations(chosen)
             for name in names
-            if (chosen := devices.choice_on(name)) is not None
+            if (chosen := devices.nodes.get(name)) is not None
         }
     return fields
 

@@ -1,6 +1,6 @@
 """The laws about a plugin's promises: what it says to be spared questions must be true.
 
-Rows: `refused`, `refuses`, `score_row`, `is_silent` and `score_groups` agree with `filter` and
+Rows: `refused`, `refuses`, `score_row`, `is_silent` and `score_label` agree with `filter` and
 `score`, and `normalize` changes its argument only where it says so.
 Idle: a plugin with nothing to say about a pod skips it, or refuses no node and scores all alike.
 Steady: what was prepared for the first pod with a key serves all pods with that key, later too.
@@ -96,13 +96,13 @@ class PromiseLaws:
                 f"is_silent says that all scores of pod {pod.key} are 0, "
                 f"but they are {raw.tolist()}, normalised {counted.tolist()}"
             )
-        groups = plugin.score_groups(nodes, prepared.state)
-        if groups is not None:
-            pairs = set(zip(groups.tolist(), raw.tolist(), counted.tolist(), strict=True))
-            if len(pairs) > len(set(groups.tolist())):
+        label = plugin.score_label(prepared.state)
+        if label is not None:
+            codes = nodes.label(label).codes.tolist()
+            if len(set(zip(codes, raw.tolist(), counted.tolist(), strict=True))) > len(set(codes)):
                 raise LawBrokenError(
-                    f"score_groups says {groups.tolist()} for pod {pod.key}, but nodes of one "
-                    f"group score {raw.tolist()}, normalised {counted.tolist()}"
+                    f"score_label says {label} for pod {pod.key}, but nodes with the same value "
+                    f"score {raw.tolist()}, normalised {counted.tolist()}"
                 )
         if plugin.row_local:
             for row, name in enumerate(nodes.names()):

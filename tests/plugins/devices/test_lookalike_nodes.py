@@ -118,7 +118,7 @@ def _choices(
     rejected = asked.filter(pod, nodes, before.state).rejected
     found: dict[str, tuple[str, ...] | None] = {}
     for place, name in enumerate(nodes.names()):
-        choice = before.state.choice_on(name)
+        choice = before.state.nodes.get(name)
         assert (choice is None) == bool(rejected[place])
         found[name] = None if choice is None else tuple(c.device.device.name for c in choice[0])
     taken = next((name for name, devices in found.items() if devices is not None), None)

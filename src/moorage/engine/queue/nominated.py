@@ -69,15 +69,16 @@ class NominatedPods:
     def ahead_of(self, pod: Pod, nodes: NodeView) -> Mapping[int, Sequence[Pod]]:
         """Row -> the other pods nominated there that `pod` must not take the place of."""
         ahead: dict[int, Sequence[Pod]] = {}
+        # They may be as many as there are nodes, and this is asked in every attempt.
+        least, own, row_of = pod.priority, pod.uid, nodes.row_of
         for node_name, waiting in self._by_node.items():
-            row = nodes.row_of(node_name)
             pods = [
-                other
-                for other in waiting.values()
-                if other.priority >= pod.priority and other.uid != pod.uid
+                other for uid, other in waiting.items() if uid != own and other.priority >= least
             ]
-            if row is not None and pods:
-                ahead[row] = pods
+            if pods:
+                row = row_of(node_name)
+                if row is not None:
+                    ahead[row] = pods
         return ahead
 
     def _still_waits(self, pod: Pod) -> bool:

@@ -261,7 +261,7 @@ class SchedulingQueue:
         interest = self._rules.interest(event)
         if not interest:
             return
-        pods = self._unschedulable.concerned(interest)
+        pods = self._unschedulable.concerned(interest, old, new)
         if pre_check is not None:
             pods = [info for info in pods if pre_check(info.pod)]
         self._wake(pods, interest, old, new)

@@ -1,15 +1,19 @@
 """Pods that wait for something to happen: rejected ones, and those behind a gate.
 
-Owns the pool and an index of it by (profile, plugin) that turned pods away, so that an event costs
-nothing for the pods it cannot concern. Must not judge events or run plugins.
+Owns the pool and an index of it by (profile, plugin) that turned pods away, and by what the pods
+are about where the plugin tells, so that an event costs nothing for the pods it cannot concern.
+Must not judge events.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from moorage.engine.queue.observer import GATED, UNSCHEDULABLE, QueueObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.requeueing import Interest
+from moorage.framework.cluster_events import Subjects
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
 
 _Rejector = tuple[str, str]
 
@@ -22,6 +26,85 @@ class _Entry:
     """As last reported: the pod's own field may change before the pool hears of it."""
     rejectors: tuple[_Rejector, ...]
     """Where the index has the pod; its own sets may change likewise."""
+    pod: Pod
+    """The version of the pod that the index knows."""
+
+
+_Entries = dict[str, _Entry]
+
+
+class _BySubject:
+    """The pods that one plugin turned away, by what they are about."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self._of_pod = subjects.of_pod
+        self._subjects_of: dict[str, Collection[str] | None] = {}
+        self._pods: dict[str, _Entries] = {}
+        self._about_anything: _Entries = {}
+
+    def put(self, key: str, entry: _Entry) -> None:
+        """Note what a pod is about."""
+        self.remove(key)
+        subjects = self._subjects_of[key] = self._of_pod(entry.pod)
+        if subjects is None:
+            self._about_anything[key] = entry
+            return
+        for subject in subjects:
+            self._pods.setdefault(subject, {})[key] = entry
+
+    def remove(self, key: str) -> None:
+        """Forget a pod."""
+        subjects = self._subjects_of.pop(key, ())
+        if subjects is None:
+            del self._about_anything[key]
+            return
+        for subject in set(subjects):
+            pods = self._pods[subject]
+            del pods[key]
+            if not pods:
+                del self._pods[subject]
+
+    def about(self, subjects: Collection[str]) -> Iterator[_Entries]:
+        """The pods that an event about these may concern."""
+        yield self._about_anything
+        for subject in subjects:
+            yield self._pods.get(subject, {})
+
+
+class _TurnedAway:
+    """The pods that one plugin turned away."""
+
+    def __init__(self) -> None:
+        self.entries: _Entries = {}
+        self._by_subject: dict[Subjects, _BySubject] = {}
+        """Made when the first event comes that tells what it is about."""
+
+    def put(self, key: str, entry: _Entry) -> None:
+        """A pod was turned away, or changed."""
+        self.entries[key] = entry
+        for index in self._by_subject.values():
+            index.put(key, entry)
+
+    def remove(self, key: str) -> None:
+        """A pod is to be tried again."""
+        del self.entries[key]
+        for index in self._by_subject.values():
+            index.remove(key)
+
+    def concerned(
+        self, subjects: Subjects | None, old: ApiObject | None, new: ApiObject | None
+    ) -> Iterator[_Entries]:
+        """The pods that a change of an object may concern."""
+        wanted = None if subjects is None else subjects.of_event(old, new)
+        if subjects is None or wanted is None:
+            yield self.entries
+            return
+        index = self._by_subject.get(subjects)
+        if index is None:
+            index = self._by_subject[subjects] = _BySubject(subjects)
+            for key, entry in self.entries.items():
+                index.put(key, entry)
+        yield from index.about(wanted)
 
 
 class UnschedulablePods:
@@ -30,7 +113,7 @@ class UnschedulablePods:
     def __init__(self, observer: QueueObserver) -> None:
         self._observer = observer
         self._entries: dict[str, _Entry] = {}
-        self._by_rejector: dict[_Rejector, dict[str, _Entry]] = {}
+        self._by_rejector: dict[_Rejector, _TurnedAway] = {}
         self._serial = 0
 
     def __len__(self) -> int:
@@ -53,7 +136,7 @@ class UnschedulablePods:
         entry = self._entries.get(key)
         if entry is None:
             self._serial += 1
-            entry = self._entries[key] = _Entry(info, self._serial, info.gated, ())
+            entry = self._entries[key] = _Entry(info, self._serial, info.gated, (), info.pod)
             self._observer.pending_pods(_queue(info.gated), 1)
             self._observer.incoming_pods(UNSCHEDULABLE, event)
         elif entry.gated != info.gated:
@@ -71,30 +154,35 @@ class UnschedulablePods:
         self._observer.pending_pods(_queue(entry.gated), -1)
         return entry.info
 
-    def concerned(self, interest: Interest) -> Sequence[QueuedPodInfo]:
+    def concerned(
+        self, interest: Interest, old: ApiObject | None, new: ApiObject | None
+    ) -> Sequence[QueuedPodInfo]:
         """The pods an event could wake, in order of arrival."""
         if interest.wildcard:
             return list(self)
-        found: dict[str, _Entry] = {}
-        for rejector in interest.rejectors:
-            found.update(self._by_rejector.get(rejector, {}))
+        found: _Entries = {}
+        for rejector, subjects in interest.rejectors.items():
+            turned_away = self._by_rejector.get(rejector)
+            if turned_away is not None:
+                for entries in turned_away.concerned(subjects, old, new):
+                    found.update(entries)
         return [entry.info for entry in sorted(found.values(), key=_arrival)]
 
     def _index(self, key: str, entry: _Entry) -> None:
         profile = entry.info.pod.spec.scheduler_name
         rejectors = tuple((profile, plugin) for plugin in entry.info.rejectors)
-        if rejectors == entry.rejectors:
+        if rejectors == entry.rejectors and entry.pod is entry.info.pod:
             return
         self._unindex(key, entry)
-        entry.rejectors = rejectors
+        entry.rejectors, entry.pod = rejectors, entry.info.pod
         for rejector in rejectors:
-            self._by_rejector.setdefault(rejector, {})[key] = entry
+            self._by_rejector.setdefault(rejector, _TurnedAway()).put(key, entry)
 
     def _unindex(self, key: str, entry: _Entry) -> None:
         for rejector in entry.rejectors:
-            pods = self._by_rejector[rejector]
-            del pods[key]
-            if not pods:
+            turned_away = self._by_rejector[rejector]
+            turned_away.remove(key)
+            if not turned_away.entries:
                 del self._by_rejector[rejector]
 
 

@@ -17,7 +17,7 @@ from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView, WithoutLesserPods
 from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import first_rejection, judged_together
+from moorage.framework.filtering import first_rejections, judged_together
 from moorage.framework.guard import guard
 from moorage.framework.plugin import Candidate, FilterPlugin
 from moorage.framework.status import Status, Verdicts
@@ -163,12 +163,12 @@ def _refusals(attempt: Attempt, views: Sequence[NodeView]) -> dict[int, Status]:
     """The places that would refuse the pod even without their less important pods."""
     plugins = [p for p in attempt.profile.filter if p.name not in attempt.before.skipped]
     refusals: dict[int, Status] = {}
+    wanted = np.ones(len(views[0]), np.bool_)
     for view in views:
         verdicts = _judge(attempt, plugins, view)
-        for place in np.flatnonzero(_refused(verdicts, len(view))).tolist():
-            status = first_rejection(verdicts, place)
-            if status is not None:
-                refusals.setdefault(place, status)
+        for places, status in first_rejections(verdicts, wanted):
+            refusals.update(dict.fromkeys(places.tolist(), status))
+        wanted &= ~_refused(verdicts, len(view))
     return refusals
 
 

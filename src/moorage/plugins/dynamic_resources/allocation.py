@@ -2,12 +2,12 @@
 
 Pods made from one template bring claims that ask for the same. The outcome on a node depends on
 that demand, on the node's pools and on the devices in use there, so it is kept per demand and node
-and dropped when one of these changes; nodes that look alike share one search (`lookalikes`). Errors
-are never kept: they name the claim.
+and dropped when one of these changes; nodes that look alike share one search (`lookalikes`), and
+all nodes are overlooked at once (`standings`). Errors are never kept: they name the claim.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -29,12 +29,15 @@ from moorage.plugins.dynamic_resources.requests import (
     Features,
     NodeAllocationError,
 )
+from moorage.plugins.dynamic_resources.standings import Standings
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 _MOST_DEMANDS = 256
 
 Outcome = ClaimsChoice | Located | NodeAllocationError | None
 """Devices per claim; or why the node is out of the question; None: not enough devices."""
+Outcomes = dict[str, tuple[Node, Outcome]]
+"""By the node's name, with the node as it was."""
 DemandKey = tuple[bytes, ...]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -48,10 +51,21 @@ class Demand:
         self.reads = _reads(plans, features)
         """The attributes that decide which devices will do; None if all may."""
         self.as_of = 0
-        self.outcomes: dict[str, tuple[Node, Outcome]] = {}
+        self.outcomes: Outcomes = {}
+        self.standings = Standings()
         self.lookalikes = Lookalikes()
         self.repeated = False
         """Was it asked for before? Only then is it worth while to keep what each node said."""
+
+    def drop(self, names: Iterable[str] | None) -> None:
+        """Some nodes may give something else now; None: any node may."""
+        if names is None:
+            self.outcomes.clear()
+            self.standings.forget()
+            return
+        self.standings.touch(names)
+        for name in names:
+            self.outcomes.pop(name, None)
 
 
 def _reads(plans: Sequence[ClaimPlan], features: CelFeatures) -> Reads:
@@ -110,15 +124,13 @@ class Allocator:
     def _drop_changed(self, demand: Demand) -> None:
         changed = self._usage.changed_since(demand.as_of)
         if changed is None:
-            demand.outcomes.clear()
+            demand.drop(None)
             return
         for pool in changed:
             names = self._inventory.nodes_reaching(pool)
+            demand.drop(names)
             if names is None:
-                demand.outcomes.clear()
                 return
-            for name in names:
-                demand.outcomes.pop(name, None)
 
     def known(self, demand: Demand, node: Node) -> Outcome | Literal[False]:
         """What the node can give if that is known without a search; False if it is not."""

@@ -6,17 +6,19 @@ profiles (`Listers.shared`), as they draw on the same devices.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from moorage.cluster.listers import Lister, Listers
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.model.devices import (
     DEVICE_CLASS_PREFIX,
+    EXTENDED_RESOURCE_CLAIM,
     AllocationResult,
     DeviceClass,
     ResourceClaim,
 )
+from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.resources import is_extended
 from moorage.plugins.dynamic_resources.allocation import Allocator
@@ -73,6 +75,8 @@ class DeviceBooks:
         self._in_flight: dict[str, _InFlight] = {}
         self._counted: dict[str, ResourceClaim] = {}
         """The claims whose devices `usage` knows, by key."""
+        self._made_for: dict[str, dict[str, ResourceClaim]] = {}
+        """Those made for extended resources, by the uids of their owners and by key."""
         self._generation = -1
         self.work: deque[ClaimWork] = deque()
         """What is to be written, by whichever plugin comes first."""
@@ -84,33 +88,39 @@ class DeviceBooks:
         self.refresh()
         return self._counted.get(f"{namespace}/{name}")
 
-    def __iter__(self) -> Iterator[ResourceClaim]:
+    def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was made for a pod's extended resources in an earlier attempt."""
         self.refresh()
-        return iter(self._counted.values())
+        for _, claim in sorted(self._made_for.get(pod.uid, {}).items()):
+            if any(
+                owner.name == pod.name and owner.controller and owner.uid == pod.uid
+                for owner in claim.metadata.owner_references
+            ):
+                return claim
+        return None
 
     def refresh(self) -> None:
         """Follow the API objects."""
-        if self._generation == self._claims.generation:
+        claims = self._claims
+        if self._generation == claims.generation:
             return
-        self._generation = self._claims.generation
-        counted = self._counted
-        seen = 0
-        for claim in self._claims:
-            seen += 1
-            key = claim.key
-            known = counted.get(key)
-            if known is claim:
-                continue
-            assumed = self._assumed.get(key)
-            if assumed is not None:
-                if _newer(assumed, claim):
-                    continue
-                del self._assumed[key]
-            self._record(key, claim)
-        if seen != len(counted):
-            for key in [k for k, c in counted.items() if self._latest(c) is None]:
-                self._assumed.pop(key, None)
-                self._record(key, None)
+        changed: Iterable[tuple[str, str]] | None = claims.changes_since(self._generation)
+        self._generation = claims.generation
+        if changed is None:  # too much has happened: everything there is or was
+            changed = {(claim.namespace, claim.name) for claim in claims}
+            changed.update((claim.namespace, claim.name) for claim in self._counted.values())
+        for namespace, name in changed:
+            self._follow(f"{namespace}/{name}", claims.get(name, namespace))
+
+    def _follow(self, key: str, latest: ResourceClaim | None) -> None:
+        if self._counted.get(key) is latest:
+            return
+        assumed = self._assumed.get(key)
+        if assumed is not None:
+            if latest is not None and _newer(assumed, latest):
+                return
+            del self._assumed[key]
+        self._record(key, latest)
 
     def _latest(self, claim: ResourceClaim) -> ResourceClaim | None:
         return self._claims.get(claim.name, claim.namespace)
@@ -124,10 +134,17 @@ class DeviceBooks:
                 self.usage.remove(known)
             if claim is not None:
                 self.usage.add(claim)
+        for uid in _extended_for(known):
+            made = self._made_for[uid]
+            del made[key]
+            if not made:
+                del self._made_for[uid]
         if claim is None:
             self._counted.pop(key, None)
-        else:
-            self._counted[key] = claim
+            return
+        self._counted[key] = claim
+        for uid in _extended_for(claim):
+            self._made_for.setdefault(uid, {})[key] = claim
 
     def assume(self, claim: ResourceClaim) -> bool:
         """The API accepted this version of a claim; False if the watch does not know the claim."""
@@ -213,6 +230,13 @@ def _replaces(device_class: DeviceClass, rival: DeviceClass) -> bool:
     created = device_class.metadata.creation_timestamp or ""
     other = rival.metadata.creation_timestamp or ""
     return created > other or (created == other and device_class.name < rival.name)
+
+
+def _extended_for(claim: ResourceClaim | None) -> set[str]:
+    """The uids of the pods for whose extended resources a claim was made."""
+    if claim is None or claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return set()
+    return {owner.uid for owner in claim.metadata.owner_references}
 
 
 def _newer(claim: ResourceClaim, other: ResourceClaim) -> bool:

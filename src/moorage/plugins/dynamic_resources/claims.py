@@ -41,6 +41,17 @@ def named_claims(pod: Pod, books: DeviceBooks) -> Iterator[tuple[str, ResourceCl
         yield reference.name, claim
 
 
+def claim_names(pod: Pod) -> Iterator[str]:
+    """The names of a pod's claims as far as they are known, whether or not the claims exist."""
+    for reference in pod.spec.resource_claims:
+        try:
+            name, _ = _claim_name(pod, reference)
+        except ClaimError:
+            continue
+        if name is not None:
+            yield name
+
+
 def _check_owner(pod: Pod, claim: ResourceClaim, *, accept_group: bool) -> None:
     """The claim must have been made for the pod, or for its group if that is accepted."""
     controller = claim.metadata.controller()

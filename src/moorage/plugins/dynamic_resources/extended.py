@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
+from moorage.cluster.view import NodeView
 from moorage.model.devices import (
     EXACT_COUNT,
     EXTENDED_RESOURCE_CLAIM,
@@ -43,12 +45,9 @@ def extended_claim(pod: Pod, books: DeviceBooks) -> ResourceClaim | None:
         for name, amount in pod.requests.incoming.items()
     ):
         return None
-    for claim in books:
-        if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true" and any(
-            owner.name == pod.name and owner.controller and owner.uid == pod.uid
-            for owner in claim.metadata.owner_references
-        ):
-            return claim
+    earlier = books.for_extended_resources(pod)
+    if earlier is not None:
+        return earlier
     owner = OwnerReference(
         api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True
     )
@@ -99,6 +98,22 @@ class ExtendedResources:
             for name, backed in sorted(self._wanted.items())
             if backed and not node.allocatable.get(name)
         )
+        return self._claim_for(delegated, other_claims=other_claims)
+
+    def on_all(self, nodes: NodeView, *, other_claims: bool) -> NodeClaim | None:
+        """The claim for every node of a view; None if they differ, or one must be looked at."""
+        if not all(self._wanted.values()):
+            return None  # a node may not offer what no device stands for
+        delegated = []
+        for name in sorted(self._wanted):
+            offering = np.count_nonzero(nodes.allocatable(name))
+            if not offering:
+                delegated.append(name)
+            elif offering < len(nodes):
+                return None
+        return self._claim_for(tuple(delegated), other_claims=other_claims)
+
+    def _claim_for(self, delegated: tuple[str, ...], *, other_claims: bool) -> NodeClaim | None:
         if not delegated and not other_claims:
             return None
         made = self._made.get(delegated)

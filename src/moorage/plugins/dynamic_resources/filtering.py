@@ -1,11 +1,11 @@
 """Filter: which nodes can satisfy a pod's claims, allocated ones and those still to allocate."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from moorage.cluster.columns import Bools
+from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.devices import ResourceClaim
@@ -29,6 +29,7 @@ from moorage.plugins.dynamic_resources.node_allocatable import (
     sharing,
 )
 from moorage.plugins.dynamic_resources.requests import AllocationError, NodeAllocationError
+from moorage.plugins.dynamic_resources.standings import GIVES, SHORT, UNKNOWN, Codes
 from moorage.plugins.dynamic_resources.state import PodState
 
 NOT_AVAILABLE = Reason("resourceclaim not available on the node", Code.UNRESOLVABLE)
@@ -78,28 +79,81 @@ class NodeFilter:
 
         One after the other: what is found on a node may be the answer for those that follow.
         """
-        alike = self._state.extended is None and not self._books.node_allocatable
-        if not self._allocating or not alike or unavailable:
+        state = self._state
+        node_claim: NodeClaim | None = None
+        plain = self._books.node_allocatable
+        if state.extended is not None and not plain:
+            own = len(state.claims) > 1
+            node_claim = state.extended.on_all(nodes, other_claims=own)
+            plain = node_claim is None or state.extended.left_over
+        if plain:
             yield from range(len(nodes))
             return
-        try:
-            demand = self._demand(None)[0]
-        except AllocationError:
-            yield from range(len(nodes))
-            return
-        short = np.zeros(len(nodes), np.bool_)
-        found = self._state.nodes
+        standing = np.full(len(nodes), GIVES, np.int8)
+        if self._allocating:
+            try:
+                demand = self._demand(node_claim)[0]
+            except AllocationError:
+                yield from range(len(nodes))
+                return
+            standing = yield from self._standing(demand, nodes, node_claim)
+            verdicts.reject(standing == SHORT, NOT_ENOUGH)
+        for index, where in unavailable.items():
+            here = where & (standing == GIVES)
+            if here.any():
+                state.unavailable.add(index)
+                verdicts.reject(here, NOT_AVAILABLE)
+
+    def _standing(
+        self, demand: Demand, nodes: NodeView, node_claim: NodeClaim | None
+    ) -> Generator[int, None, Codes]:
+        """What the nodes say to a demand; those that must be looked at are handed out.
+
+        Their answers, and nobody else's, are left to whoever looks at them.
+        """
+        if not demand.repeated:
+            return (yield from self._asked(demand, nodes, node_claim, np.arange(len(nodes))))
+        standing = demand.standings.of(nodes)
+        unknown = np.flatnonzero(standing == UNKNOWN)
+        # Of all nodes it is all that is kept, which need not be gathered node by node.
+        whole = nodes.whole is nodes
+        if not whole:
+            for place in np.flatnonzero(standing == GIVES).tolist():
+                node = nodes.node(place)
+                outcome = demand.outcomes[node.name][1]
+                assert isinstance(outcome, tuple), "the codes say what the outcomes are"
+                self._put(node, outcome, node_claim)
+        standing[unknown] = yield from self._asked(demand, nodes, node_claim, unknown)
+        demand.standings.settle(nodes, unknown, standing[unknown])
+        if whole:
+            self._state.nodes.adopt(demand.outcomes)
+            self._state.common_claim = node_claim
+        return standing
+
+    def _asked(
+        self, demand: Demand, nodes: NodeView, node_claim: NodeClaim | None, places: Rows
+    ) -> Generator[int, None, Codes]:
+        """The same for nodes that are asked one by one."""
+        standing = np.full(len(places), UNKNOWN, np.int8)
         known = self._books.allocator.known
-        for place in range(len(nodes)):
+        for number, place in enumerate(places.tolist()):
             node = nodes.node(place)
             outcome = known(demand, node)
             if outcome is None:
-                short[place] = True
+                standing[number] = SHORT
             elif isinstance(outcome, tuple):
-                found[node.metadata.name] = outcome
+                standing[number] = GIVES
+                self._put(node, outcome, node_claim)
             else:
                 yield place
-        verdicts.reject(short, NOT_ENOUGH)
+        return standing
+
+    def _put(
+        self, node: Node, choice: ClaimsChoice | Located, node_claim: NodeClaim | None
+    ) -> None:
+        self._state.nodes.put(node.name, choice)
+        if node_claim is not None:
+            self._state.node_claims[node.name] = node_claim
 
     def _unavailable(self, nodes: NodeView) -> dict[int, Bools]:
         """Where each allocated claim cannot be used; claims usable everywhere are left out."""
@@ -140,7 +194,7 @@ class NodeFilter:
         except NodeAllocatableError as error:
             statuses, reasons = (), (Reason(str(error), Code.ERROR),)
         if reasons:
-            state.nodes.pop(node.name, None)
+            state.nodes.drop(node.name)
         else:
             state.node_statuses[node.name] = statuses
         return reasons
@@ -153,10 +207,9 @@ class NodeFilter:
     def _given(self, node: Node) -> Iterator[tuple[ResourceClaim, Sequence[Drawn]]]:
         """The claims that the pod is going to have allocated, and what they get on a node."""
         state = self._state
-        chosen = state.choice_on(node.name) or ()
-        for claim, picks in zip(
-            state.claims_for(state.node_claims.get(node.name)), chosen, strict=False
-        ):
+        chosen = state.nodes.get(node.name) or ()
+        claims = state.claims_for(state.node_claim_on(node.name))
+        for claim, picks in zip(claims, chosen, strict=False):
             yield (
                 claim,
                 [
@@ -195,9 +248,7 @@ class NodeFilter:
             state.unavailable.update(here)
             return NOT_AVAILABLE
         if chosen is not None:
-            state.nodes[node.name] = chosen
-            if node_claim is not None:
-                state.node_claims[node.name] = node_claim
+            self._put(node, chosen, node_claim)
         return None
 
     def _allocate(

@@ -7,15 +7,34 @@ from moorage.framework.cluster_events import (
     EventRegistration,
     EventResource,
     QueueingHint,
+    Subjects,
     on,
 )
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.claims import ClaimError, claims_of
+from moorage.plugins.dynamic_resources.claims import ClaimError, claim_names, claims_of
 
 _CHANGED = ActionType.ADD | ActionType.UPDATE
+
+
+def _claims_of_pod(pod: Pod) -> list[str]:
+    """The claims that a pod is known to use; it waits for no claim that it does not name yet."""
+    return [f"{pod.namespace}/{name}" for name in claim_names(pod)]
+
+
+def _claim_of_event(old: ApiObject | None, new: ApiObject | None) -> tuple[str] | None:
+    """The claim that changed; None where devices became free, which may help any pod."""
+    if not isinstance(new, ResourceClaim):
+        return None
+    if isinstance(old, ResourceClaim) and old.allocated and not new.allocated:
+        return None
+    return (new.key,)
+
+
+CLAIMS = Subjects(_claims_of_pod, _claim_of_event)
+"""Pods wait by the thousand for claims of their own, and each of these changes a few times."""
 
 
 def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
@@ -52,7 +71,7 @@ def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
             EventResource.NODE,
             ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
         ),
-        on(EventResource.RESOURCE_CLAIM, _CHANGED, after_claim),
+        on(EventResource.RESOURCE_CLAIM, _CHANGED, after_claim, CLAIMS),
         on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, after_pod),
         on(EventResource.DEVICE_CLASS, _CHANGED),
         on(EventResource.RESOURCE_SLICE, _CHANGED),

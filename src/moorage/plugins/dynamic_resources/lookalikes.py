@@ -58,19 +58,26 @@ def sight_of(pools: NodePools, usage: DeviceUsage, reads: Reads) -> Sight | None
     layout = pools.layout(reads)
     if layout is None:
         return None
-    touched = usage.pools
+    changed_at = 0
     for pool in pools.pools:
-        if pool.id in touched:
-            break
-    else:
+        changed_at = max(changed_at, usage.changed_at.get(pool.id, 0))
+    if not changed_at:
         return layout.unused
+    if pools.used_as_of != changed_at:
+        pools.used_as_of, pools.used_places = changed_at, _used_places(pools, usage)
+    used = pools.used_places
+    return None if used is None else (layout, used)
+
+
+def _used_places(pools: NodePools, usage: DeviceUsage) -> tuple[int, ...] | None:
+    """The places of devices in use; None if one of them is shared."""
     used = []
     for place, (device, _) in enumerate(pools.devices):
         if device.id in usage.capacity:
             return None
         if device.id in usage.dedicated:
             used.append(place)
-    return layout, tuple(used)
+    return tuple(used)
 
 
 class Lookalikes:

@@ -295,7 +295,7 @@ class DynamicResources(
 
 
 def _score(state: PodState, node_name: str) -> int:
-    chosen = state.choice_on(node_name)
+    chosen = state.nodes.get(node_name)
     if chosen is None:
         return 0
     total, place = 0, 0

@@ -49,7 +49,7 @@ class Pool:
 class NodePools:
     """All pools of a node, and the devices that can be allocated there in the order of trying."""
 
-    __slots__ = ("_layouts", "any_invalid", "devices", "pools")
+    __slots__ = ("_layouts", "any_invalid", "devices", "pools", "used_as_of", "used_places")
 
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = pools
@@ -61,6 +61,9 @@ class NodePools:
             for device in pool.devices
         )
         self._layouts: dict[Reads, Layout | None] = {}
+        # Kept for `lookalikes.sight_of`, as every demand wants to know.
+        self.used_as_of = 0
+        self.used_places: tuple[int, ...] | None = ()
 
     def layout(self, reads: Reads) -> Layout | None:
         """What the devices are like, in the order of trying, to a search that reads attributes.

@@ -73,14 +73,14 @@ class Reservations:
 
     def _promise_choice(self, state: PodState, node_name: str) -> Status | None:
         places = state.to_allocate
-        chosen = state.choice_on(node_name)
+        chosen = state.nodes.get(node_name)
         if chosen is None:
             if state.extended is not None and places == [len(state.claims) - 1]:
                 return None  # the node's device plugins provide everything
             return Status(Code.ERROR, ("claim allocation not found for node",))
         # The pod's state may be kept for long, and only this node's part is needed again.
-        state.nodes = {node_name: chosen}
-        state.reserved = state.node_claims.get(node_name)
+        state.nodes.keep_only(node_name, chosen)
+        state.reserved = state.node_claim_on(node_name)
         claims = state.claims_for(state.reserved)
         for index, claim, devices in zip(places, claims, chosen, strict=True):
             self._promise(state, index, claim, allocation_result(claim, devices, node_name))

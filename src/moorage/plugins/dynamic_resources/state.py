@@ -1,5 +1,6 @@
 """What the plugin knows of one pod between its extension points."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from moorage.model.devices import (
@@ -7,11 +8,50 @@ from moorage.model.devices import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
+from moorage.model.node import Node
 from moorage.model.pod import Pod
+from moorage.plugins.dynamic_resources.allocation import Outcome, Outcomes
 from moorage.plugins.dynamic_resources.extended import ExtendedResources, NodeClaim
 from moorage.plugins.dynamic_resources.group_claims import consumer
 from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice, Located
 from moorage.plugins.dynamic_resources.node_allocatable import Statuses
+from moorage.plugins.dynamic_resources.requests import NodeAllocationError
+
+
+class NodeChoices:
+    """What nodes would give to the claims that need allocation; to be asked of feasible ones."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, ClaimsChoice | Located] = {}
+        self._kept: Mapping[str, tuple[Node, Outcome]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found or self._kept)
+
+    def get(self, node_name: str) -> ClaimsChoice | None:
+        """The devices; None if there are not enough, or nothing is known of the node."""
+        found: Outcome = self._found.get(node_name)
+        if found is None and node_name in self._kept:
+            found = self._kept[node_name][1]
+        if isinstance(found, Located):
+            return found.devices()
+        return None if isinstance(found, NodeAllocationError) else found
+
+    def put(self, node_name: str, choice: ClaimsChoice | Located) -> None:
+        """A node can give these."""
+        self._found[node_name] = choice
+
+    def drop(self, node_name: str) -> None:
+        """A node is out of the question for another reason."""
+        self._found.pop(node_name, None)
+
+    def adopt(self, outcomes: Outcomes) -> None:
+        """All that is known of all nodes, as it is just now: they go on changing."""
+        self._kept = outcomes.copy()
+
+    def keep_only(self, node_name: str, choice: ClaimsChoice) -> None:
+        """One node was chosen; the others' choices may be many."""
+        self._found, self._kept = {node_name: choice}, {}
 
 
 @dataclass(slots=True)
@@ -28,10 +68,12 @@ class PodState:
     """What another pod of the group, tried just now, is going to write, by place in `claims`."""
     unavailable: set[int] = field(default_factory=set)
     """Claims that are allocated, but not for some node that was looked at."""
-    nodes: dict[str, ClaimsChoice | Located] = field(default_factory=dict)
+    nodes: NodeChoices = field(default_factory=NodeChoices)
     """What feasible nodes would give to the claims that need allocation."""
     node_claims: dict[str, NodeClaim] = field(default_factory=dict)
-    """The claim for extended resources as each node has to meet it."""
+    """The claim for extended resources as each node has to meet it, where nodes differ ..."""
+    common_claim: NodeClaim | None = None
+    """... and as all of them have to, where they do not."""
     node_statuses: dict[str, Statuses] = field(default_factory=dict)
     """What the claims would take of each node's own resources."""
     status_written: bool = False
@@ -45,10 +87,9 @@ class PodState:
     extended_uid: str = ""
     """The uid under which the extended claim was promised, before it had a real one."""
 
-    def choice_on(self, node_name: str) -> ClaimsChoice | None:
-        """What a node would give to the claims that need allocation; None if it is not feasible."""
-        found = self.nodes.get(node_name)
-        return found.devices() if isinstance(found, Located) else found
+    def node_claim_on(self, node_name: str) -> NodeClaim | None:
+        """The claim for extended resources as a node has to meet it."""
+        return self.node_claims.get(node_name, self.common_claim)
 
     @property
     def own_claims(self) -> list[ResourceClaim]:

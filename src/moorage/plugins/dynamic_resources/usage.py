@@ -25,8 +25,8 @@ class DeviceUsage:
         self.dedicated: Counter[DeviceId] = Counter()
         self.shares: Counter[DeviceId] = Counter()
         self.capacity: dict[DeviceId, Consumed] = {}
-        self.pools: Counter[PoolId] = Counter()
-        """How many uses there are of each pool's devices."""
+        self.changed_at: dict[PoolId, int] = {}
+        """The generation in which a pool's devices last changed hands, if ever."""
         self._capacity_users: Counter[DeviceId] = Counter()
         self._changes: list[PoolId] = []
         self._dropped = 0
@@ -62,16 +62,17 @@ class DeviceUsage:
                 continue
             device = (result.driver, result.pool, result.device)
             shared = self._consumable and result.share_id is not None
-            _tally(self.shares if shared else self.dedicated, device, sign)
+            turned = _tally(self.shares if shared else self.dedicated, device, sign)
             if shared and result.consumed_capacity:
                 self._consume(
                     device,
                     {name: parse_nano(text) for name, text in result.consumed_capacity.items()},
                     sign,
                 )
-            pool = (result.driver, result.pool)
-            _tally(self.pools, pool, sign)
-            self._changes.append(pool)
+            if turned or shared:
+                pool = (result.driver, result.pool)
+                self._changes.append(pool)
+                self.changed_at[pool] = self.generation
         if len(self._changes) > _MOST_CHANGES:
             half = _MOST_CHANGES // 2
             self._dropped += half
@@ -86,7 +87,16 @@ class DeviceUsage:
             del self.capacity[device]
 
 
-def _tally(counts: Counter[_Key], key: _Key, sign: int) -> None:
-    counts[key] += sign
-    if counts[key] <= 0:
+def _tally(counts: Counter[_Key], key: _Key, sign: int) -> bool:
+    """Count; True if that makes a difference to those who ask whether there is any.
+
+    Between the promise of a device and the end of it the claim itself counts as well, so most
+    changes make none.
+    """
+    before = counts[key]
+    now = before + sign
+    if now > 0:
+        counts[key] = now
+    else:
         del counts[key]
+    return (before > 0) != (now > 0)

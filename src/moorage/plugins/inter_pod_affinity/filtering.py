@@ -45,7 +45,7 @@ class RequiredState(msgspec.Struct, frozen=True):
     anti_affinity_counts: DomainCounts
     """Pods on nodes that match an anti-affinity term of the incoming pod."""
     refused: Bools | None = None
-    """What follows for each node of the whole cluster, if that is known."""
+    """What follows for each node of the whole cluster, if that is known; never written to."""
 
     @property
     def irrelevant(self) -> bool:
@@ -172,7 +172,7 @@ def judge(state: RequiredState, pod: Pod, nodes: NodeView) -> Verdicts:
 def refused(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
     """The nodes that `judge` refuses."""
     if state.refused is not None and nodes.whole is nodes:
-        return state.refused.copy()
+        return state.refused
     return in_wrong_domains(wrong_domains(state, pod, nodes), nodes)
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from moorage.cluster.columns import Codes, Ints, Rows
+from moorage.cluster.columns import Bools, Codes, Rows
 from moorage.cluster.domain_rows import DomainRows
 from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.stamps import Aspect, Stamps
@@ -41,6 +41,9 @@ from moorage.plugins.inter_pod_affinity.scoring import (
 _PODS = 1 << Aspect.PODS
 _MOST_KINDS = 4096
 _MOST_KEPT = 64
+_MOST_PATCHED = 512
+# Who keeps scores looks at so many single rows before looking at all of them is cheaper.
+_FEW_ROWS = 4
 # Past this share of changed rows one pass over everything is cheaper than patching.
 _REDO_SHARE = 16
 
@@ -149,8 +152,13 @@ class _KeptRefusals(_KeptRows):
         state = self._company.state(counts)
         self._lonely = needs_friends(state, self._pod)
         self._wrong = wrong_domains(state, self._pod, nodes)
-        self._refused = in_wrong_domains(self._wrong, nodes)
-        self.state = msgspec.structs.replace(state, refused=self._refused)
+        self._tell(state, in_wrong_domains(self._wrong, nodes))
+
+    def _tell(self, state: RequiredState, refused: Bools) -> None:
+        """Whoever is given rows may keep them: others are another array."""
+        refused.flags.writeable = False
+        self._refused = refused
+        self.state = msgspec.structs.replace(state, refused=refused)
 
     def _patch(self, key: str, code: int, nodes: NodeView, labels: _Labels) -> None:
         wrong = (
@@ -162,28 +170,31 @@ class _KeptRefusals(_KeptRows):
         if table[code] != wrong:
             table[code] = wrong
             rows = labels.rows(key, code, nodes)
-            self._refused[rows] = wrong or in_wrong_domains(self._wrong, nodes.take(rows))
+            refused = self._refused.copy()
+            refused[rows] = wrong or in_wrong_domains(self._wrong, nodes.take(rows))
+            self._tell(self.state, refused)
 
 
 class _KeptScores(_KeptRows):
     """The summed weights of every row, for pods to which the same pods matter as much."""
 
-    raw: Ints
-
     def __init__(self, parts: Sequence[Weighted]) -> None:
         super().__init__([one for one, _ in parts])
         self._parts = parts
-        self.label = only_label(self._keys)
+        self._patched: list[int] = []
 
-    @property
-    def found_any(self) -> bool:
-        """Is there anybody who matters, on a node that is in a domain?"""
-        return any(sums.inside for sums in self._sums)
+    def weights(self) -> NodeWeights | None:
+        """None unless there is anybody who matters, on a node that is in a domain."""
+        if not any(sums.inside for sums in self._sums):
+            return None
+        return NodeWeights(self._raw, self._label, self._patched)
 
     def _redo(self, nodes: NodeView) -> None:
+        self._label = only_label(self._keys, nodes)
+        self._patched = []
         totals = domain_totals(self._parts, self._sums)
         self._totals = {key: totals[key] for key in self._keys}
-        self.raw = at_all_nodes(totals, nodes)
+        self._raw = at_all_nodes(totals, nodes)
         self._weighted: dict[str, list[tuple[DomainSums, int]]] = {key: [] for key in self._keys}
         for (one, weight), sums in zip(self._parts, self._sums, strict=True):
             self._weighted[one.key].append((sums, weight))
@@ -194,7 +205,15 @@ class _KeptScores(_KeptRows):
         now = sum(sums.at(code) * weight for sums, weight in self._weighted[key])
         if now != before:
             table[code] = now
-            self.raw[labels.rows(key, code, nodes)] += now - before
+            rows = labels.rows(key, code, nodes)
+            self._raw[rows] += now - before
+            self._note_patch(rows)
+
+    def _note_patch(self, rows: Rows) -> None:
+        if len(rows) > _FEW_ROWS or len(self._patched) >= _MOST_PATCHED:
+            self._patched = []
+        else:
+            self._patched += rows.tolist()
 
 
 class _Kind:
@@ -253,7 +272,7 @@ class KeptCompany:
             kept = _KeptScores(kind.parts)
         _use(self._scores, kind.scores, kept)
         kept.refresh(nodes, self._labels)
-        return NodeWeights(kept.raw, kept.label) if kept.found_any else None
+        return kept.weights()
 
     def _kind(self, pod: Pod, nodes: NodeView) -> _Kind:
         if nodes.stamps is not self._stamps:  # another cluster

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
@@ -14,6 +14,7 @@ from moorage.framework.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
+    ScorePatches,
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
@@ -88,7 +89,8 @@ class InterPodAffinity(
         )
         if found is None:
             return SKIP
-        return PreferredState(found.raw, *nodes.bounds(found.raw), found.label)
+        bounds = nodes.bounds(found.raw)
+        return PreferredState(found.raw, *bounds, found.label, found.patched)
 
     def score(self, pod: Pod, nodes: NodeView, state: PreferredState | None) -> Ints:
         """The weights of a node's domains."""
@@ -96,9 +98,15 @@ class InterPodAffinity(
             raise PluginError(self.name, "Score", "PreScore is disabled but needed")
         return scoring.score(state, nodes)
 
-    def score_groups(self, nodes: NodeView, state: PreferredState | None) -> Codes | None:
-        """The domains, if they are of one topology key and few."""
-        return None if state is None else scoring.groups(state, nodes)
+    def score_label(self, state: PreferredState | None) -> str | None:
+        """The topology key, if it is one with few domains."""
+        return None if state is None else state.label
+
+    def score_patches(self, state: PreferredState | None) -> ScorePatches | None:
+        """The domains that pods came to or went from."""
+        if state is None or state.patched is None:
+            return None
+        return state.patched, (state.smallest, state.largest)
 
     def normalize(self, scores: Ints, state: PreferredState | None) -> Ints:
         """Stretch to 0..100."""

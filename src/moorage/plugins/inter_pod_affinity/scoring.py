@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Codes, Ints
+from moorage.cluster.columns import Ints
 from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import PodTerm, TermKind
 from moorage.cluster.view import NodeView
@@ -23,7 +23,7 @@ from moorage.plugins.inter_pod_affinity.domains import (
 )
 
 _FEW_VALUES = 4096
-_MOST_GROUPS = 64
+_MOST_DOMAINS = 64
 
 Weighted = tuple[Counted, int]
 """Pods on nodes, and what each of them adds to the score of its domain."""
@@ -34,7 +34,9 @@ class NodeWeights(NamedTuple):
 
     raw: Ints
     label: str | None
-    """The topology key that all domains are of, if it is one."""
+    """The topology key that all domains are of, if it is one with few of them."""
+    patched: Sequence[int] | None = None
+    """The rows that changed, one after the other; another list if more did, or if all may have."""
 
 
 class PreferredState(msgspec.Struct, frozen=True):
@@ -46,7 +48,8 @@ class PreferredState(msgspec.Struct, frozen=True):
     """... and the smallest and largest of them where the pod could go."""
     largest: int
     label: str | None = None
-    """The topology key that all domains are of, if it is one."""
+    patched: Sequence[int] | None = None
+    """Both as `NodeWeights` has them."""
 
 
 def weighted(pod: Pod, nodes: NodeView, hard_weight: int) -> tuple[Weighted, ...]:
@@ -82,9 +85,12 @@ def at_all_nodes(totals: DomainCounts, nodes: NodeView) -> Ints:
     return total
 
 
-def only_label(keys: Collection[str]) -> str | None:
-    """The only one of some topology keys."""
-    return next(iter(keys)) if len(keys) == 1 else None
+def only_label(keys: Collection[str], nodes: NodeView) -> str | None:
+    """The only one of some topology keys, if there are few domains."""
+    if len(keys) != 1:
+        return None
+    key = next(iter(keys))
+    return key if len(nodes.label(key).vocabulary) <= _MOST_DOMAINS else None
 
 
 def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> NodeWeights | None:
@@ -94,15 +100,7 @@ def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> NodeWeights | None:
     if not any(sums.inside for sums in kept):
         return None
     totals = domain_totals(parts, kept)
-    return NodeWeights(at_all_nodes(totals, nodes), only_label(totals))
-
-
-def groups(state: PreferredState, nodes: NodeView) -> Codes | None:
-    """The domain of each node, where there is one topology key with few values."""
-    if state.label is None:
-        return None
-    label = nodes.label(state.label)
-    return label.codes if len(label.vocabulary) <= _MOST_GROUPS else None
+    return NodeWeights(at_all_nodes(totals, nodes), only_label(totals, nodes))
 
 
 def score(state: PreferredState, nodes: NodeView) -> Ints:

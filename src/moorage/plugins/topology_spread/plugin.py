@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
@@ -129,9 +129,9 @@ class PodTopologySpread(
             raise PluginError(self.name, "Score", "PreScore is disabled but needed")
         return scoring.score(state, pod, nodes)
 
-    def score_groups(self, nodes: NodeView, state: SoftState | None) -> Codes | None:
-        """The domains, if there is one constraint and every node has its key."""
-        return None if state is None else scoring.groups(state, nodes)
+    def score_label(self, state: SoftState | None) -> str | None:
+        """The topology key, if there is one constraint and every node has its key."""
+        return None if state is None else scoring.only_label(state)
 
     def normalize(self, scores: Ints, state: SoftState | None) -> Ints:
         """Fewer is better."""

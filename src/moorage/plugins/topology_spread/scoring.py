@@ -14,7 +14,7 @@ from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
 from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
 
-_MOST_GROUPS = 64
+_MOST_DOMAINS = 64
 
 
 class SoftConstraint(msgspec.Struct, frozen=True):
@@ -126,14 +126,14 @@ def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
     return rounded if state.none_ignored else np.where(state.ignored, 0, rounded)
 
 
-def groups(state: SoftState, feasible: NodeView) -> Codes | None:
-    """The domain of each node, where all nodes of a domain score alike and domains are few."""
+def only_label(state: SoftState) -> str | None:
+    """The only topology key, where all nodes of a domain score alike and domains are few."""
     if not state.none_ignored or len(state.constraints) != 1:
         return None
     soft = state.constraints[0]
-    if soft.counts is None or len(soft.counts) > _MOST_GROUPS:
+    if soft.counts is None or len(soft.counts) > _MOST_DOMAINS:
         return None
-    return feasible.label(soft.constraint.topology_key).codes
+    return soft.constraint.topology_key
 
 
 def _points(soft: SoftConstraint, counts: Ints) -> NDArray[np.float64]:
