@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
+from moorage.cluster.hypothetical import WithoutLesserPods
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.stamps import Aspect
-from moorage.cluster.view import NodeView, WithoutLesserPods
+from moorage.cluster.view import NodeView
 from moorage.framework.attempt import Attempt
 from moorage.framework.filtering import first_rejections, judged_together
 from moorage.framework.guard import guard
