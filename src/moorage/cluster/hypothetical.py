@@ -1,7 +1,7 @@
 """Nodes as they would be: with pods that are not there, or without some that are.
 
-Owns the views for nominated pods and preemption. Plugins read them like any `NodeView`; what is kept
-for the nodes as they are (stamps, counts) is not offered. Must not change the state.
+Owns the views for nominated pods and preemption. Plugins read them like any `NodeView`; what is
+kept for the nodes as they are (stamps, counts) is not offered. Must not change the state.
 """
 
 from abc import ABC, abstractmethod
