@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.framework.plugin import PreFilterResult
+from moorage.config.feature_gates import DEFAULT_FEATURE_GATES
+from moorage.framework.plugin import Handle, PreFilterResult
 from moorage.model.devices import ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources.delegation import Delegation
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
     allocated,
@@ -169,6 +171,30 @@ def test_a_demand_is_answered_as_if_it_were_the_first(
         expected = _answers(plugin(again.listers), _pod(kind), NodeView(again))
         found = _answers(asked, _pod(kind), nodes)
         assert found == {name: expected[name] for name in nodes.names()}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(steps, max_size=2), min_size=2, max_size=8))
+def test_devices_are_counted_for_scores_as_if_for_the_first_time(
+    turns: Sequence[list[tuple[str, str, str]]],
+) -> None:
+    books = Books.made()
+    books.put(_for_the_left())
+    kept = Delegation(Handle(books.state.listers, DEFAULT_FEATURE_GATES))
+    for changes in turns:
+        for change in changes:
+            books.step(*change)
+        again = books.again()
+        fresh = Delegation(Handle(again.listers, DEFAULT_FEATURE_GATES))
+        assert _counted(kept, books.state) == _counted(fresh, again)
+
+
+def _counted(delegation: Delegation, state: ClusterState) -> dict[str, tuple[int, int]]:
+    """How many devices of each node are in use, and how many it has."""
+    nodes = NodeView(state)
+    nothing = np.zeros(len(nodes), np.int64)
+    used, total = delegation.with_devices(GPU, nodes, nothing, nothing)
+    return dict(zip(nodes.names(), zip(used.tolist(), total.tolist(), strict=True), strict=True))
 
 
 def test_devices_of_few_nodes_change_hands_and_only_these_nodes_are_asked_again() -> None:

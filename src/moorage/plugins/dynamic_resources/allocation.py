@@ -2,8 +2,9 @@
 
 Pods made from one template bring claims that ask for the same. The outcome on a node depends on
 that demand, on the node's pools and on the devices in use there, so it is kept per demand and node
-and dropped when one of these changes; nodes that look alike share one search (`lookalikes`), and
-all nodes are overlooked at once (`standings`). Errors are never kept: they name the claim.
+and dropped when one of these changes; nodes that have the same pools or look alike (`lookalikes`)
+share one search, and all nodes are overlooked at once (`standings`). Errors are never kept: they
+name the claim.
 """
 
 from collections import OrderedDict
@@ -23,7 +24,7 @@ from moorage.plugins.dynamic_resources.lookalikes import (
     Lookalikes,
     sight_of,
 )
-from moorage.plugins.dynamic_resources.pools import Inventory
+from moorage.plugins.dynamic_resources.pools import Inventory, NodePools
 from moorage.plugins.dynamic_resources.requests import (
     ClaimPlan,
     Features,
@@ -52,6 +53,8 @@ class Demand:
         """The attributes that decide which devices will do; None if all may."""
         self.as_of = 0
         self.outcomes: Outcomes = {}
+        self.by_pools: dict[NodePools, Outcome] = {}
+        """What nodes give that share their pools, so that it does not matter which of them."""
         self.standings = Standings()
         self.lookalikes = Lookalikes()
         self.repeated = False
@@ -59,6 +62,7 @@ class Demand:
 
     def drop(self, names: Iterable[str] | None) -> None:
         """Some nodes may give something else now; None: any node may."""
+        self.by_pools.clear()
         if names is None:
             self.outcomes.clear()
             self.standings.forget()
@@ -139,10 +143,12 @@ class Allocator:
         if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
             return kept[1]
         pools = self._inventory.pools_of(node)
-        sight = sight_of(pools, self._usage, demand.reads)
-        if sight is None:
-            return False
-        found = demand.lookalikes.recall(sight, pools)
+        found: Outcome | Literal[False] = demand.by_pools.get(pools, False)
+        if found is False:
+            sight = sight_of(pools, self._usage, demand.reads)
+            if sight is None:
+                return False
+            found = demand.lookalikes.recall(sight, pools)
         if found is not False and demand.repeated:
             demand.outcomes[name] = (node, found)
         return found
@@ -184,4 +190,6 @@ class Allocator:
         except NodeAllocationError as error:
             outcome = error.with_traceback(None)
         demand.outcomes[node.name] = (node, outcome)
+        if pools.for_any_node:
+            demand.by_pools[pools] = outcome
         return outcome

@@ -5,7 +5,9 @@ first full solution is taken. Owns that order, because it decides which devices 
 writes nothing: the result is a proposal.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from moorage.model.node import Node
@@ -212,8 +214,8 @@ class Search:
             if not self._choose(claim, request, device, pool, must=True):
                 return False
             return self._continue(claim, number, request, done, 0, device)
-        devices = self._pools.devices
-        for place in range(start, len(devices)):
+        devices, places = self._pools.devices, self._pools.candidates(request.expressions)
+        for place in islice(places, bisect_left(places, start), None):
             device, pool = devices[place]
             if (
                 self._available(claim, request, device)

@@ -16,9 +16,12 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 from moorage.plugins.dynamic_resources.cel import CompileError, EvaluationError
-from moorage.plugins.dynamic_resources.records import DeviceRecord, SliceRecord
+from moorage.plugins.dynamic_resources.records import DeviceId, DeviceRecord, SliceRecord
 
-Totals = tuple[Ints, Ints]
+_MOST_KINDS = 64
+
+Offers = dict[str, tuple[Node, tuple[DeviceId, ...]]]
+"""By the node's name, with the node as it was: the devices of a kind within its reach."""
 
 
 class Delegation:
@@ -28,6 +31,9 @@ class Delegation:
         self._books = handle.listers.shared(
             DeviceBooks, lambda: DeviceBooks(handle.listers, handle.gates)
         )
+        self._offers: dict[tuple[str, ...], Offers] = {}
+        """By selectors."""
+        self._as_of = -1
 
     @property
     def possible(self) -> bool:
@@ -54,31 +60,44 @@ class Delegation:
         if device_class is None:
             return used, total
         self._books.refresh()
-        self._books.inventory.refresh()
+        offers, in_use = self._offers_of(device_class), self._books.usage.in_use
         used, total = used.copy(), total.copy()
         for place in np.flatnonzero(total == 0):
-            there, taken = self._count(device_class, nodes.node(int(place)))
-            if there:
-                used[place], total[place] = taken, there
+            node = nodes.node(int(place))
+            kept = offers.get(node.name)
+            if kept is None or (kept[0] is not node and kept[0].labels != node.labels):
+                kept = offers[node.name] = (node, self._offered(device_class, node))
+            devices = kept[1]
+            if devices:
+                used[place], total[place] = sum(map(in_use, devices)), len(devices)
         return used, total
 
-    def _count(self, device_class: DeviceClass, node: Node) -> tuple[int, int]:
-        """Devices of the class within reach of a node, and how many of them are in use."""
-        expressions = [
-            selector.cel.expression
-            for selector in device_class.spec.selectors
-            if selector.cel is not None
-        ]
-        there = taken = 0
+    def _offers_of(self, device_class: DeviceClass) -> Offers:
+        """What is known of a class; it holds until slices change."""
+        inventory = self._books.inventory
+        inventory.refresh()
+        if inventory.generation != self._as_of or len(self._offers) >= _MOST_KINDS:
+            self._as_of = inventory.generation
+            self._offers.clear()
+        return self._offers.setdefault(_expressions(device_class), {})
+
+    def _offered(self, device_class: DeviceClass, node: Node) -> tuple[DeviceId, ...]:
+        """The devices of the class within reach of a node, in use or not."""
+        expressions = _expressions(device_class)
         try:
-            for record in self._books.inventory.slices():
-                for device in _within_reach(record, node):
-                    if all(device.selected_by(expression) for expression in expressions):
-                        there += 1
-                        taken += self._books.usage.in_use(device.id)
+            return tuple(
+                device.id
+                for record in self._books.inventory.slices_for(node.name)
+                for device in _within_reach(record, node)
+                if all(map(device.selected_by, expressions))
+            )
         except (CompileError, EvaluationError):
-            return 0, 0  # upstream logs it and scores the node without the resource
-        return there, taken
+            return ()  # upstream logs it and scores the node without the resource
+
+
+def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
+    selectors = device_class.spec.selectors
+    return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
 def _within_reach(record: SliceRecord, node: Node) -> Sequence[DeviceRecord]:

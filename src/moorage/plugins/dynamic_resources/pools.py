@@ -6,7 +6,7 @@ Owns the rules for outdated, incomplete and invalid pools, and the order in whic
 from collections.abc import Iterable, Sequence
 
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.cel import CelFeatures, Reads
+from moorage.plugins.dynamic_resources.cel import CelFeatures, CompileError, EvaluationError, Reads
 from moorage.plugins.dynamic_resources.records import (
     DeviceRecord,
     Layout,
@@ -19,6 +19,7 @@ from moorage.plugins.dynamic_resources.taint_rules import TaintedSlices
 CounterKey = tuple[str, str]
 """Counter set and counter."""
 
+_MANY_DEVICES = 64
 _MOST_LAYOUTS = 8
 _NO_DEVICES = Layout()
 
@@ -49,9 +50,18 @@ class Pool:
 class NodePools:
     """All pools of a node, and the devices that can be allocated there in the order of trying."""
 
-    __slots__ = ("_layouts", "any_invalid", "devices", "pools", "used_as_of", "used_places")
+    __slots__ = (
+        "_candidates",
+        "_layouts",
+        "any_invalid",
+        "devices",
+        "for_any_node",
+        "pools",
+        "used_as_of",
+        "used_places",
+    )
 
-    def __init__(self, pools: Sequence[Pool]) -> None:
+    def __init__(self, pools: Sequence[Pool], *, several: bool = False) -> None:
         self.pools = pools
         self.any_invalid = any(pool.invalid for pool in pools)
         self.devices = tuple(
@@ -60,10 +70,32 @@ class NodePools:
             if not pool.incomplete and not pool.invalid
             for device in pool.devices
         )
+        self.for_any_node = several and all(device.nodes is None for device, _ in self.devices)
+        """May several nodes have these very pools, and is a search the same on each of them?"""
+        self._candidates: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._layouts: dict[Reads, Layout | None] = {}
         # Kept for `lookalikes.sight_of`, as every demand wants to know.
         self.used_as_of = 0
         self.used_places: tuple[int, ...] | None = ()
+
+    def candidates(self, expressions: tuple[str, ...]) -> Sequence[int]:
+        """The places of all devices that may satisfy selectors, and perhaps of others.
+
+        Where there are many devices, as where all nodes reach all of them, most of a search would
+        be to find out again and again that the selectors do not want them.
+        """
+        if len(self.devices) < _MANY_DEVICES:
+            return range(len(self.devices))
+        found = self._candidates.get(expressions)
+        if found is None:
+            if len(self._candidates) >= _MOST_LAYOUTS:
+                self._candidates.clear()
+            found = self._candidates[expressions] = tuple(
+                place
+                for place, (device, _) in enumerate(self.devices)
+                if _may_satisfy(device, expressions)
+            )
+        return found
 
     def layout(self, reads: Reads) -> Layout | None:
         """What the devices are like, in the order of trying, to a search that reads attributes.
@@ -90,6 +122,14 @@ class NodePools:
         return shapes.layout(tuple(device.likeness(reads) for device, _ in self.devices))
 
 
+def _may_satisfy(device: DeviceRecord, expressions: tuple[str, ...]) -> bool:
+    """Do the selectors want it, or fail? Whoever comes to it then will meet the error."""
+    try:
+        return all(map(device.selected_by, expressions))
+    except (CompileError, EvaluationError):
+        return True
+
+
 class Inventory:
     """Everything drivers offer, indexed by node; follows the slices by their generation."""
 
@@ -106,6 +146,8 @@ class Inventory:
         self._shared: list[SliceRecord] = []
         self._by_pool: dict[PoolId, list[SliceRecord]] = {}
         self._kept: dict[str, tuple[Node, NodePools]] = {}
+        self._of_several: dict[tuple[str, ...], NodePools] = {}
+        """By the names of slices: pools of nodes that reach shared ones."""
 
     def refresh(self) -> None:
         """Follow the API objects; records of unchanged slices stay."""
@@ -113,6 +155,7 @@ class Inventory:
             return
         before, self._records = self._records, {}
         self._on_node, self._shared, self._by_pool, self._kept = {}, [], {}, {}
+        self._of_several.clear()
         for source in self._slices:
             record = before.get(source.name)
             if record is None or record.slice is not source:
@@ -144,34 +187,48 @@ class Inventory:
                     return device
         return None
 
-    def slices(self) -> Iterable[SliceRecord]:
-        """All slices, in the order they came."""
-        return self._records.values()
+    def slices_for(self, node_name: str) -> Iterable[SliceRecord]:
+        """All but those of other nodes."""
+        return (*self._on_node.get(node_name, ()), *self._shared)
 
     def pools_of(self, node: Node) -> NodePools:
         """The pools of a node."""
         kept = self._kept.get(node.name)
         if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
             return kept[1]
-        pools = NodePools(self._gather(node))
+        own = self._relevant(self._on_node.get(node.name, ()), node)
+        shared = self._relevant(self._shared, node)
+        if shared:
+            # Thousands of slices may be there for all nodes: they are gone through once.
+            names = tuple(record.name for record in (*own, *shared))
+            pools = self._of_several.get(names)
+            if pools is None:
+                gathered = self._gathered((*own, *shared))
+                pools = self._of_several[names] = NodePools(gathered, several=True)
+        else:
+            pools = NodePools(self._gathered(own))
         self._kept[node.name] = (node, pools)
         return pools
 
-    def _gather(self, node: Node) -> list[Pool]:
+    def _relevant(self, records: Iterable[SliceRecord], node: Node) -> list[SliceRecord]:
+        return [
+            record
+            for record in records
+            if (self._partitionable or not self._uses_partitions(record))
+            and record.relevant_to(node)
+        ]
+
+    def _gathered(self, records: Iterable[SliceRecord]) -> list[Pool]:
         chosen: dict[PoolId, list[SliceRecord]] = {}
-        for record in (*self._on_node.get(node.name, ()), *self._shared):
-            if not self._partitionable and self._uses_partitions(record):
-                continue
-            if not record.relevant_to(node):
-                continue
+        for record in records:
             known = chosen.get(record.pool)
             if known is None or record.generation > known[0].generation:
                 chosen[record.pool] = [record]
             elif record.generation == known[0].generation:
                 known.append(record)
         found = []
-        for pool_id, records in chosen.items():
-            pool = self._pool(pool_id, records)
+        for pool_id, chosen_records in chosen.items():
+            pool = self._pool(pool_id, chosen_records)
             if pool is not None:
                 found.append(pool)
         return sorted(found, key=lambda pool: (pool.binds_late, pool.id))

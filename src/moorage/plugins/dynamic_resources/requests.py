@@ -63,6 +63,7 @@ class RequestPlan:
         "class_name",
         "count",
         "device_class",
+        "expressions",
         "name",
         "parent",
         "take_all",
@@ -89,6 +90,8 @@ class RequestPlan:
         self.amounts: dict[str, Amount] = requested_amounts(request.capacity)
         self._class_selectors = _expressions(device_class.spec.selectors)
         self._selectors = _expressions(request.selectors)
+        self.expressions = (*self._class_selectors, *self._selectors)
+        """What devices have to satisfy."""
 
     @property
     def full_name(self) -> str:
@@ -129,7 +132,7 @@ class RequestPlan:
     def reads(self, features: CelFeatures) -> Reads:
         """The attributes that the selectors read; None if all may be."""
         found: set[Attribute] = set()
-        for expression in (*self._class_selectors, *self._selectors):
+        for expression in self.expressions:
             try:
                 reads = compile_selector(expression, features).reads
             except CompileError:
