@@ -1,6 +1,8 @@
 """Which changes of pods and nodes could let a pod rejected for its company try again."""
 
-from moorage.framework.cluster_events import QueueingHint
+from collections.abc import Collection
+
+from moorage.framework.cluster_events import QueueingHint, Subjects
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -27,6 +29,27 @@ def after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> 
         before is not None
         and (matches_all(foes, before) or matches_all(before.affinity_terms.anti_affinity, pod))
     )
+
+
+def _wanted_labels(pod: Pod) -> Collection[str] | None:
+    """Labels of which a friend must have one; None if that cannot be told, none without friends."""
+    terms = pod.affinity_terms.affinity
+    for term in terms:
+        for requirement in term.selector.requirements:
+            if requirement.operator == "In":
+                return [f"{requirement.key}={value}" for value in requirement.values]
+    return None if terms else ()
+
+
+def _labels_of_newcomer(old: ApiObject | None, new: ApiObject | None) -> Collection[str] | None:
+    """The labels of a pod that came; a pod that changes or goes may concern anybody."""
+    if old is None and isinstance(new, Pod):
+        return [f"{key}={value}" for key, value in new.labels.items()]
+    return None
+
+
+FRIENDS = Subjects(_wanted_labels, _labels_of_newcomer)
+"""Pods wait by the thousand for friends of their own, and every pod that is placed is news."""
 
 
 def after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:

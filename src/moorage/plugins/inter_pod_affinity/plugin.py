@@ -121,6 +121,7 @@ class InterPodAffinity(
                 EventResource.POD,
                 ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE,
                 hints.after_pod_change,
+                hints.FRIENDS,
             ),
             on(
                 EventResource.NODE,
