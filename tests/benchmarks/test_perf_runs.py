@@ -9,6 +9,7 @@ import pytest
 from cli.running import Run, Write
 from moorage.apiserver.server import ApiServer
 from moorage.benchmarks.perf.cases import load_workloads
+from moorage.benchmarks.perf.clusters import gates_of
 from moorage.benchmarks.perf.direct_client import DirectClient
 from moorage.benchmarks.perf.operations import OPCODES
 from moorage.benchmarks.perf.throughput import Samples
@@ -244,6 +245,23 @@ def test_pods_are_made_again_and_again_in_a_steady_state(run: Run, write: Write)
     assert done.code == 0, done.out + done.err
     # One node has room for twenty: more can only have come one after the other.
     assert json.loads(done.out)[0]["measured"][0]["scheduled"] > 20
+
+
+def test_a_gate_that_is_switched_off_takes_with_it_what_depends_on_it(write: Write) -> None:
+    written(write)
+    text = """\
+- name: Gated
+  featureGates: {NodeDeclaredFeatures: false}
+  workloadTemplate:
+  - {opcode: createPods, count: 1, podTemplatePath: pod.yaml, collectMetrics: true}
+  workloads:
+  - {name: one}
+"""
+    [workload] = load_workloads(Path(write("gated.yaml", text)))
+    gates = gates_of(workload)
+    assert not gates.enabled("NodeDeclaredFeatures")
+    assert not gates.enabled("InPlacePodLevelResourcesVerticalScaling")
+    assert gates.enabled("PodLevelResources")
 
 
 def test_thresholds_may_be_given_by_the_name_of_the_suite(write: Write) -> None:

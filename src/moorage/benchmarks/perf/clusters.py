@@ -17,6 +17,7 @@ from moorage.benchmarks.processes import Process, ProcessError
 from moorage.benchmarks.schedulers import CLIENT_RATE, Command
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
 from moorage.config.effective_version import EffectiveVersion, MajorMinor
+from moorage.config.gate_table import DEPENDENCIES
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError
 from moorage.kube.client import KubeClient
@@ -46,13 +47,21 @@ class Cluster(NamedTuple):
 def settings_of(workload: PerfWorkload) -> tuple[dict[str, bool], EffectiveVersion]:
     """The gates of a workload and the version they are set in.
 
-    As upstream has it: hints can be switched off only in the version before they were locked, and
-    batches are off where a workload does not ask for them.
+    As upstream has it: hints can be switched off only in the version before they were locked,
+    batches are off where a workload does not ask for them, and a gate that is switched off takes
+    those with it that depend on it.
     """
-    gates = workload.feature_gates
+    given = workload.feature_gates
+    gates = {**{name: False for name in DEPENDENCIES if _is_lost(name, given)}, **given}
     if gates.get(_HINTS) is False:
         return gates, EffectiveVersion(_WITHOUT_HINTS, _WITHOUT_HINTS)
     return {_BATCHING: False, **gates}, EffectiveVersion()
+
+
+def _is_lost(gate: str, given: Mapping[str, bool]) -> bool:
+    """Does a gate depend, over others perhaps, on one that is switched off?"""
+    needed = DEPENDENCIES.get(gate, ())
+    return any(given.get(other) is False or _is_lost(other, given) for other in needed)
 
 
 def gates_of(workload: PerfWorkload) -> FeatureGates:
