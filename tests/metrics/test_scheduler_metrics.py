@@ -214,6 +214,17 @@ def test_kept_answers_count_like_fresh_ones(measured: Measured) -> None:
     assert evaluations(measured, "Filter")["NodeUnschedulable"] == 6
 
 
+def test_what_was_counted_keeps_no_ranking_alive(measured: Measured) -> None:
+    measured.scheduler.handlers.add_pod(make_pod("web", cpu="1"))
+    measured.run()
+    [tally] = measured.metrics.scheduler.tallies
+    assert tally.teller() is not None
+    assert measured.scheduler.cycle.fast_lane is not None
+    measured.scheduler.cycle.fast_lane.rankings.clear()
+    assert tally.teller() is None
+    assert evaluations(measured, "Filter")["NodeUnschedulable"] == 3
+
+
 def test_plugins_are_measured_one_by_one_only_in_attempts_that_chance_picks() -> None:
     durations = "scheduler_plugin_execution_duration_seconds_count"
     for closely in (False, True):

@@ -6,6 +6,7 @@ and tell nobody, so that code that is measured need not ask whether it is. Count
 the observer's business.
 """
 
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
@@ -154,7 +155,8 @@ class Tally:
     def __init__(self, profile: str, live: LivePlugins, teller: "Teller") -> None:
         self.profile = profile
         self.live = live
-        self.teller = teller
+        # A ranking that was given up must not stay for the sake of what was counted.
+        self.teller = weakref.ref(teller)
         self.known = False
         """Does the observer know of it?"""
         self.standing = 0
@@ -190,7 +192,9 @@ class Tally:
         """The times are taken away, and the observer forgets about it."""
         self.clear()
         self.known = False
-        self.teller.tally = self.teller.quiet_tally = None
+        teller = self.teller()
+        if teller is not None:
+            teller.tally = teller.quiet_tally = None
 
     @property
     def decisions(self) -> int:
