@@ -102,4 +102,4 @@ class EventsBetweenRecords(ClusterEvents):
 
 
 TestMatricesAreRebuiltAfterAnyEvents = EventsBetweenRecords.TestCase
-TestMatricesAreRebuiltAfterAnyEvents.settings = effort(60, 25)
+TestMatricesAreRebuiltAfterAnyEvents.settings = effort(35, 25)

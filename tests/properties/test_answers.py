@@ -208,4 +208,4 @@ def forms_agree(cycle: Cycle, in_columns: Profile, by_node: Profile, pod: Pod) -
 
 
 TestAnswersAgreeAfterAnyEvents = EventsBetweenPods.TestCase
-TestAnswersAgreeAfterAnyEvents.settings = effort(50, 25)
+TestAnswersAgreeAfterAnyEvents.settings = effort(25, 25)

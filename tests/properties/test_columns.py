@@ -77,7 +77,7 @@ class EventsOnManyNodes(ClusterEvents):
 
 
 TestColumnsAgreeWithTheObjectsAfterAnyEvents = EventsOnColumns.TestCase
-TestColumnsAgreeWithTheObjectsAfterAnyEvents.settings = effort(120, 30)
+TestColumnsAgreeWithTheObjectsAfterAnyEvents.settings = effort(60, 30)
 
 TestColumnsOfManyNodesAgreeWithTheObjectsAfterAnyEvents = EventsOnManyNodes.TestCase
 TestColumnsOfManyNodesAgreeWithTheObjectsAfterAnyEvents.settings = effort(20, 15)

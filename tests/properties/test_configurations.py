@@ -13,7 +13,7 @@ from properties.test_answers import agrees_with_naive
 from reference.scheduler import NaiveConfig, NaiveScheduler
 
 
-@effort(200)
+@effort(100)
 @given(
     st.one_of(clusters(nominations=False), sociable_clusters()),
     configs(),

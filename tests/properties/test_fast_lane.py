@@ -128,4 +128,4 @@ def idle_plugins_are_silent(profile: Profile, nodes: NodeView, pod: Pod) -> None
 
 
 TestBothWaysAgreeAfterAnyEvents = EventsBetweenReplicas.TestCase
-TestBothWaysAgreeAfterAnyEvents.settings = effort(60, 25)
+TestBothWaysAgreeAfterAnyEvents.settings = effort(35, 25)

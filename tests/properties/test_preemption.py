@@ -60,13 +60,13 @@ def check_decision(twin: Twin, pod: Pod) -> None:
     assert "preemption" not in decision.message
 
 
-@effort(250)
+@effort(120)
 @given(crowded_clusters(), strategies.demanding_pods)
 def test_victims_and_node_are_those_of_the_naive_preemption(twin: Twin, body: Pod) -> None:
     check_decision(twin, named(body, 1000))
 
 
-@effort(250)
+@effort(120)
 @given(
     crowded_clusters(plain=True),
     strategies.plain_demanding_pods,
@@ -75,7 +75,7 @@ def test_victims_found_in_columns_are_those_of_the_naive_preemption(twin: Twin, 
     check_decision(twin, named(body, 1000))
 
 
-@effort(150)
+@effort(90)
 @given(
     crowded_clusters(plain=True),
     strategies.plain_demanding_pods,
@@ -95,7 +95,7 @@ def test_all_nodes_at_once_and_node_by_node_select_the_same_victims(twin: Twin, 
         assert together.best() == pick(candidates_found, NOW)
 
 
-@effort(150)
+@effort(90)
 @given(crowded_clusters(plain=True), strategies.plain_demanding_pods)
 def test_nodes_with_nominated_pods_say_the_same_together_and_one_by_one(
     twin: Twin, body: Pod
@@ -107,7 +107,7 @@ def test_nodes_with_nominated_pods_say_the_same_together_and_one_by_one(
     assert rejections_together(*where) == rejections_apart(*where)
 
 
-@effort(150)
+@effort(90)
 @given(crowded_clusters(plain=True), strategies.plain_demanding_pods)
 def test_no_victim_could_have_stayed(twin: Twin, body: Pod) -> None:
     pod = named(body, 1000)

@@ -138,7 +138,7 @@ def _amounts(world: World, plain: Sequence[PlainClaim]) -> Sequence[PlainClaim]:
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds(), st.lists(claims, min_size=1, max_size=2))
 def test_the_first_solution_in_order_is_the_one_found(
     world: World, plain: list[PlainClaim]

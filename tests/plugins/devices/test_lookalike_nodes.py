@@ -158,7 +158,7 @@ def _check(stock: list[Shelf], shared: World, wanted: list[PlainClaim]) -> None:
         shared.used |= set(taken) - at_node
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(shelves(), min_size=2, max_size=5),
     shared_devices(),

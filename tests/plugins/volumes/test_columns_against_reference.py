@@ -43,7 +43,7 @@ CLASSES = (SLOW, "other")
 MODES = (["ReadWriteOnce"], ["ReadOnlyMany"], ["ReadWriteOnce", "ReadOnlyMany"])
 EBS = "ebs.csi.aws.com"
 
-profile = settings(deadline=None, database=None, derandomize=True, max_examples=300)
+profile = settings(deadline=None, database=None, derandomize=True, max_examples=150)
 
 
 @st.composite
