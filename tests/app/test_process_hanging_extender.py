@@ -10,29 +10,17 @@ import pytest
 from aiohttp import web
 
 from app.test_process import Stage, Started, run
+from kube.answering import Answering
 
 ELECTION = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms"}
 POD = {"containers": [{"name": "main", "image": "pause"}]}
 
 
-class Silence:
+class Silence(Answering):
     """An extender that hears every question and answers none."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
-        self.url = ""
-
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[None]:
-        runner = web.ServerRunner(web.Server(self._answer), shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield
-        finally:
-            await runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         await request.read()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from kube.answering import Answering
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.server import ApiServer
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
@@ -37,7 +38,7 @@ PATIENCE = "30s"
 """Longer than any of this takes; a loop that stood still would stand still for so long."""
 
 
-class Extender:
+class Extender(Answering):
     """Agrees to everything at once, but thinks about pods whose names begin with "slow"."""
 
     def __init__(self) -> None:
@@ -45,21 +46,15 @@ class Extender:
         self.thinks = asyncio.Event()
         self.decides = asyncio.Event()
         self.binds = asyncio.Event()
-        self.url = ""
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
-        runner = web.ServerRunner(web.Server(self._answer), shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield
-        finally:
-            self.decides.set()
-            self.binds.set()
-            await runner.cleanup()
+        async with super().served():
+            try:
+                yield
+            finally:
+                self.decides.set()
+                self.binds.set()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         verb = request.path.strip("/")
