@@ -116,9 +116,31 @@ def test_the_order_of_nodes_is_followed_rather_than_that_of_rows() -> None:
 def test_of_equal_totals_the_first_in_the_order_of_the_search_is_taken() -> None:
     feasible = np.array([4, 1, 3])
     rows, totals = np.array([1, 3, 4]), np.array([7, 7, 5])
-    assert best(feasible, rows, totals, 5) == 1
-    assert best(feasible, rows, np.array([5, 7, 7]), 5) == 4
-    assert best(feasible, rows, np.array([1, 9, 2]), 5) == 3
+    alike = np.full(5, 9, np.int16)
+    assert best(feasible, rows, totals, alike) == 1
+    assert best(feasible, rows, np.array([5, 7, 7]), alike) == 4
+    assert best(feasible, rows, np.array([1, 9, 2]), alike) == 3
+
+
+def test_of_equal_totals_the_node_with_the_fewest_pods_is_taken() -> None:
+    feasible = np.array([4, 1, 3])
+    rows, totals = np.array([1, 3, 4]), np.array([7, 7, 5])
+    emptiness = np.array([100, 5, 6, 7, 50], np.int16)
+    assert best(feasible, rows, totals, emptiness) == 3
+    assert best(feasible, rows, np.array([7, 7, 7]), emptiness) == 4
+    assert best(feasible, rows, np.array([9, 7, 7]), emptiness) == 1
+
+
+@pytest.mark.parametrize("reuse", [True, False], ids=["kept answers", "plain path"])
+def test_pods_that_ask_for_nothing_are_spread_over_equal_nodes(reuse: bool) -> None:
+    state = make_state([make_node(f"n{i}") for i in range(3)])
+    cycle, profile = make_cycle(state, reuse=reuse), make_profile(state, only("ImageLocality"))
+    for i in range(30):
+        pod = make_pod(f"p{i}")
+        decision = cycle.choose(profile, pod) or cycle.decide(profile, pod)[0]
+        assert isinstance(decision, Bind)
+        state.assume(pod, decision.node_name)
+    assert state.nodes.pod_count.values.tolist() == [10, 10, 10]
 
 
 def many(count: int) -> list[Node]:

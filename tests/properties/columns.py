@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framework.building import NOW
+from moorage.cluster.node_table import EMPTY
 from moorage.cluster.pod_counts import PodSet, PodTest
 from moorage.cluster.pod_terms import PodTerm, terms_of
 from moorage.cluster.stamps import Aspect
@@ -94,7 +95,10 @@ class ColumnChecks:
         for resource in ("cpu", "memory"):
             used = [info.requested_with_defaults(resource) for info in infos]
             assert view.requested_with_defaults(resource).tolist() == used, resource
-        assert view.pod_count.tolist() == [len(info.pods) for info in infos]
+        there = [len(info.pods) for info in infos]
+        assert view.pod_count.tolist() == there
+        emptiness = self.twin.state.nodes.emptiness.values
+        assert emptiness.tolist() == [EMPTY - count for count in there]
         for row, info in enumerate(infos):
             assert {pod.uid: pod for pod in view.pods_on(row)} == info.pods
 

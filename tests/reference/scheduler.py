@@ -228,7 +228,7 @@ class NaiveScheduler:
         return totals
 
     def place(self, pod: Pod) -> str | None:
-        """The node a pod goes to: the best total, of equals the first looked at; None if none."""
+        """The node a pod goes to: the best total, of equals the fewest pods; None if none."""
         if self.prepare(pod).rejection is not None:
             return None
         refusals = self.refusals(pod)
@@ -245,7 +245,9 @@ class NaiveScheduler:
             return None
         totals = self.totals(pod, feasible)
         highest = max(totals.values())
-        return next(name for name in looked_at if totals.get(name) == highest)
+        equals = [name for name in looked_at if totals.get(name) == highest]
+        # `min` takes the first of several, which is the first looked at.
+        return min(equals, key=lambda name: len(self.cluster.infos[name].pods))
 
 
 def change(info: NaiveNode, prepared: Prepared, pod: Pod, other: Pod, sign: int) -> None:

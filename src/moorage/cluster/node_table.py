@@ -74,6 +74,10 @@ class ResourceColumns:
         return column
 
 
+EMPTY = 32_767
+"""The emptiness of a node without pods; every pod takes one away, but the last is never taken."""
+
+
 class NodeTable:
     """Everything known of nodes as such; pods on them are counted here but live elsewhere."""
 
@@ -86,6 +90,8 @@ class NodeTable:
         # The same with defaults for containers without a request; only cpu and memory have any.
         self.requested_with_defaults = ResourceColumns(space)
         self.pod_count: Column[np.int64] = space.column(np.int64)
+        # The same the other way round, in a narrow type, for comparing all nodes at once.
+        self.emptiness: Column[np.int16] = space.column(np.int16, EMPTY)
         self.unschedulable: Column[np.bool_] = space.column(np.bool_, False)
         self.taints: CodedStore[TaintSet] = CodedStore(space, ())
         self.features: CodedStore[Features] = CodedStore(space, frozenset())
@@ -120,6 +126,12 @@ class NodeTable:
         for key, store in self._labels.items():
             store.set(row, node.labels.get(key))
         self._compact()
+
+    def count_pod(self, row: int, sign: int) -> None:
+        """A pod more or less."""
+        cells = self.pod_count.cells
+        cells[row] = count = cells[row] + sign
+        self.emptiness.cells[row] = EMPTY - count if count < EMPTY else 1
 
     def label(self, key: str) -> CodedStore[str | None]:
         """The column of a label key, filled from all nodes when it is first asked for."""

@@ -247,7 +247,7 @@ class ClusterState:
         nodes, requests = self.nodes, pod.requests
         nodes.requested.add(row, requests.occupied, sign)
         nodes.requested_with_defaults.add(row, requests.occupied_with_defaults, sign)
-        nodes.pod_count.cells[row] += sign
+        nodes.count_pod(row, sign)
         self.counts.count(set_code, row, sign)
         if pod.spec.affinity is not None:
             self.terms.count(pod, row, sign)

@@ -207,7 +207,7 @@ class Cycle:
         if extension is not None:
             row = extension.best(attempt, attempt.scores, feasible, rows)
         else:
-            row = best(feasible, rows, attempt.scores.totals, len(self.state))
+            row = best(feasible, rows, attempt.scores.totals, names.emptiness.values)
         total = int(attempt.scores.totals.max())
         return Bind(pod, names.nodes[row].name, len(feasible), total)
 

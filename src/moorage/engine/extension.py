@@ -93,4 +93,4 @@ class Extension:
         ties = rows[(totals == totals.max()) & given.named[at]]
         if len(ties):
             return int(self._random.choice(ties.tolist()))
-        return best(feasible, rows, totals, len(self._state))
+        return best(feasible, rows, totals, self._state.nodes.emptiness.values)

@@ -72,7 +72,7 @@ class FastLane:
             # The plain path meets the same error and tells it, if it is one.
             log.debug("pod %s cannot take the short way", pod.key, exc_info=True)
             return None
-        row = self._first_best(short.totals, start)
+        row = self._best(short.totals, start)
         self.taken += 1
         if isinstance(meter, RunningMeter):
             short.tell(meter)
@@ -81,16 +81,22 @@ class FastLane:
             recorder.found_shortly(short, total)
         return Bind(pod, self._state.nodes.nodes[row].name, short.feasible, total)
 
-    def _first_best(self, totals: Totals, start: int) -> int:
-        """The row with the largest total; of equals the first in the order of the search."""
-        order, state = self._state.order, self._state
-        rows = order.rows(state.nodes.row_of)
+    def _best(self, totals: Totals, start: int) -> int:
+        """What `selection.best` would take, searching from `start` on."""
+        order, nodes = self._state.order, self._state.nodes
+        rows = order.rows(nodes.row_of)
         ordered = totals if order.is_identity else totals.take(rows)
         best = int(ordered.argmax())
-        if best < start:
-            start %= len(ordered)
-            later = start + int(ordered[start:].argmax())
-            if ordered[later] == ordered[best]:
+        highest, after = ordered[best], ordered[best + 1 :]
+        if len(after) and after[after.argmax()] == highest:
+            emptiness = nodes.emptiness.values
+            if not order.is_identity:
+                emptiness = emptiness.take(rows)
+            # Zero where the total is not the largest, else the larger the fewer pods there are.
+            merits = (ordered == highest) * emptiness
+            start %= len(merits)
+            best, later = int(merits.argmax()), start + int(merits[start:].argmax())
+            if merits[later] == merits[best]:
                 best = later
         return best if order.is_identity else int(rows[best])
 

@@ -2,10 +2,12 @@
 
 By default every node is looked at. With `percentageOfNodesToScore` from 1 to 100 the search stops
 when enough feasible nodes are found, and the next pod's search starts where this one ended: the
-rotation is upstream's. Equal totals go to the first node in the order of the search.
+rotation is upstream's. Of nodes with equal totals the one with the fewest pods is taken, and of
+these the first in the order of the search (ADR 0022).
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moorage.cluster.columns import Bools, Ints, Rows
 
@@ -62,14 +64,17 @@ def ascending(feasible: Rows, nodes: int) -> Rows:
     return np.flatnonzero(chosen)
 
 
-def best(feasible: Rows, rows: Rows, totals: Ints, nodes: int) -> int:
-    """The row with the largest total; of equals the first in `feasible` (the search order).
+def best(feasible: Rows, rows: Rows, totals: Ints, emptiness: NDArray[np.int16]) -> int:
+    """The row with the largest total; of equals the emptiest, the one with the fewest pods.
 
-    `totals` belongs to `rows`, the same rows by row number.
+    Of these the first in `feasible` (the search order). `totals` belongs to `rows`, the same rows
+    by row number; `emptiness` to all nodes.
     """
     ties = rows[totals == totals.max()]
     if len(ties) == 1:
         return int(ties[0])
-    rank = np.empty(nodes, np.intp)
+    empty = emptiness[ties]
+    ties = ties[empty == empty.max()]
+    rank = np.empty(len(emptiness), np.intp)
     rank[feasible] = np.arange(len(feasible))
     return int(ties[rank[ties].argmin()])
