@@ -297,14 +297,15 @@ def test_another_version_is_told_in_one_sentence(tmp_path: Path) -> None:
         open_ledger(path)
     assert str(told.value) == (
         f"{path} is a ledger of format version 7, "
-        "but this version of Moorage reads versions 1 to 2."
+        "but this version of Moorage reads versions 1 to 3."
     )
 
 
-def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_is_read(tmp_path: Path, version: int) -> None:
     data = written(tmp_path / "whole", 3)
     path = tmp_path / "old.ledger"
-    path.write_bytes(MAGIC + struct.pack("<I", 1) + data[len(MAGIC) + 4 :])
+    path.write_bytes(MAGIC + struct.pack("<I", version) + data[len(MAGIC) + 4 :])
     reader = open_ledger(path)
     assert (list(reader.problems), [one.number for one in reader.summaries()]) == ([], [3, 2, 1])
     assert reader.explain(2, matrix=(0, 1)).matrix is not None

@@ -9,11 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from moorage.framework.scores import Scale, Way
 from moorage.ledger.column import Column
-from moorage.ledger.groups import Groups
+from moorage.ledger.domains import Domains
 from moorage.ledger.names import NameTable
+from moorage.ledger.packing import scaled
 from moorage.ledger.rebuilding import columns_at
-from moorage.ledger.records import FILTER, FIRST_SET, NORMALIZED, RAW, TABLE, Blob, TrackRecord
+from moorage.ledger.records import (
+    BULK,
+    FILTER,
+    FIRST_SET,
+    NORMALIZED,
+    RAW,
+    TABLE,
+    Blob,
+    TrackRecord,
+)
 from moorage.ledger.tracks import Part, Track
 
 SIZE = 40
@@ -29,8 +40,10 @@ class Attempt(NamedTuple):
     other_rows: frozenset[int] | None
     """These are left out from now on; None: as before."""
     codes: int
-    """0: not by group; otherwise rows are grouped by their remainder."""
-    by_group: Sequence[int]
+    """0: not by domain; otherwise rows are in that of their remainder."""
+    by_domain: Sequence[int]
+    scale: Scale | None
+    """How raw scores are normalised, if that is told."""
     changes: Sequence[tuple[int, int]]
     everywhere: int | None
     likely: Sequence[int]
@@ -42,6 +55,7 @@ attempts = st.builds(
     st.none() | st.frozensets(ROW, max_size=SIZE - 1),
     st.sampled_from([0, 0, 1, 3, 4]),
     st.lists(NUMBERS, min_size=4, max_size=4),
+    st.none() | st.sampled_from([Scale(Way.STRETCH, -3, 100), Scale(Way.INVERSE, 1, 255)]),
     st.lists(st.tuples(ROW, NUMBERS), max_size=12),
     st.none() | NUMBERS,
     st.lists(ROW, max_size=3),
@@ -68,12 +82,13 @@ class Teller:
             Column(NORMALIZED, np.zeros(SIZE, np.uint8), "Plugin"),
         ]
         self.columns[1].is_bytes = True
+        self.columns[1].raw = self.columns[0]
         self.track = Track("default", names, self.columns, short=True, plugins=((), ()))
         self.chunk, self.blobs = 0, 1
         self.raw: Ints = np.zeros(SIZE, np.int64)
         self.rows: Ints | None = None
-        self.groups = {n: Groups(np.arange(SIZE, dtype=np.int32) % n) for n in (1, 3, 4)}
-        self.samples = {n: one.sample(None) for n, one in self.groups.items()}
+        # The last domain of each has no node.
+        self.domains = {n: Domains(np.arange(SIZE) % n, n + 1) for n in (1, 3, 4)}
         self.told: list[Told] = []
         self.found: dict[int, Blob] = {}
         self.seen: set[int] = set()
@@ -89,21 +104,25 @@ class Teller:
             left = [row for row in range(SIZE) if row not in attempt.other_rows]
             self.rows = np.array(left) if attempt.other_rows else None
             self.track.forget_parts()
-            self.samples = {n: one.sample(self.rows) for n, one in self.groups.items()}
         if attempt.everywhere is not None:
             self.raw[:] = attempt.everywhere
         for row, value in attempt.changes:
             self.raw[row] = value
         if attempt.codes:
-            self.raw = np.array(attempt.by_group)[np.arange(SIZE) % attempt.codes]
+            self.raw = np.array(attempt.by_domain)[np.arange(SIZE) % attempt.codes]
         raw = self.raw.copy() if self.rows is None else self.raw[self.rows]
         normalized = raw % 101
         self.track.likely = [(row, 1) for row in attempt.likely]
-        for index, new in enumerate((raw, normalized)):
-            if attempt.codes:
-                self.track.update_groups(index, new, self.samples[attempt.codes])
-            else:
-                self.track.update(index, new, self.rows)
+        if attempt.codes:
+            table = np.array([*attempt.by_domain[: attempt.codes], 9])
+            self.track.update_table(0, table.tobytes(), self.domains[attempt.codes])
+        else:
+            self.track.update(0, raw, self.rows)
+        if attempt.scale is not None:
+            normalized = scaled(attempt.scale, raw)
+            self.track.update_scale(1, attempt.scale)
+        else:
+            self.track.update(1, normalized, self.rows)
         rows = np.arange(SIZE) if self.rows is None else self.rows
         self.told.append(Told(len(self.track.log) // 3, rows, raw, normalized))
         if attempt.ends_chunk:
@@ -172,13 +191,12 @@ def test_refusals_that_come_back_are_written_once() -> None:
     assert (len(track.log) // 3, len(track.bulks)) == (15, 3)
 
 
-Patched = tuple[list[tuple[int, int]], int | None, bool, bool, int]
+Patched = tuple[list[tuple[int, int]], int | None, bool, bool]
 patched_scores = st.tuples(
     st.lists(st.tuples(ROW, st.integers(0, 9)), max_size=8),
     st.none() | st.integers(0, 9),
     st.booleans(),
     st.booleans(),
-    st.integers(1, 3),
 )
 
 
@@ -186,49 +204,57 @@ patched_scores = st.tuples(
 @given(st.lists(patched_scores))
 def test_scores_are_rebuilt_from_what_a_plugin_says_it_changed(said: list[Patched]) -> None:
     teller = Teller()
-    track, raw = teller.track, np.zeros(SIZE, np.int64)
+    track, column, raw = teller.track, teller.columns[0], np.zeros(SIZE, np.int64)
     patches: list[int] = []
-    for changes, everywhere, anew, filled, scale in said:
+    for changes, everywhere, anew, by_numbers in said:
         if everywhere is not None:
             raw[:] = everywhere
         if anew or everywhere is not None:
             patches = []
         for row, value in changes:
             raw[row] = value
-            patches.append(row)
-        normalized = np.zeros(SIZE, np.int64) if filled else raw * scale
-        track.update_patched(0, raw.copy(), patches, None)
-        if filled:
-            track.fill(1, 0)
+            patches += (row, value)
+        if patches is column.patches and not by_numbers:
+            track.update_patched(0, patches)
         else:
-            track.update_patched(1, normalized, patches, scale)
-        told = Told(len(track.log) // 3, np.arange(SIZE), raw.copy(), normalized)
-        teller.told.append(told)
+            track.update(0, raw.copy())
+            column.follow_patches(patches)
+        track.fill(1, 0)
+        zeros = np.zeros(SIZE, np.int64)
+        teller.told.append(Told(len(track.log) // 3, np.arange(SIZE), raw.copy(), zeros))
     teller.check()
 
 
-def test_groups_are_noted_as_one_change_and_not_again_while_they_stay_the_same() -> None:
+def test_domains_are_noted_as_one_change_and_not_again_while_they_stay_the_same() -> None:
     teller = Teller()
-    nothing = Attempt(None, 4, (1, 2, 3, 4), (), None, (), ends_chunk=False)
+    scale = Scale(Way.INVERSE, 1, 4)
+    nothing = Attempt(None, 4, (1, 2, 3, 4), scale, (), None, (), ends_chunk=False)
     teller.tell(nothing)
     assert len(teller.track.log) // 3 == 2, "one for each column"
     teller.tell(nothing)
     assert len(teller.track.log) // 3 == 2
     teller.check()
-    assert teller.seen == {TABLE}
+    assert teller.seen == {TABLE, BULK}
+
+
+def test_scores_follow_the_raw_ones_in_the_next_chunk_too() -> None:
+    teller = Teller()
+    scale = Scale(Way.STRETCH, 0, 10)
+    teller.tell(Attempt(None, 4, (1, 2, 3, 4), scale, (), None, (), ends_chunk=True))
+    teller.tell(Attempt(None, 4, (9, 2, 3, 4), scale, (), None, (), ends_chunk=True))
 
 
 def test_many_rows_with_one_value_are_noted_as_one_change() -> None:
     teller = Teller()
     changes = [(row, 500) for row in range(0, SIZE, 5)]
-    teller.tell(Attempt(frozenset({1}), 0, (), changes, None, (), ends_chunk=False))
+    teller.tell(Attempt(frozenset({1}), 0, (), None, changes, None, (), ends_chunk=False))
     teller.check()
     assert teller.seen == {FIRST_SET}
 
 
 def test_a_track_of_version_1_reads_as_ever() -> None:
     teller = Teller()
-    teller.tell(Attempt(None, 0, (), [(3, 9)], None, (), ends_chunk=False))
+    teller.tell(Attempt(None, 0, (), None, [(3, 9)], None, (), ends_chunk=False))
     record = Part(teller.track).written()
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(record))
     old = msgspec.msgpack.decode(msgspec.msgpack.encode(fields[:-1]), type=TrackRecord)

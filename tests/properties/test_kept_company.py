@@ -1,17 +1,19 @@
 """InterPodAffinity: what is kept of pods' company equals working it out anew, after any events."""
 
-from collections.abc import Sequence
-from operator import ne
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from numpy.typing import NDArray
 
 from moorage.cluster import node_table, pod_counts
 from moorage.cluster.columns import Bools
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
+from moorage.framework.scores import Patches
 from moorage.model.affinity import Affinity
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity import filtering, scoring
@@ -72,8 +74,8 @@ class CompanyUnderChange(RuleBasedStateMachine):
         self.guests: list[Pod] = []
         self.made = 0
         self.turn = 0
-        self.told: dict[str, tuple[Sequence[int], int, list[int]]] = {}
-        """By kind, the rows that were patched, how many, and the scores of then."""
+        self.told: dict[tuple[str, str], tuple[Patches, int, list[int]]] = {}
+        """By kind, the patches, how many there were, and the scores or refusals of then."""
         self.given: list[tuple[Bools, list[bool]]] = []
         """Refusals that somebody may have kept, and what they were."""
 
@@ -147,6 +149,8 @@ class CompanyUnderChange(RuleBasedStateMachine):
         assert np.array_equal(kept.refused, expected)
         self.given = [*self.given[-3:], (kept.refused, expected.tolist())]
         assert all(array.tolist() == then for array, then in self.given)
+        assert kept.patches is not None
+        self.patches_leave_nothing_out((pod.name, "refusals"), kept.patches, kept.refused)
         assert np.array_equal(filtering.refused(fresh, pod, nodes), expected)
 
     def scores_agree(self, pod: Pod, nodes: NodeView) -> None:
@@ -154,17 +158,23 @@ class CompanyUnderChange(RuleBasedStateMachine):
         assert (kept is None) == (fresh is None)
         if kept is not None and fresh is not None:
             assert kept.raw.tolist() == fresh.raw.tolist()
-            assert kept.label == fresh.label
-            self.patches_leave_nothing_out(pod, kept)
+            if kept.table is not None and kept.codes is not None:
+                assert kept.table[kept.codes].tolist() == fresh.raw.tolist()
+                assert kept.labelled == nodes.stamps.latest(Aspect.LABELS)
+            assert (kept.table is None) is (kept.patches is not None)
+            if kept.patches is not None:
+                self.patches_leave_nothing_out((pod.name, "scores"), kept.patches, kept.raw)
 
-    def patches_leave_nothing_out(self, pod: Pod, kept: scoring.NodeWeights) -> None:
-        assert kept.patched is not None
-        patched, seen, before = self.told.get(pod.name, ((), 0, []))
-        now = kept.raw.tolist()
-        if patched is kept.patched:
-            changed = {row for row, pair in enumerate(zip(before, now, strict=True)) if ne(*pair)}
-            assert changed <= set(kept.patched[seen:])
-        self.told[pod.name] = (kept.patched, len(kept.patched), now)
+    def patches_leave_nothing_out(
+        self, what: tuple[str, str], patches: Patches, now: NDArray[Any]
+    ) -> None:
+        """What was told the last time, with the patches since then, is what is told now."""
+        known, seen, values = self.told.get(what, (None, 0, []))
+        if patches is known:
+            for row, value in zip(patches[seen::2], patches[seen + 1 :: 2], strict=True):
+                values[row] = value
+            assert values == now.tolist()
+        self.told[what] = (patches, len(patches), now.tolist())
 
 
 TestKeptCompanyEqualsFreshAfterAnyEvents = CompanyUnderChange.TestCase

@@ -16,6 +16,7 @@ from moorage.framework.plugin import (
     PreScorePlugin,
     ScorePlugin,
 )
+from moorage.framework.scores import Scale, ScoreDigest, Way
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.testing import LawBrokenError, check_plugin
@@ -101,11 +102,39 @@ class NormalizesInPlaceUnstated(Steady):
         return scores
 
 
-class ScoresByNoLabel(Steady):
-    name = "ScoresByNoLabel"
+class Digested(PreScorePlugin[ScoreDigest], ScorePlugin[ScoreDigest]):
+    """Prefers some zones, and says so in short."""
 
-    def score_label(self, state: int | None) -> str | None:
-        return "nobody.has/it"
+    name = "Digested"
+    reads = (Aspect.LABELS,)
+    row_local = False
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> ScoreDigest | Skip:
+        zones = nodes.whole.label("topology.kubernetes.io/zone")
+        table = np.arange(len(zones.vocabulary)) % 3
+        scale = Scale(Way.STRETCH, 0, 4)
+        labelled = nodes.stamps.latest(Aspect.LABELS)
+        return ScoreDigest(scale=scale, table=table, codes=zones.codes, labelled=labelled)
+
+    def score(self, pod: Pod, nodes: NodeView, state: ScoreDigest | None) -> Ints:
+        return nodes.label("topology.kubernetes.io/zone").codes.astype(np.int64) % 3
+
+    def normalize(self, scores: Ints, state: ScoreDigest | None) -> Ints:
+        return scores * 25
+
+
+class DigestOfOtherScores(Digested):
+    name = "DigestOfOtherScores"
+
+    def score(self, pod: Pod, nodes: NodeView, state: ScoreDigest | None) -> Ints:
+        return nodes.label("topology.kubernetes.io/zone").codes.astype(np.int64) % 2
+
+
+class DigestOfAnotherScale(Digested):
+    name = "DigestOfAnotherScale"
+
+    def normalize(self, scores: Ints, state: ScoreDigest | None) -> Ints:
+        return scores * 20
 
 
 class IdleThoughItRefuses(Steady):
@@ -235,7 +264,8 @@ def test_promises_that_are_kept_pass() -> None:
             NormalizesInPlaceUnstated,
             r"normalize changed the scores of pod \S+ it was given, although",
         ),
-        (ScoresByNoLabel, r"score_label says nobody.has/it for pod \S+, but nodes with the same"),
+        (DigestOfOtherScores, r"DigestOfOtherScores: digest .* score"),
+        (DigestOfAnotherScale, r"DigestOfAnotherScale: digest .* normalize"),
         (IdleThoughItRefuses, r"nothing to say about pod \S+, but filter says \['node\(s\) were"),
         (IdleThoughPreFilterRefuses, r"nothing to say about pod \S+, but pre_filter refuses the"),
         (

@@ -298,11 +298,12 @@ class _ShortAttempt:
         for plugin in self.ranking.live_filters:
             if plugin.name in self.unfiltered:
                 continue
-            refused = plugin.refused(self.pod, self.nodes, states.get(plugin.name))
+            state = states.get(plugin.name)
+            refused = plugin.refused(self.pod, self.nodes, state)
             self._quiet = False
             self._asked.append((plugin.name, self.ranking.feasible))
             if self._recorded:
-                self.refusals.append((plugin.name, refused))
+                self.refusals.append((plugin, refused, state))
             blocked = refused if blocked is None else blocked | refused
         return blocked
 

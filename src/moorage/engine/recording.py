@@ -16,14 +16,15 @@ from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind, Refusal, Unschedulable
 from moorage.engine.observer import ERROR, UNSCHEDULABLE
 from moorage.framework.attempt import Attempt
-from moorage.framework.plugin import ScorePlugin
+from moorage.framework.plugin import FilterPlugin, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking
 from moorage.framework.status import Status
 from moorage.model.pod import Pod
 
-LiveRefusals = tuple[str, Bools]
-"""What a plugin that is asked for every pod refused on the short way: its name, and the rows."""
+LiveRefusals = tuple[FilterPlugin[Any], Bools, Any]
+"""What a plugin that is asked for every pod refused on the short way: the plugin, the rows, and the
+plugin's state."""
 
 LiveScores = tuple[ScorePlugin[Any], Rows | None, Ints | None, Ints | None, Any]
 """What a plugin scored on the short way: the plugin, which rows (None: all), raw (None: as the

@@ -25,6 +25,7 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.metering import FrameworkObserver
+from moorage.framework.scores import LARGEST_SCORE
 from moorage.framework.status import Code, Reason, Skip, Status, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
@@ -41,7 +42,7 @@ if TYPE_CHECKING:  # filtering runs plugins; only the annotations of post_filter
 
 S = TypeVar("S")
 
-MAX_NODE_SCORE = 100
+MAX_NODE_SCORE = LARGEST_SCORE
 
 
 class Members:
@@ -232,15 +233,6 @@ class PreScorePlugin(Plugin, ABC, Generic[S]):
         """State for `score`, or SKIP (then the plugin does not score)."""
 
 
-ScorePatches = tuple[Sequence[int], Hashable]
-"""What a plugin that carries its scores on from pod to pod has changed in them.
-
-First the rows of which raw scores changed, in the order of the changes. None is left out. It only
-grows; if more changed than is worth a list it is another object. Then how scores are normalised:
-while this is equal, equal raw scores become equal ones.
-"""
-
-
 class ScorePlugin(Plugin, ABC, Generic[S]):
     """Ranks the feasible nodes."""
 
@@ -250,23 +242,6 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
     """Does `pre_score` learn all that `score` and `normalize` have to know of the other feasible
     nodes? Then they may be asked about the whole cluster, which is faster than picking out most of
     it. Answers must be in range everywhere; those about nodes that are not feasible are ignored."""
-
-    def score_label(self, state: S | None) -> str | None:
-        """A label: nodes with the same value of it are sure to score alike, also normalised.
-
-        So are those without it. For whoever keeps scores; None if nothing is known. A label with
-        few values helps, one with many does not.
-        """
-        del state
-        return None
-
-    def score_patches(self, state: S | None) -> ScorePatches | None:
-        """Where scores of the whole cluster may have changed; None if that is not known.
-
-        For whoever keeps scores, so that they need not be compared with all of the last ones.
-        """
-        del state
-        return None
 
     @abstractmethod
     def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:

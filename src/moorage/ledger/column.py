@@ -3,14 +3,14 @@
 Owns the values that were told last, held so that they are quick to compare with new ones.
 """
 
-from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from moorage.ledger.groups import Sample
+from moorage.framework.scores import Patches, Scale
+from moorage.ledger.domains import Domains
 from moorage.ledger.held import Array, Held
-from moorage.ledger.packing import pack
+from moorage.ledger.packing import pack, scaled
 from moorage.ledger.records import TOLD, Blob, ColumnSpec, StatusWords, Words, squeeze
 
 
@@ -42,6 +42,7 @@ class Column:
     __slots__ = (
         "base",
         "by_node",
+        "domains",
         "filled",
         "growth",
         "held",
@@ -52,9 +53,9 @@ class Column:
         "patches_seen",
         "place",
         "plugin",
+        "raw",
         "reasons",
         "role",
-        "sample",
         "scale",
         "source",
         "stale",
@@ -77,22 +78,24 @@ class Column:
         """How many bytes more it has come to take in this chunk."""
         self.part: Held | None = None
         """What it says of the rows that the last update was about, if not of all."""
-        self.sample: Sample | None = None
-        """The groups by which it was told last, if it was ..."""
+        self.domains: Domains | None = None
+        """The domains by which it was told last, if it was ..."""
         self.told = b""
-        """... and what they were given: all rows of a group have its value ..."""
+        """... and what they were given: all rows of a domain have its value ..."""
         self.stale = False
         """... which is still to be written into `now`."""
         self.filled: int | None = None
         """What all rows have, if they were last told so."""
         self.source: Array | None = None
         """The refusals that it was told last."""
-        self.patches: Sequence[int] | None = None
-        """The list of changed rows that came with what was told last, if one did ..."""
+        self.patches: Patches | None = None
+        """What the plugin itself says has changed, if that is being followed ..."""
         self.patches_seen = 0
-        """... how much of it is in `now` ..."""
-        self.scale: Hashable = None
-        """... and how raw scores became those of this column, if it has such."""
+        """... and how much of it is in `now`."""
+        self.raw: Column | None = None
+        """The raw scores that its own were made of, if it is known how ..."""
+        self.scale: Scale | None = None
+        """... which is so: what it says follows from them, and is still to be written."""
         self.mood = TOLD
         self.by_node = False
         self.reasons: list[Words] = []
@@ -117,19 +120,26 @@ class Column:
         if len(values) and not bounds.min <= values.min() <= values.max() <= bounds.max:
             self.widen(np.dtype(np.int64))
 
-    def follow_groups(self, sample: Sample | None) -> None:
-        """From now on it is told by these groups, or row by row."""
+    def follow_domains(self, domains: Domains | None) -> None:
+        """From now on it is told by these domains, or row by row."""
         self.settle()
-        self.sample, self.told, self.part = sample, b"", None
+        self.domains, self.told, self.part = domains, b"", None
+
+    def follow_patches(self, patches: Patches | None) -> None:
+        """It is up to date now; a plugin will say what changes."""
+        self.patches, self.patches_seen = patches, len(patches or ())
 
     def settle(self) -> None:
-        """Write what groups were given into their rows."""
-        if self.sample is None or not self.stale:
+        """Write into `now` what was told in short."""
+        if self.raw is not None and self.scale is not None:
+            self.raw.settle()
+            self.now[:] = scaled(self.scale, self.raw.now)
+        if self.domains is None or not self.stale:
             return
         self.stale = False
         values = np.frombuffer(self.told, np.int64)
         self.make_room(values)
-        for rows, value in zip(self.sample.rows, values.tolist(), strict=True):
+        for rows, value in zip(self.domains.rows, values.tolist(), strict=True):
             self.now[rows] = value
 
     @property

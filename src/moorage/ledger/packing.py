@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from moorage.framework.scores import LARGEST_SCORE, Scale
+
 Array = NDArray[Any]
 
 CONSTANT = "c"
@@ -84,3 +86,8 @@ def unpack(packed: Packed) -> Array:
     if len(array) != size:
         raise ValueError("an array of another size than it says")
     return array
+
+
+def scaled(scale: Scale, raw: Array) -> Array:
+    """What a normalised column says, given the raw one; of nodes that do not count, anything."""
+    return scale.normalized(raw.astype(np.int64)).clip(0, LARGEST_SCORE)

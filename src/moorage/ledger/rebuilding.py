@@ -11,12 +11,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.ledger.packing import Array, Packed, assign, pack, unpack
+from moorage.framework.scores import Scale, Way
+from moorage.ledger.packing import Array, Packed, assign, pack, scaled, unpack
 from moorage.ledger.records import (
     BULK,
     FILL,
     FIRST_SET,
     MOOD,
+    RAW,
+    SCALE,
     TABLE,
     ZEROS,
     Blob,
@@ -65,11 +68,18 @@ def columns_at(track: TrackRecord, position: int, find: FindBlob) -> tuple[Rebui
     if not len(columns) == len(rows) == len(values) or len(track.starts) != len(track.columns):
         raise ValueError("a track whose parts have different lengths")
     sets = _Sets(track)
-    found = []
+    found: list[Rebuilt] = []
+    raw: dict[str, Values] = {}
     for index, (spec, start) in enumerate(zip(track.columns, track.starts, strict=True)):
         mine = columns == index
         column = _Column(_begin(start, track.size, find), start.mood, sets)
         column.follow(rows[mine].astype(np.int64), values[mine].astype(np.int64))
+        if spec.role == RAW:
+            raw[spec.plugin] = column.values
+        elif column.scale is not None:
+            if spec.plugin not in raw:
+                raise ValueError("scores that follow from others which are not there")
+            column.values = scaled(column.scale, raw[spec.plugin])
         found.append(Rebuilt(spec, column.mood, column.values))
     return tuple(found)
 
@@ -123,6 +133,8 @@ class _Column:
     def __init__(self, values: Values, mood: int, sets: "_Sets") -> None:
         self.values = values
         self.mood = mood
+        self.scale: Scale | None = None
+        """The values follow from the raw scores, and how."""
         self._sets = sets
 
     def follow(self, rows: Values, values: Values) -> None:
@@ -139,10 +151,14 @@ class _Column:
             self.mood = value
         elif what == FILL:
             self.values[:] = value
+            self.scale = None
         elif what == BULK:
             bulk = self._sets.bulk(value)
-            if bulk.rows < 0:
+            if bulk.rows == SCALE:
+                self.scale = _scale(unpack(bulk.values).tolist())
+            elif bulk.rows < 0:
                 self.values[:] = unpack(bulk.values)
+                self.scale = None
             else:
                 self._assign(self._sets.rows(bulk.rows), unpack(bulk.values))
         elif what == TABLE:
@@ -154,6 +170,11 @@ class _Column:
     def _assign(self, rows: NDArray[np.integer], values: NDArray[np.integer]) -> None:
         if len(rows):
             assign(self.values, _all_checked(rows, len(self.values)), values)
+
+
+def _scale(numbers: list[int]) -> Scale:
+    way, low, high = numbers
+    return Scale(Way(way), low, high)
 
 
 def _checked(number: int, size: int) -> int:

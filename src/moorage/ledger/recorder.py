@@ -27,8 +27,6 @@ _MOST_NOTED = 4096
 _CHECK_EVERY = 64
 _NOTED_BYTES = 800
 _MOST_CHANGES = 100_000
-_MOST_LIKELY = 8
-"""With more rows that may have changed, a look at all of them is as quick."""
 
 Keep = Callable[[Chunk, list[Blob]], None]
 Told = Callable[[int, Noted], None]
@@ -124,8 +122,6 @@ class Recorder(DecisionRecorder):
             ):
                 track.set_moods(short)
             if short.refusals or scores:
-                patched = ranking.patched
-                track.likely = patched if len(patched) <= _MOST_LIKELY else ()
                 track.take_answers(short, total)
             if ranking.constants is not journal.constants and total is not None:
                 track.take_constants(ranking)

@@ -16,9 +16,9 @@ import numpy as np
 from moorage.framework.status import Status
 from moorage.ledger.packing import Packed
 
-VERSION = 2
-READABLE = (1, 2)
-"""Version 1 is the same without `TABLE` and `FIRST_SET`."""
+VERSION = 3
+READABLE = (1, 2, 3)
+"""Version 1 is the same without `TABLE` and `FIRST_SET`, version 2 without `SCALE`."""
 
 # What a column of a track holds.
 CONSIDERED = "considered"  # 1: the row was looked at
@@ -36,6 +36,10 @@ MOOD = -2  # the value is the column's mood from now on
 FILL = -3  # all rows have the value
 TABLE = -4  # several sets of rows, each with a value of its own: an index into `tables`
 FIRST_SET = -5  # all rows of the first of `sets` have the value; -6: of the second, and so on
+
+# What a bulk says in place of a set.
+ALL = -1  # the values are those of all rows
+SCALE = -2  # a normalised column follows from the raw one: way, low and high of a `Scale`
 
 # What a column as a whole says.
 TOLD = 0
@@ -92,7 +96,7 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Bulk(msgspec.Struct, frozen=True, array_like=True):
-    """New values of the rows of a set (by its index), or of all rows (-1)."""
+    """New values of the rows of a set (by its index), or of all rows: see ALL and SCALE."""
 
     rows: int
     values: Packed

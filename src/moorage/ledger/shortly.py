@@ -13,14 +13,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from moorage.cluster.columns import Rows
-from moorage.cluster.stamps import Aspect
-from moorage.cluster.view import NodeView
-from moorage.engine.recording import LiveScores, ShortFindings
+from moorage.cluster.columns import Codes, Rows
+from moorage.engine.recording import ShortFindings
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking, SteadyFilter
+from moorage.framework.scores import RefusalDigest, ScoreDigest
 from moorage.ledger.column import Column
-from moorage.ledger.groups import Groups, Sample
+from moorage.ledger.domains import Domains
 from moorage.ledger.held import Array
 from moorage.ledger.names import NameTable
 from moorage.ledger.records import (
@@ -38,8 +37,9 @@ from moorage.ledger.wording import as_bits
 
 log = logging.getLogger(__name__)
 
-_LABELS = Aspect.LABELS
 _MOST_LABELS = 8
+_MOST_LIKELY = 8
+"""With more rows that may have changed, a look at all of them is as quick."""
 WORDLESS = 1
 """Bit 0 of a verdict: refused, and the words are not known."""
 
@@ -58,7 +58,9 @@ class ShortLog(list[int]):
         "unscored",
     )
 
-    def __init__(self, track: "ShortTrack", size: int, filters: Mapping[str, int]) -> None:
+    def __init__(
+        self, track: "ShortTrack", size: int, filters: Mapping[str, tuple[int, Column]]
+    ) -> None:
         super().__init__()
         self.track = track
         self.size = size
@@ -89,10 +91,8 @@ class ShortTrack(Track):
         self._ranking = weakref.ref(ranking)
         self._scores = columns.scores
         self._scaled = columns.scaled
-        self._groups: dict[str, Groups] = {}
-        """By label."""
-        self._samples: dict[str, Sample] = {}
-        """By plugin, of the rows that it scored."""
+        self._domains: dict[int, Domains] = {}
+        """By the identity of the codes."""
         self._values: tuple[int, ...] | None = None
         """What the normalised columns of the ranking's own are filled with."""
         self.log: ShortLog = ShortLog(self, len(names.names), columns.filters)
@@ -123,10 +123,10 @@ class ShortTrack(Track):
         log.unfiltered, log.unscored = short.unfiltered, short.unscored
         log.answered = len(short.scores)
         log.refusal_changes = -1  # a filter that is silent now may have refused something before
-        for name, column in log.filters.items():
+        for name, (column, _) in log.filters.items():
             self.set_mood(column, SKIPPED if name in short.unfiltered else TOLD)
         scored = {one[0].name for one in short.scores}
-        for name, (raw_column, column) in self._scores.items():
+        for name, (raw_column, column, _, _) in self._scores.items():
             if raw_column < self.patched:
                 continue  # of a plugin that is not live
             mood = TOLD if name in scored else SILENT
@@ -136,62 +136,84 @@ class ShortTrack(Track):
 
     def take_answers(self, short: ShortFindings, total: int | None) -> None:
         """What live plugins said about this very pod; without a total nothing was scored."""
-        log, ranking = self.log, short.ranking
-        for name, refused in short.refusals:
-            if self.update_refused(log.filters[name], refused):
-                log.refusal_changes = -1
-        if total is None or not short.scores:
+        for plugin, refused, state in short.refusals:
+            index, column = self.log.filters[plugin.name]
+            # Many plugins keep what they say. What nobody may write to is known when seen again.
+            if refused is column.source and not refused.flags.writeable:
+                continue
+            column.source = refused
+            self.log.refusal_changes = -1
+            patches = state.patches if isinstance(state, RefusalDigest) else None
+            if patches is not None and patches is column.patches:
+                self.update_patched(index, patches)
+            else:
+                self._look_closely(short)
+                self.update_refused(index, refused)
+                column.follow_patches(patches)
+        if total is None:
             return
+        for scorer, rows, raw, normalized, state in short.scores:
+            index, place, column, other = self._scores[scorer.name]
+            if raw is None or not isinstance(state, ScoreDigest) or state.scale is None:
+                self._look_closely(short)
+                self._take_scores(index, raw, place, normalized, rows)
+                continue
+            if state.codes is not None and state.table is not None:
+                domains = column.domains
+                if (
+                    domains is None
+                    or domains.codes is not state.codes
+                    or domains.as_of != state.labelled
+                ):
+                    domains = self._domains_of(state.codes, state.labelled, len(state.table))
+                self.update_table(index, state.table.tobytes(), domains)
+            elif state.patches is not None and state.patches is column.patches:
+                self.update_patched(index, state.patches)
+            else:
+                self._look_closely(short)
+                if state.everywhere is None:
+                    self.update(index, raw, rows)
+                else:
+                    self.update(index, state.everywhere)
+                    column.follow_patches(state.patches)
+            if other.scale != state.scale:
+                self.update_scale(place, state.scale)
+
+    def _look_closely(self, short: ShortFindings) -> None:
+        """Make ready for answers that have to be compared with the last ones."""
+        log, ranking = self.log, short.ranking
+        self.likely = ranking.patched if len(ranking.patched) <= _MOST_LIKELY else ()
         if ranking.refusal_changes != log.refusal_changes:
             # Somebody refuses other rows than before, so others are scored.
             log.refusal_changes = ranking.refusal_changes
             self.forget_parts()
-            self._samples.clear()
-        for scores in short.scores:
-            self._take_scores(scores, short.nodes)
 
-    def _take_scores(self, scores: LiveScores, nodes: NodeView) -> None:
-        """Scores that were worked out for this very pod."""
-        plugin, rows, raw, normalized, state = scores
-        raw_column, column = self._scores[plugin.name]
-        if normalized is None:
-            self.fill(column, 0)
+    def _take_scores(
+        self,
+        raw_column: int,
+        raw: Array | None,
+        column: int,
+        normalized: Array | None,
+        rows: Rows | None,
+    ) -> None:
+        """Scores as numbers of nodes."""
         if raw is None:
             self._values = None
-            if normalized is not None:
-                self.update(column, normalized, rows)
-            return
-        label = plugin.score_label(state)
-        sample = None if label is None else self._sample(plugin.name, label, nodes, rows)
-        if sample is not None:
-            self.update_groups(raw_column, raw, sample)
-            if normalized is not None:
-                self.update_groups(column, normalized, sample)
-            return
-        patches = plugin.score_patches(state) if rows is None else None
-        if patches is not None:
-            self.update_patched(raw_column, raw, patches[0], None)
-            if normalized is not None:
-                self.update_patched(column, normalized, patches[0], patches[1])
-            return
-        self.update(raw_column, raw, rows)
-        if normalized is not None:
+        else:
+            self.update(raw_column, raw, rows)
+        if normalized is None:
+            self.fill(column, 0)
+        else:
             self.update(column, normalized, rows)
 
-    def _sample(self, plugin: str, label: str, nodes: NodeView, rows: Rows | None) -> Sample | None:
-        """A row that was scored out of each group of a label; None if there are many groups."""
-        stamps, groups = nodes.stamps, self._groups.get(label)
-        if groups is None or groups.as_of < stamps.latest(_LABELS):
-            if len(self._groups) >= _MOST_LABELS:
-                self._groups.clear()
-            self._samples.clear()
-            groups = self._groups[label] = Groups(nodes.label(label).codes, stamps.generation)
-        if not groups.rows:
-            return None
-        sample = self._samples.get(plugin)
-        if sample is None or sample.groups is not groups:
-            sample = self._samples[plugin] = groups.sample(rows)
-        return sample
+    def _domains_of(self, codes: Codes, labelled: int, size: int) -> Domains:
+        """The rows of the domains that a plugin scores by."""
+        domains = self._domains.get(id(codes))
+        if domains is None or domains.codes is not codes or domains.as_of != labelled:
+            if len(self._domains) >= _MOST_LABELS:
+                self._domains.clear()
+            domains = self._domains[id(codes)] = Domains(codes, size, labelled)
+        return domains
 
     def take_constants(self, ranking: Ranking) -> None:
         """Scores that are the same for every node."""
@@ -204,7 +226,7 @@ class ShortTrack(Track):
     @property
     def bytes(self) -> int:
         """How much memory it takes, the log left out."""
-        return super().bytes + sum(groups.bytes for groups in self._groups.values())
+        return super().bytes + sum(domains.bytes for domains in self._domains.values())
 
     @property
     def is_wanted(self) -> bool:
@@ -274,9 +296,9 @@ class _Columns:
     def __init__(self, profile: Profile, ranking: Ranking) -> None:
         self._size = len(ranking.refusers)
         self.all: list[Column] = []
-        self.filters: dict[str, int] = {}
+        self.filters: dict[str, tuple[int, Column]] = {}
         """Columns of live filters."""
-        self.scores: dict[str, tuple[int, int]] = {}
+        self.scores: dict[str, tuple[int, int, Column, Column]] = {}
         """Columns of scorers that normalise: raw and normalised."""
         filter_place = {plugin.name: place for place, plugin in enumerate(profile.filter)}
         self._score_place = {plugin.name: place for place, plugin in enumerate(profile.score)}
@@ -292,18 +314,23 @@ class _Columns:
         self.patched = len(self.all)
         self.scaled = [self._add(NORMALIZED, one.plugin.name, np.uint8) for one in ranking.scaled]
         for scorer, raw, normalized in zip(ranking.scaled, raw_scaled, self.scaled, strict=True):
-            self.scores[scorer.plugin.name] = (raw, normalized)
+            self._pair(scorer.plugin.name, raw, normalized)
         for plugin in ranking.live_filters:
             place = filter_place[plugin.name]
             column = Column(FILTER, np.zeros(self._size, np.bool_), plugin.name, place)
             column.reasons.append(Words("", ""))
             column.is_bytes = True
-            self.filters[plugin.name] = len(self.all)
+            self.filters[plugin.name] = (len(self.all), column)
             self.all.append(column)
         for live in ranking.live_scorers:
             # Most have nothing to say about most pods; those that do make room.
             raw = self._add(RAW, live.name, np.uint8)
-            self.scores[live.name] = (raw, self._add(NORMALIZED, live.name, np.uint8))
+            normalized = self._add(NORMALIZED, live.name, np.uint8)
+            self.all[normalized].raw = self.all[raw]
+            self._pair(live.name, raw, normalized)
+
+    def _pair(self, name: str, raw: int, normalized: int) -> None:
+        self.scores[name] = (raw, normalized, self.all[raw], self.all[normalized])
 
     def _add(self, role: str, name: str, dtype: type[np.generic]) -> int:
         now = np.zeros(self._size, dtype)

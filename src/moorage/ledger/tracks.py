@@ -5,22 +5,25 @@ began. `framework.rankings` writes patches of its own into the log (a track's fi
 ranking's, in its order); everything else is compared with what is known and written by `update`.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from moorage.cluster.stamps import Change
 from moorage.framework.profile import Profile
+from moorage.framework.scores import Patches, Scale
 from moorage.ledger.column import Base, Column
-from moorage.ledger.groups import Sample
+from moorage.ledger.domains import Domains
 from moorage.ledger.held import Array, Held
 from moorage.ledger.names import NameTable
 from moorage.ledger.packing import assign, narrow, pack
 from moorage.ledger.records import (
+    ALL,
     BULK,
     FILL,
     FIRST_SET,
     MOOD,
+    SCALE,
     TABLE,
     ZEROS,
     Blob,
@@ -37,11 +40,13 @@ _FULL_SHARE = 4
 _BASE_SHARE = 8
 _BULK_BYTES = 250
 _SET_BYTES = 250
-_TABLE_BYTES = 150
+_SCALE_BYTES = 250
 _NUMBERS = np.dtype(np.int64)
 
 Pattern = bytes
 """A column of bytes as a whole."""
+Table = bytes
+"""A number for each of some domains."""
 
 
 class Track:
@@ -69,10 +74,10 @@ class Track:
         """Column, row and value of each change, one after the other."""
         self.sets: list[Array] = []
         """Rows that changed together."""
-        self.bulks: list[tuple[int, Array]] = []
-        """Values of the rows of a set, or of all rows (-1)."""
+        self.bulks: list[tuple[int, Array | Scale]] = []
+        """Values of the rows of a set, or of all rows (`ALL`), or how to make them (`SCALE`)."""
         self.heads: list[list[int]] = []
-        """The sets of each sample."""
+        """The sets of each label's domains."""
         self.table_heads: list[int] = []
         """The head of each table ..."""
         self.tables: list[bytes] = []
@@ -109,13 +114,16 @@ class Track:
         for column in self.columns:
             column.settle()
         self.starts = [_start(column, number) for column in self.columns]
+        for index, column in enumerate(self.columns):
+            if column.scale is not None:
+                self._note_scale(index, column.scale)
 
     def update(self, index: int, new: Array, rows: Array | None = None) -> None:
         """A column has these values now, in some rows or in all; takes what differs."""
         column = self.columns[index]
         column.filled = column.patches = None
-        if column.sample is not None:
-            column.follow_groups(None)
+        if column.domains is not None or column.scale is not None:
+            self._leave_short_forms(index)
         if column.held.dtype is not new.dtype:
             column.widen(new.dtype)
         known, cells = column.held, new.data
@@ -168,21 +176,16 @@ class Track:
             return
         if rows is None and column.is_bytes:
             # The whole is no larger than a list of rows.
-            self._note_bulk(index, -1, new.astype(np.uint8))
+            self._note_bulk(index, ALL, new.astype(np.uint8))
         elif rows is None and len(changed) * _FULL_SHARE > len(new):
-            self._note_bulk(index, -1, narrow(new))
+            self._note_bulk(index, ALL, narrow(new))
         else:
             self._note_rows(index, where, values)
         column.now[where] = values
 
     def update_refused(self, index: int, refused: Array) -> bool:
         """All rows of a live filter's column; has it changed?"""
-        column = self.columns[index]
-        # Many plugins keep what they say. What nobody may write to is known when it is seen again.
-        if refused is column.source and not refused.flags.writeable:
-            return False
-        column.source = refused
-        known, cells, before = column.held, refused.data, len(self.log)
+        known, cells, before = self.columns[index].held, refused.data, len(self.log)
         for row, _ in self.likely:
             if cells[row] != known.cells[row]:
                 self._take_row(index, row, int(cells[row]))
@@ -207,54 +210,70 @@ class Track:
         if len(seen) >= _MOST_PATTERNS:
             del seen[0]
         seen.append((len(self.bulks), pattern))
-        self._note_bulk(index, -1, np.frombuffer(pattern, np.uint8))
+        self._note_bulk(index, ALL, np.frombuffer(pattern, np.uint8))
 
-    def update_patched(
-        self, index: int, new: Array, patches: Sequence[int], scale: Hashable
-    ) -> None:
-        """All rows of a column, of which a plugin says what changed: see `ScorePatches`."""
-        column = self.columns[index]
-        known, follows = column.held, column.patches is patches
-        if follows and column.scale == scale:
-            fresh = patches[column.patches_seen :]
-            if len(fresh) <= _FEW:
-                column.patches_seen += len(fresh)
-                for row in fresh:
-                    self._take_row(index, row, new.item(row))
-                return
-        # Another scale often makes no difference: the rows in question had most and have most.
-        if not (follows and known.bytes == new.data and known.dtype is new.dtype):
-            self.update(index, new)
-        column.patches, column.patches_seen, column.scale = patches, len(patches), scale
+    def update_patched(self, index: int, patches: Patches) -> None:
+        """A column of which a plugin says what changed."""
+        column, log = self.columns[index], self.log
+        cells, length = column.held.cells, len(patches)
+        for at in range(column.patches_seen, length, 2):
+            row, value = patches[at], patches[at + 1]
+            log += (index, row, value)
+            cells[row] = value
+        column.patches_seen = length
 
-    def update_groups(self, index: int, new: Array, sample: Sample) -> None:
-        """The same, where all rows of a group are sure to be alike."""
+    def update_table(self, index: int, told: Table, domains: Domains) -> None:
+        """All rows of a column, where those of a domain are alike.
+
+        Bytes, as whatever is done domain by domain here costs more than all the rest.
+        """
         column = self.columns[index]
-        if new.dtype is not _NUMBERS:
-            new = new.astype(_NUMBERS)
-        # Bytes, as whatever is done group by group here costs more than all the rest.
-        told = new[sample.places].tobytes()
-        if column.told == told and column.sample is sample:
+        if column.told == told and column.domains is domains:
             return
         column.filled = column.patches = None
-        if column.sample is not sample:
-            column.follow_groups(sample)
+        if column.domains is not domains:
+            column.follow_domains(domains)
         column.told, column.stale = told, True
-        if sample.chunk != self.chunk:
-            self._add_head(sample)
+        if domains.chunk != self.chunk:
+            self._add_head(domains)
         log, tables = self.log, self.tables
         log += (index, TABLE, len(tables))
         tables.append(told)
-        self.table_heads.append(sample.number)
-        self.bulk_bytes += _TABLE_BYTES + len(told)
+        self.table_heads.append(domains.number)
+        self.bulk_bytes += domains.told_bytes
 
-    def _add_head(self, sample: Sample) -> None:
-        sample.chunk, sample.number = self.chunk, len(self.heads)
-        self.heads.append([self._set_number(rows) for rows in sample.rows])
+    def update_scale(self, index: int, scale: Scale) -> None:
+        """A normalised column follows from the raw one, and how."""
+        column = self.columns[index]
+        if column.scale != scale:
+            if column.scale is None:
+                column.follow_domains(None)
+                column.filled = None
+            column.scale = scale
+            self._note_scale(index, scale)
+
+    def _note_scale(self, index: int, scale: Scale) -> None:
+        log, bulks = self.log, self.bulks
+        log += (index, BULK, len(bulks))
+        bulks.append((SCALE, scale))
+        self.bulk_bytes += _SCALE_BYTES
+
+    def _leave_short_forms(self, index: int) -> None:
+        """From now on a column is told row by row."""
+        column = self.columns[index]
+        column.follow_domains(None)
+        if column.scale is not None:
+            column.scale = None
+            # What follows from another column ends with a whole one: readers need not look back.
+            self._note_bulk(index, ALL, narrow(column.now))
+
+    def _add_head(self, domains: Domains) -> None:
+        domains.chunk, domains.number = self.chunk, len(self.heads)
+        self.heads.append([self._set_number(rows) for rows in domains.rows])
 
     def _set_number(self, rows: Array) -> int:
         """The set of these rows; often it is one that changed before."""
-        key, data = (int(rows[0]), len(rows)), rows.tobytes()
+        key, data = (int(rows[0]) if len(rows) else -1, len(rows)), rows.tobytes()
         known = self._set_numbers.get(key)
         if known is None or known[0] != data:
             known = self._set_numbers[key] = (data, len(self.sets))
@@ -287,8 +306,8 @@ class Track:
         column = self.columns[index]
         if column.filled == value:
             return
-        column.sample, column.stale, column.part = None, False, None
-        column.filled, column.patches = value, None
+        column.domains, column.stale, column.part = None, False, None
+        column.filled, column.scale = value, None
         column.now.fill(value)
         self.log.extend((index, FILL, value))
 
@@ -404,7 +423,7 @@ class Part:
                 for base, mood, rows, values in self._starts
             ),
             (pack(self.log[:, 0]), pack(self.log[:, 1]), pack(self.log[:, 2])),
-            tuple(Bulk(number, pack(values)) for number, values in self._bulks),
+            tuple(Bulk(number, pack(np.asarray(values))) for number, values in self._bulks),
             tuple(pack(rows) for rows in self._sets),
             self._written_tables(),
         )

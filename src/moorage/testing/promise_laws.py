@@ -1,7 +1,7 @@
 """The laws about a plugin's promises: what it says to be spared questions must be true.
 
-Rows: `refused`, `refuses`, `score_row`, `is_silent` and `score_label` agree with `filter` and
-`score`, and `normalize` changes its argument only where it says so.
+Rows: `refused`, `refuses`, `score_row`, `is_silent` and what a `ScoreDigest` says agree with
+`filter` and `score`, and `normalize` changes its argument only where it says so.
 Idle: a plugin with nothing to say about a pod skips it, or refuses no node and scores all alike.
 Steady: what was prepared for the first pod with a key serves all pods with that key, later too.
 Twins: pods that differ in nothing but who they are get the same key from a steady plugin, and are
@@ -19,6 +19,7 @@ import numpy as np
 from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import FilterPlugin, Plugin, ScorePlugin
+from moorage.framework.scores import ScoreDigest
 from moorage.framework.status import Code
 from moorage.model.pod import Pod
 from moorage.testing.asking import (
@@ -96,18 +97,25 @@ class PromiseLaws:
                 f"is_silent says that all scores of pod {pod.key} are 0, "
                 f"but they are {raw.tolist()}, normalised {counted.tolist()}"
             )
-        label = plugin.score_label(prepared.state)
-        if label is not None:
-            codes = nodes.label(label).codes.tolist()
-            if len(set(zip(codes, raw.tolist(), counted.tolist(), strict=True))) > len(set(codes)):
-                raise LawBrokenError(
-                    f"score_label says {label} for pod {pod.key}, but nodes with the same value "
-                    f"score {raw.tolist()}, normalised {counted.tolist()}"
-                )
+        if isinstance(prepared.state, ScoreDigest):
+            self._check_digest(prepared.state, pod, nodes, raw, counted)
         if plugin.row_local:
             for row, name in enumerate(nodes.names()):
                 alone = plugin.score_row(pod, nodes, row, prepared.state)
                 self._agree("score_row", "score", pod, {name: int(alone)}, {name: scores[name]})
+
+    def _check_digest(
+        self, digest: ScoreDigest, pod: Pod, nodes: NodeView, raw: Ints, counted: Ints
+    ) -> None:
+        if digest.scale is None:
+            return
+        told = {"normalize": (digest.scale.normalized(raw), counted)}
+        if digest.codes is not None and digest.table is not None:
+            told["score"] = (digest.table[digest.codes], raw)
+        elif digest.everywhere is not None:
+            told["score"] = (digest.everywhere, raw)
+        for method, (answer, right) in told.items():
+            self._agree("digest", method, pod, by_name(nodes, answer), by_name(nodes, right))
 
     def _normalized(self, plugin: ScorePlugin[Any], pod: Pod, raw: Ints, state: Any) -> Ints:
         argument = np.array(raw, np.int64)

@@ -9,6 +9,7 @@ from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import TermKind
 from moorage.cluster.view import NodeView
+from moorage.framework.scores import RefusalDigest
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.affinity import AffinityTerm
 from moorage.model.labels import Labels
@@ -32,7 +33,7 @@ ANTI_AFFINITY = Reason("node(s) didn't match pod anti-affinity rules")
 EXISTING = Reason("node(s) didn't satisfy existing pods anti-affinity rules")
 
 
-class RequiredState(msgspec.Struct, frozen=True):
+class RequiredState(RefusalDigest, frozen=True):
     """What `filter` needs to know; valid, as a view is, until the cluster's state changes."""
 
     affinity: tuple[AffinityTerm, ...]

@@ -13,11 +13,12 @@ from typing import TypeVar
 
 import msgspec
 
-from moorage.cluster.columns import Bools, Codes, Rows
+from moorage.cluster.columns import Bools, Codes, Ints, Rows
 from moorage.cluster.domain_rows import DomainRows
 from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.stamps import Aspect, Stamps
 from moorage.cluster.view import NodeView
+from moorage.framework.scores import Patches
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
 from moorage.plugins.inter_pod_affinity.domains import Counted, matches_all
@@ -41,7 +42,7 @@ from moorage.plugins.inter_pod_affinity.scoring import (
 _PODS = 1 << Aspect.PODS
 _MOST_KINDS = 4096
 _MOST_KEPT = 64
-_MOST_PATCHED = 512
+_MOST_PATCHES = 2048
 # Who keeps scores looks at so many single rows before looking at all of them is cheaper.
 _FEW_ROWS = 4
 # Past this share of changed rows one pass over everything is cheaper than patching.
@@ -142,6 +143,7 @@ class _KeptRefusals(_KeptRows):
         self._company = company
         self._pod = pod
         self._attracted_by = frozenset(one.key for one in company.attracting)
+        self._patches: Patches = []
 
     def _can_be_patched(self) -> bool:
         return needs_friends(self.state, self._pod) == self._lonely
@@ -152,13 +154,14 @@ class _KeptRefusals(_KeptRows):
         state = self._company.state(counts)
         self._lonely = needs_friends(state, self._pod)
         self._wrong = wrong_domains(state, self._pod, nodes)
+        self._patches = []
         self._tell(state, in_wrong_domains(self._wrong, nodes))
 
     def _tell(self, state: RequiredState, refused: Bools) -> None:
         """Whoever is given rows may keep them: others are another array."""
         refused.flags.writeable = False
         self._refused = refused
-        self.state = msgspec.structs.replace(state, refused=refused)
+        self.state = msgspec.structs.replace(state, refused=refused, patches=self._patches)
 
     def _patch(self, key: str, code: int, nodes: NodeView, labels: _Labels) -> None:
         wrong = (
@@ -172,6 +175,7 @@ class _KeptRefusals(_KeptRows):
             rows = labels.rows(key, code, nodes)
             refused = self._refused.copy()
             refused[rows] = wrong or in_wrong_domains(self._wrong, nodes.take(rows))
+            self._patches = _with_patch(self._patches, rows, refused)
             self._tell(self.state, refused)
 
 
@@ -181,17 +185,22 @@ class _KeptScores(_KeptRows):
     def __init__(self, parts: Sequence[Weighted]) -> None:
         super().__init__([one for one, _ in parts])
         self._parts = parts
-        self._patched: list[int] = []
+        self._patches: Patches = []
 
     def weights(self) -> NodeWeights | None:
         """None unless there is anybody who matters, on a node that is in a domain."""
         if not any(sums.inside for sums in self._sums):
             return None
-        return NodeWeights(self._raw, self._label, self._patched)
+        if self._label is None:
+            return NodeWeights(self._raw, patches=self._patches)
+        return NodeWeights(self._raw, self._totals[self._label], self._codes, self._labelled)
 
     def _redo(self, nodes: NodeView) -> None:
         self._label = only_label(self._keys, nodes)
-        self._patched = []
+        if self._label is not None:
+            self._codes = nodes.label(self._label).codes
+            self._labelled = nodes.stamps.latest(Aspect.LABELS)
+        self._patches = []
         totals = domain_totals(self._parts, self._sums)
         self._totals = {key: totals[key] for key in self._keys}
         self._raw = at_all_nodes(totals, nodes)
@@ -207,13 +216,17 @@ class _KeptScores(_KeptRows):
             table[code] = now
             rows = labels.rows(key, code, nodes)
             self._raw[rows] += now - before
-            self._note_patch(rows)
+            if self._label is None:
+                self._patches = _with_patch(self._patches, rows, self._raw)
 
-    def _note_patch(self, rows: Rows) -> None:
-        if len(rows) > _FEW_ROWS or len(self._patched) >= _MOST_PATCHED:
-            self._patched = []
-        else:
-            self._patched += rows.tolist()
+
+def _with_patch(patches: Patches, rows: Rows, values: Ints | Bools) -> Patches:
+    """The list with the new values of some rows; another one if it would be long."""
+    if len(rows) > _FEW_ROWS or len(patches) >= _MOST_PATCHES:
+        return []
+    for row in rows.tolist():
+        patches += (row, int(values[row]))
+    return patches
 
 
 class _Kind:

@@ -14,9 +14,9 @@ from moorage.framework.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    ScorePatches,
     ScorePlugin,
 )
+from moorage.framework.scores import Scale, Way
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
@@ -89,24 +89,22 @@ class InterPodAffinity(
         )
         if found is None:
             return SKIP
-        bounds = nodes.bounds(found.raw)
-        return PreferredState(found.raw, *bounds, found.label, found.patched)
+        smallest, largest = nodes.bounds(found.raw)
+        return PreferredState(
+            raw=found.raw,
+            scale=Scale(Way.STRETCH, smallest, largest),
+            table=found.table,
+            codes=found.codes,
+            labelled=found.labelled,
+            patches=found.patches,
+            everywhere=found.raw,
+        )
 
     def score(self, pod: Pod, nodes: NodeView, state: PreferredState | None) -> Ints:
         """The weights of a node's domains."""
         if state is None:
             raise PluginError(self.name, "Score", "PreScore is disabled but needed")
         return scoring.score(state, nodes)
-
-    def score_label(self, state: PreferredState | None) -> str | None:
-        """The topology key, if it is one with few domains."""
-        return None if state is None else state.label
-
-    def score_patches(self, state: PreferredState | None) -> ScorePatches | None:
-        """The domains that pods came to or went from."""
-        if state is None or state.patched is None:
-            return None
-        return state.patched, (state.smallest, state.largest)
 
     def normalize(self, scores: Ints, state: PreferredState | None) -> Ints:
         """Stretch to 0..100."""

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Codes, Ints
 from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import PodTerm, TermKind
 from moorage.cluster.view import NodeView
-from moorage.framework.plugin import MAX_NODE_SCORE
+from moorage.framework.scores import Patches, Scale, ScoreDigest
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
     Counted,
@@ -22,7 +21,6 @@ from moorage.plugins.inter_pod_affinity.domains import (
     resolve,
 )
 
-_FEW_VALUES = 4096
 _MOST_DOMAINS = 64
 
 Weighted = tuple[Counted, int]
@@ -33,23 +31,23 @@ class NodeWeights(NamedTuple):
     """What all pods that matter add to the score of each node of the whole cluster."""
 
     raw: Ints
-    label: str | None
-    """The topology key that all domains are of, if it is one with few of them."""
-    patched: Sequence[int] | None = None
-    """The rows that changed, one after the other; another list if more did, or if all may have."""
+    table: Ints | None = None
+    """The sum of each domain, if they are few and of one topology key; nobody writes to it."""
+    codes: Codes | None = None
+    """The nodes' codes of the key, ..."""
+    labelled: int = -1
+    """... and the generation they were written in."""
+    patches: Patches | None = None
+    """What changed in `raw`, if it is kept."""
 
 
-class PreferredState(msgspec.Struct, frozen=True):
+class PreferredState(ScoreDigest, frozen=True, kw_only=True):
     """What `score` and `normalize` need to know; valid until the cluster's state changes."""
 
     raw: Ints
-    """The weights of all domains that each node of the whole cluster is in ..."""
-    smallest: int
-    """... and the smallest and largest of them where the pod could go."""
-    largest: int
-    label: str | None = None
-    patched: Sequence[int] | None = None
-    """Both as `NodeWeights` has them."""
+    """The weights of all domains that each node of the whole cluster is in."""
+    scale: Scale
+    """What becomes of them, given the smallest and largest where the pod could go."""
 
 
 def weighted(pod: Pod, nodes: NodeView, hard_weight: int) -> tuple[Weighted, ...]:
@@ -100,7 +98,7 @@ def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> NodeWeights | None:
     if not any(sums.inside for sums in kept):
         return None
     totals = domain_totals(parts, kept)
-    return NodeWeights(at_all_nodes(totals, nodes), only_label(totals, nodes))
+    return NodeWeights(at_all_nodes(totals, nodes))
 
 
 def score(state: PreferredState, nodes: NodeView) -> Ints:
@@ -110,19 +108,7 @@ def score(state: PreferredState, nodes: NodeView) -> Ints:
 
 def normalize(scores: Ints, state: PreferredState) -> Ints:
     """Stretch to 0..100 where the pod could go (elsewhere cut); if all are equal they are all 0."""
-    most = state.largest - state.smallest
-    if not most:
-        return np.zeros(len(scores), np.int64)
-    above: Ints = scores - state.smallest
-    if most > _FEW_VALUES or most > len(scores):
-        return _stretched(above.clip(0, most), most)
-    # There are fewer values than nodes: work each out once.
-    return _stretched(np.arange(most + 1), most).take(above, mode="clip")
-
-
-def _stretched(above: Ints, most: int) -> Ints:
-    # Division before multiplication, in floats, then truncation: upstream's order.
-    return (float(MAX_NODE_SCORE) * (above / float(most))).astype(np.int64)
+    return state.scale.normalized(scores)
 
 
 def _weight(pod_term: PodTerm, hard_weight: int) -> int | None:

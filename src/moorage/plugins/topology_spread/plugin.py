@@ -129,10 +129,6 @@ class PodTopologySpread(
             raise PluginError(self.name, "Score", "PreScore is disabled but needed")
         return scoring.score(state, pod, nodes)
 
-    def score_label(self, state: SoftState | None) -> str | None:
-        """The topology key, if there is one constraint and every node has its key."""
-        return None if state is None else scoring.only_label(state)
-
     def normalize(self, scores: Ints, state: SoftState | None) -> Ints:
         """Fewer is better."""
         return scores if state is None else scoring.normalize(scores, state)

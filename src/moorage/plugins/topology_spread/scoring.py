@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from moorage.cluster.coded import LabelColumn
 from moorage.cluster.columns import Bools, Codes, Ints
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.plugin import MAX_NODE_SCORE
+from moorage.framework.scores import Scale, ScoreDigest, Way
 from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
 from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
@@ -24,9 +25,11 @@ class SoftConstraint(msgspec.Struct, frozen=True):
     weight: float
     counts: Ints | None
     """Over label codes; None for the hostname, where each node counts for itself."""
+    wanted: Bools | None = None
+    """The domains that feasible nodes are in, if they were looked up."""
 
 
-class SoftState(msgspec.Struct, frozen=True):
+class SoftState(ScoreDigest, frozen=True):
     """What `score` and `normalize` need to know."""
 
     constraints: tuple[SoftConstraint, ...]
@@ -47,7 +50,7 @@ def count_domains(
     """Count matching pods on all nodes, for the domains that feasible nodes are in."""
     kept = _kept_sums(constraints, pod, feasible)
     if kept is not None:
-        return SoftState(kept, np.zeros(len(feasible), np.bool_), none_ignored=True)
+        return _kept_state(kept, feasible)
     everywhere = feasible.whole
     ignored = np.zeros(len(feasible), np.bool_)
     labelled: Bools | None = None
@@ -101,18 +104,34 @@ def _kept_sums(
             wanted = np.zeros(len(label.vocabulary), np.bool_)
             wanted[feasible.label(constraint.topology_key).codes] = True
         size = int(np.count_nonzero(wanted))
-        soft.append(SoftConstraint(constraint, math.log(size + 2), kept.sums * wanted))
+        soft.append(SoftConstraint(constraint, math.log(size + 2), kept.sums * wanted, wanted))
     return tuple(soft)
+
+
+def _kept_state(soft: tuple[SoftConstraint, ...], feasible: NodeView) -> SoftState:
+    ignored = np.zeros(len(feasible), np.bool_)
+    only = soft[0]
+    if len(soft) != 1 or only.counts is None or not len(feasible):
+        return SoftState(soft, ignored, none_ignored=True)
+    # All nodes of a domain score alike.
+    table, whole = _rounded(_points(only, only.counts)), feasible.whole
+    scores = table[only.wanted]
+    few = len(table) <= _MOST_DOMAINS
+    return SoftState(
+        soft,
+        ignored,
+        none_ignored=True,
+        scale=Scale(Way.INVERSE, int(scores.min()), max(int(scores.max()), 0)),
+        table=table,
+        codes=whole.label(only.constraint.topology_key).codes if few else None,
+        labelled=whole.stamps.latest(Aspect.LABELS),
+    )
 
 
 def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
     """The weighted number of matching pods around each node, rounded."""
-    if state.none_ignored and len(state.constraints) == 1:
-        soft = state.constraints[0]
-        if soft.counts is not None:
-            # All nodes of a domain score alike.
-            table = _rounded(_points(soft, soft.counts))
-            return table[feasible.label(soft.constraint.topology_key).codes]
+    if state.table is not None:
+        return state.table[feasible.label(state.constraints[0].constraint.topology_key).codes]
     total: NDArray[np.float64] = np.zeros(len(feasible), np.float64)
     for soft in state.constraints:
         constraint = soft.constraint
@@ -124,16 +143,6 @@ def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
         total += points if state.none_ignored else np.where(label.present, points, 0.0)
     rounded = _rounded(total)
     return rounded if state.none_ignored else np.where(state.ignored, 0, rounded)
-
-
-def only_label(state: SoftState) -> str | None:
-    """The only topology key, where all nodes of a domain score alike and domains are few."""
-    if not state.none_ignored or len(state.constraints) != 1:
-        return None
-    soft = state.constraints[0]
-    if soft.counts is None or len(soft.counts) > _MOST_DOMAINS:
-        return None
-    return soft.constraint.topology_key
 
 
 def _points(soft: SoftConstraint, counts: Ints) -> NDArray[np.float64]:
@@ -149,15 +158,13 @@ def _rounded(total: NDArray[np.float64]) -> Ints:
 
 def normalize(scores: Ints, state: SoftState) -> Ints:
     """Turn "many" into "bad": 100 for the emptiest surroundings, 0 for ignored nodes."""
+    if state.scale is not None:
+        return state.scale.normalized(scores)
     scored = scores if state.none_ignored else scores[~state.ignored]
     if not len(scored):
         return np.zeros_like(scores)
-    largest = max(int(scored.max()), 0)
-    if largest == 0:
-        result = np.full_like(scores, MAX_NODE_SCORE)
-    else:
-        smallest = int(scored.min())
-        result = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+    scale = Scale(Way.INVERSE, int(scored.min()), max(int(scored.max()), 0))
+    result = scale.normalized(scores)
     return result if state.none_ignored else np.where(state.ignored, 0, result)
 
 
