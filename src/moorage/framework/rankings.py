@@ -340,7 +340,7 @@ class Ranking:
             refused = plugin.refuses(pod, nodes, row, state)
             after = after | bit if refused else after & ~bit
             if journal is not None and (refused or before & bit):
-                journal.extend((column, row, int(refused)))
+                journal += (column, row, int(refused))
         if after != before:
             self._change_refusers(row, before, after)
         total = self._total_cells[row]
@@ -353,13 +353,13 @@ class Ranking:
                 total += (score - known) * weight
                 points[row] = score
                 if journal is not None:
-                    journal.extend((column, row, score))
+                    journal += (column, row, score)
         for place, scorer, state in readers.scaled:
             raw, score = self.raw[place], scorer.score_row(pod, nodes, row, state)
             self._raw_counts[place] += bool(score) - bool(raw[row])
             raw[row] = score
             if journal is not None:
-                journal.extend((len(self.filters) + len(self.scorers) + place, row, score))
+                journal += (len(self.filters) + len(self.scorers) + place, row, score)
         self._total_cells[row] = total
         self._standing_cells[row] = REFUSED if after else total
 

@@ -6,6 +6,7 @@ ranking's, in its order); everything else is compared with what is known and wri
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -42,6 +43,8 @@ _BULK_BYTES = 250
 _SET_BYTES = 250
 _SCALE_BYTES = 250
 _NUMBERS = np.dtype(np.int64)
+
+_growth = attrgetter("growth")
 
 Pattern = bytes
 """A column of bytes as a whole."""
@@ -104,7 +107,7 @@ class Track:
     @property
     def chunk_bytes(self) -> int:
         """How much memory this chunk has cost, the log left out."""
-        return self.bulk_bytes + sum(column.growth for column in self.columns)
+        return self.bulk_bytes + sum(map(_growth, self.columns))
 
     # While attempts are made
 
