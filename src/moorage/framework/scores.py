@@ -51,6 +51,10 @@ class Scale(NamedTuple):
         return _stretched(np.arange(most + 1), most).take(above, mode="clip")
 
 
+ALL_ALIKE = Scale(Way.STRETCH, 0, 0)
+"""Raw scores that are all the same, whichever they are: 0."""
+
+
 def _stretched(above: Ints, most: int) -> Ints:
     # Division before multiplication, in floats, then truncation: upstream's order.
     return (float(LARGEST_SCORE) * (above / float(most))).astype(np.int64)

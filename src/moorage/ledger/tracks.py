@@ -107,7 +107,8 @@ class Track:
     @property
     def chunk_bytes(self) -> int:
         """How much memory this chunk has cost, the log left out."""
-        return self.bulk_bytes + sum(map(_growth, self.columns))
+        growth: int = sum(map(_growth, self.columns))
+        return self.bulk_bytes + growth
 
     # While attempts are made
 

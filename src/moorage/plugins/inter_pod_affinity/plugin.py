@@ -16,7 +16,7 @@ from moorage.framework.plugin import (
     PreScorePlugin,
     ScorePlugin,
 )
-from moorage.framework.scores import Scale, Way
+from moorage.framework.scores import ALL_ALIKE, Scale, Way
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
@@ -90,9 +90,10 @@ class InterPodAffinity(
         if found is None:
             return SKIP
         smallest, largest = nodes.bounds(found.raw)
+        scale = ALL_ALIKE if smallest == largest else Scale(Way.STRETCH, smallest, largest)
         return PreferredState(
             raw=found.raw,
-            scale=Scale(Way.STRETCH, smallest, largest),
+            scale=scale,
             table=found.table,
             codes=found.codes,
             labelled=found.labelled,
