@@ -1,8 +1,8 @@
-"""What a scorer's answer comes down to, where that is less than a number per node.
+"""What a plugin's answer comes down to, where that is less than a number per node.
 
-Owns the forms in which a plugin can tell its scores in short, for whoever keeps them: a ledger
-writes down a few numbers then instead of comparing thousands. Plugins decide, nobody else: a
-digest never takes the place of the scores themselves.
+Owns the range of scores, the usual ways to bring them into it, and the forms in which a plugin can
+tell scores and refusals in short, for whoever keeps them: a ledger writes down a few numbers then
+instead of comparing thousands. A digest never takes the place of the answers themselves.
 """
 
 from enum import IntEnum
@@ -86,9 +86,10 @@ class ScoreDigest(msgspec.Struct, frozen=True, kw_only=True):
     table: Ints | None = None
     """The raw scores by the codes of a label with few values, if they follow from it alone: ..."""
     codes: Codes | None = None
-    """... these codes (`NodeView.label`, of the whole cluster), which are others, or ..."""
+    """... these codes (`NodeView.label`, of the whole cluster). If a node's code changes, ..."""
     labelled: int = -1
-    """... written in a later generation (of labels), if any of them is another."""
-    patches: Patches | None = None
-    """Otherwise what has changed in the raw scores of all nodes, which are `everywhere`."""
+    """... they are another array, or this is another number: when labels last changed."""
     everywhere: Ints | None = None
+    """Otherwise the raw scores of all nodes, if the plugin keeps them, ..."""
+    patches: Patches | None = None
+    """... and what has changed in them."""
