@@ -33,7 +33,7 @@ test: setup ## Run the tests (under five minutes on two cores)
 e2e: setup ## Compare with kube-scheduler on a real API server (builds both once, with Go)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[e2e]'
 	$(BIN)/python -m pytest -q -n 0 tests/e2e
-	MOORAGE_EVERY_CASE=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/explain/test_fixes_golden.py tests/explain/test_explain_golden.py
+	MOORAGE_EVERY_CASE=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/explain/test_fixes_golden.py tests/explain/test_explain_golden.py tests/parity/test_golden_cases.py
 	$(MAKE) browser
 
 browser: setup ## Try the page in a real Chromium (SCREENSHOTS=1 renews the pictures in docs/images)

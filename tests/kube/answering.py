@@ -1,12 +1,13 @@
 """A web server for tests, whose subclasses say what it answers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 
-class Answering:
+class Answering(ABC):
     """Listens on loopback while it is served; `url` says where."""
 
     url = ""
@@ -24,5 +25,6 @@ class Answering:
         finally:
             await runner.cleanup()
 
+    @abstractmethod
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        raise NotImplementedError
+        """What to answer."""

@@ -14,6 +14,7 @@ from moorage.ledger.column import Column
 from moorage.ledger.domains import Domains
 from moorage.ledger.names import NameTable
 from moorage.ledger.packing import scaled
+from moorage.ledger.parts import Part
 from moorage.ledger.rebuilding import columns_at
 from moorage.ledger.records import (
     BULK,
@@ -25,7 +26,7 @@ from moorage.ledger.records import (
     Blob,
     TrackRecord,
 )
-from moorage.ledger.tracks import Part, Track
+from moorage.ledger.tracks import Track
 
 SIZE = 40
 NUMBERS = st.sampled_from([0, 1, 7, 100, 255, 256, -3, 2**40])

@@ -12,6 +12,7 @@ from moorage.engine.observer import SCHEDULED
 from moorage.engine.recording import Setback
 from moorage.explain.report import DecisionSummary
 from moorage.ledger.packing import Packed, pack
+from moorage.ledger.parts import Part
 from moorage.ledger.records import (
     RESULTS,
     Blob,
@@ -23,7 +24,7 @@ from moorage.ledger.records import (
     squeeze,
     status_words,
 )
-from moorage.ledger.tracks import Part, Track
+from moorage.ledger.tracks import Track
 
 _DECISION_BYTES = 700
 

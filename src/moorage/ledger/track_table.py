@@ -9,9 +9,10 @@ from moorage.cluster.view import NodeView
 from moorage.engine.recording import ShortFindings
 from moorage.framework.attempt import Attempt
 from moorage.ledger.names import NameTable
+from moorage.ledger.parts import Part
 from moorage.ledger.plainly import PlainTrack, kind_of
 from moorage.ledger.shortly import ShortLog, ShortTrack
-from moorage.ledger.tracks import Part, Track
+from moorage.ledger.tracks import Track
 
 _CHANGE_BYTES = 60
 _NAME_BYTES = 16

@@ -61,10 +61,10 @@ class CaseResult(msgspec.Struct, frozen=True):
     disagreements: list[Disagreement]
 
 
-def check_case(case: GoldenCase, registry: Registry) -> CaseResult:
-    """Replay and compare one case."""
+def check_case(case: GoldenCase, registry: Registry, *, reuse: bool = True) -> CaseResult:
+    """Replay and compare one case; without `reuse` by the plain path and fresh answers alone."""
     try:
-        found = compare(case.name, case.expect, replay(case, registry))
+        found = compare(case.name, case.expect, replay(case, registry, reuse=reuse))
     except Exception as error:
         crash = f"{type(error).__name__}: {error} ({_innermost(error)})"
         found = [Disagreement(case.name, CRASH, None, crash)]

@@ -50,14 +50,16 @@ class _Kind(msgspec.Struct, frozen=True):
 _KIND = msgspec.json.Decoder(_Kind)
 
 
-def replay(case: GoldenCase, registry: Registry) -> Json:
+def replay(case: GoldenCase, registry: Registry, *, reuse: bool = True) -> Json:
     """What our engine makes of a case, in the form of `expect`."""
-    return _decide(*world_of(case, registry))
+    return _decide(*world_of(case, registry, reuse=reuse))
 
 
-def world_of(case: GoldenCase, registry: Registry) -> tuple[World, Profile, Pod]:
+def world_of(
+    case: GoldenCase, registry: Registry, *, reuse: bool = True
+) -> tuple[World, Profile, Pod]:
     """The cluster of a case, its profile, and the pod to be placed."""
-    world = World(_configuration(case), registry=registry)
+    world = World(_configuration(case), registry=registry, reuse=reuse)
     world.add_all(_decode(raw, case.name) for raw in case.objects)
     pod = decode_json(Pod, bytes(case.pod), case.name)
     (profile,) = world.profiles.values()

@@ -92,13 +92,12 @@ class InterPodAffinity(
         smallest, largest = nodes.bounds(found.raw)
         scale = ALL_ALIKE if smallest == largest else Scale(Way.STRETCH, smallest, largest)
         return PreferredState(
-            raw=found.raw,
+            everywhere=found.raw,
             scale=scale,
             table=found.table,
             codes=found.codes,
             labelled=found.labelled,
             patches=found.patches,
-            everywhere=found.raw,
         )
 
     def score(self, pod: Pod, nodes: NodeView, state: PreferredState | None) -> Ints:

@@ -32,11 +32,11 @@ class NodeWeights(NamedTuple):
 
     raw: Ints
     table: Ints | None = None
-    """The sum of each domain, if they are few and of one topology key; nobody writes to it."""
+    """The sum of each domain, if they are few and of one topology key; kept, as `raw` is."""
     codes: Codes | None = None
     """The nodes' codes of the key, ..."""
     labelled: int = -1
-    """... and the generation they were written in."""
+    """... and when labels last changed."""
     patches: Patches | None = None
     """What changed in `raw`, if it is kept."""
 
@@ -44,7 +44,7 @@ class NodeWeights(NamedTuple):
 class PreferredState(ScoreDigest, frozen=True, kw_only=True):
     """What `score` and `normalize` need to know; valid until the cluster's state changes."""
 
-    raw: Ints
+    everywhere: Ints
     """The weights of all domains that each node of the whole cluster is in."""
     scale: Scale
     """What becomes of them, given the smallest and largest where the pod could go."""
@@ -103,7 +103,8 @@ def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> NodeWeights | None:
 
 def score(state: PreferredState, nodes: NodeView) -> Ints:
     """The weights of all domains a node is in."""
-    return state.raw.copy() if nodes.whole is nodes else state.raw[nodes.rows]
+    weights = state.everywhere
+    return weights.copy() if nodes.whole is nodes else weights[nodes.rows]
 
 
 def normalize(scores: Ints, state: PreferredState) -> Ints:
