@@ -76,15 +76,24 @@ def test_the_cost_of_metrics_is_told_from_runs_without_and_with_them(run: Run) -
     argv = ["bench", "engine", "--nodes", "5", "--pods", "10", "--metrics", "--cost", "1"]
     done = run(*argv)
     assert done.code == 0, done.err
-    first, head, without, switched, cost = done.out.splitlines()
+    first, head, without, switched, cost, legend = done.out.splitlines()
     assert first == "basic: 10 pods on 5 nodes, 1 runs each"
-    assert head.split() == ["pods/s", "median", "best", "run"]
+    assert head.split() == ["pods/s", "median", "best", "run", "undisturbed"]
     assert without.split()[0] == "without"
     assert switched.split()[0] == "--metrics"
     assert cost.split()[0] == "cost"
+    assert legend.startswith("  undisturbed: as if every decision")
     told = json.loads(run(*argv, "--ledger", "--json").out)
     assert told["switches"] == ["--metrics", "--ledger"]
     assert told["with"]["pods_per_second"] > 0
+
+
+def test_every_decision_can_be_told_by_itself(run: Run) -> None:
+    argv = ["bench", "engine", "--nodes", "5", "--pods", "10", "--json"]
+    assert "ns_by_pod" not in json.loads(run(*argv).out)
+    told = json.loads(run(*argv, "--times").out)
+    assert len(told["ns_by_pod"]) == 10
+    assert sorted(told["ns_by_pod"])[4] / 1000 == pytest.approx(told["us_per_pod_p50"], abs=0.1)
 
 
 def test_a_cost_is_the_cost_of_something(run: Run) -> None:

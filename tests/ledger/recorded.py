@@ -77,7 +77,7 @@ def decide(
     """Decide about a pod as a scheduler does, and have it recorded; `plain` is the reference."""
     recorder = ledger.recorder
     plain._search.start = cycle._search.start
-    started = recorder.start()
+    started = recorder.clock()
     quick = cycle.choose(profile, pod)
     try:
         decision, attempt = (cycle if quick is None else plain).attempt(profile, pod)

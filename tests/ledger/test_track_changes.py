@@ -13,7 +13,7 @@ from moorage.framework.scores import Scale, Way
 from moorage.ledger.column import Column
 from moorage.ledger.domains import Domains
 from moorage.ledger.names import NameTable
-from moorage.ledger.packing import scaled
+from moorage.ledger.packing import scaled, unpack
 from moorage.ledger.parts import Part
 from moorage.ledger.rebuilding import columns_at
 from moorage.ledger.records import (
@@ -67,7 +67,8 @@ attempts = st.builds(
 class Told(NamedTuple):
     """What has to be read back."""
 
-    position: int
+    logged: int
+    answered: int
     rows: Ints
     raw: Ints
     normalized: Ints
@@ -84,6 +85,7 @@ class Teller:
         ]
         self.columns[1].is_bytes = True
         self.columns[1].raw = self.columns[0]
+        self.columns[0].normalized = self.columns[1]
         self.track = Track("default", names, self.columns, short=True, plugins=((), ()))
         self.chunk, self.blobs = 0, 1
         self.raw: Ints = np.zeros(SIZE, np.int64)
@@ -114,29 +116,45 @@ class Teller:
         raw = self.raw.copy() if self.rows is None else self.raw[self.rows]
         normalized = raw % 101
         self.track.likely = [(row, 1) for row in attempt.likely]
+        table: bytes | None = None
         if attempt.codes:
-            table = np.array([*attempt.by_domain[: attempt.codes], 9])
-            self.track.update_table(0, table.tobytes(), self.domains[attempt.codes])
+            table = np.array([*attempt.by_domain[: attempt.codes], 9]).tobytes()
+            if self.columns[0].domains is not self.domains[attempt.codes]:
+                self.track.write_answers()
+                self.columns[0].filled = self.columns[0].patches = None
+                self.columns[0].follow_domains(self.domains[attempt.codes])
         else:
+            self.track.write_answers()
             self.track.update(0, raw, self.rows)
+        if table is not None or attempt.scale is not None:
+            self.answer(table, attempt.scale)
         if attempt.scale is not None:
             normalized = scaled(attempt.scale, raw)
-            self.track.update_scale(1, attempt.scale)
         else:
+            self.track.write_answers()
             self.track.update(1, normalized, self.rows)
-        rows = np.arange(SIZE) if self.rows is None else self.rows
-        self.told.append(Told(len(self.track.log) // 3, rows, raw, normalized))
+        self.expect(np.arange(SIZE) if self.rows is None else self.rows, raw, normalized)
         if attempt.ends_chunk:
             self.check()
+
+    def answer(self, told: bytes | int | None, scale: Scale | None) -> None:
+        """Something that is told in short."""
+        self.track.answers += (len(self.track.log), self.columns[0], told, scale)
+
+    def expect(self, rows: Ints, raw: Ints, normalized: Ints) -> None:
+        """What is to be read back."""
+        track = self.track
+        self.told.append(Told(len(track.log), len(track.answers), rows, raw, normalized))
 
     def check(self) -> None:
         """Write the chunk, read it back, and begin another."""
         part = Part(self.track)
         self.found |= {blob.number: blob for blob in part.blobs()}
         record = msgspec.msgpack.decode(msgspec.msgpack.encode(part.written()), type=TrackRecord)
-        self.seen |= set(part.log[:, 1].tolist())
+        self.seen |= set(unpack(record.log[1]).tolist())
         for told in self.told:
-            raw, normalized = columns_at(record, told.position, self.found.__getitem__)
+            position = part.position(told.logged, told.answered)
+            raw, normalized = columns_at(record, position, self.found.__getitem__)
             assert raw.values[told.rows].tolist() == told.raw.tolist()
             assert normalized.values[told.rows].tolist() == told.normalized.tolist()
         self.told.clear()
@@ -189,7 +207,7 @@ def test_refusals_that_come_back_are_written_once() -> None:
     for _ in range(5):
         for zone in range(3):
             track.update_refused(0, np.arange(SIZE) % 3 == zone)
-    assert (len(track.log) // 3, len(track.bulks)) == (15, 3)
+    assert (len(track.log) // 3, len(track.bulks.values)) == (15, 3)
 
 
 Patched = tuple[list[tuple[int, int]], int | None, bool, bool]
@@ -216,13 +234,13 @@ def test_scores_are_rebuilt_from_what_a_plugin_says_it_changed(said: list[Patche
             raw[row] = value
             patches += (row, value)
         if patches is column.patches and not by_numbers:
-            track.update_patched(0, patches)
+            teller.answer(len(patches), None)
         else:
+            track.write_answers()
             track.update(0, raw.copy())
             column.follow_patches(patches)
         track.fill(1, 0)
-        zeros = np.zeros(SIZE, np.int64)
-        teller.told.append(Told(len(track.log) // 3, np.arange(SIZE), raw.copy(), zeros))
+        teller.expect(np.arange(SIZE), raw.copy(), np.zeros(SIZE, np.int64))
     teller.check()
 
 
@@ -231,9 +249,11 @@ def test_domains_are_noted_as_one_change_and_not_again_while_they_stay_the_same(
     scale = Scale(Way.INVERSE, 1, 4)
     nothing = Attempt(None, 4, (1, 2, 3, 4), scale, (), None, (), ends_chunk=False)
     teller.tell(nothing)
-    assert len(teller.track.log) // 3 == 2, "one for each column"
+    teller.track.write_answers()
+    assert teller.track.answers.changes == 2, "one for each column"
     teller.tell(nothing)
-    assert len(teller.track.log) // 3 == 2
+    teller.track.write_answers()
+    assert teller.track.answers.changes == 2
     teller.check()
     assert teller.seen == {TABLE, BULK}
 

@@ -1,8 +1,9 @@
 """What metrics or the ledger cost the engine: runs without and with them, in turns.
 
-Owns the turns and their statistics. Every run is a process of its own: in one process the runs
-would share what the interpreter has learned about call sites, and neither would be as fast as it
-is alone.
+Owns the turns and their statistics. All runs make the same decisions, so the least time that each
+decision took in any run tells how long an undisturbed run would take: noise only slows. Every run
+is a process of its own: in one process the runs would share what the interpreter has learned about
+call sites, and neither would be as fast as it is alone.
 """
 
 import subprocess
@@ -26,6 +27,8 @@ class Side(msgspec.Struct, frozen=True):
     """The median."""
     best_pods_per_second: float
     """Of the run that was disturbed least."""
+    undisturbed_pods_per_second: float
+    """If every decision took as long as in the run in which it took least."""
 
 
 class EngineCost(msgspec.Struct, frozen=True):
@@ -41,7 +44,9 @@ class EngineCost(msgspec.Struct, frozen=True):
     cost_percent: float
     """Between the medians."""
     best_cost_percent: float
-    """Between the best runs: on a noisy machine the better estimate, as noise only slows."""
+    """Between the best runs."""
+    undisturbed_cost_percent: float
+    """Between undisturbed runs: on a noisy machine the best estimate."""
 
 
 def measure_cost(
@@ -73,12 +78,15 @@ def measure_cost(
         with_switches=with_switches,
         cost_percent=_lower(without.pods_per_second, with_switches.pods_per_second),
         best_cost_percent=_lower(without.best_pods_per_second, with_switches.best_pods_per_second),
+        undisturbed_cost_percent=_lower(
+            without.undisturbed_pods_per_second, with_switches.undisturbed_pods_per_second
+        ),
     )
 
 
 def run_alone(arguments: Sequence[str]) -> Measurement:
     """One run in a new process."""
-    command = [sys.executable, "-m", "moorage", "bench", "engine", *arguments, "--json"]
+    command = [sys.executable, "-m", "moorage", "bench", "engine", *arguments, "--json", "--times"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(f"a run of bench engine failed: {done.stderr.strip()}")
@@ -87,7 +95,12 @@ def run_alone(arguments: Sequence[str]) -> Measurement:
 
 def _side(runs: Sequence[Measurement]) -> Side:
     rates = [run.pods_per_second for run in runs]
-    return Side(pods_per_second=round(median(rates), 1), best_pods_per_second=max(rates))
+    least = sum(map(min, zip(*(run.ns_by_pod for run in runs), strict=True)))
+    return Side(
+        pods_per_second=round(median(rates), 1),
+        best_pods_per_second=max(rates),
+        undisturbed_pods_per_second=round(runs[0].pods * 1e9 / max(least, 1), 1),
+    )
 
 
 def _lower(without: float, with_switches: float) -> float:

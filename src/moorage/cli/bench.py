@@ -68,6 +68,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument(
+        "--times", action="store_true", help="with --json: what every decision took, one by one"
+    )
+    parser.add_argument(
         "--no-reuse", action="store_true", help="ask every plugin afresh for every pod"
     )
     parser.add_argument(
@@ -99,6 +102,7 @@ def _run(args: argparse.Namespace) -> int:
         workload=args.workload,
         observer=AllMetrics(DEFAULT_FEATURE_GATES).scheduler if args.metrics else None,
         recorder=Ledger().recorder if args.ledger else NO_RECORD,
+        times=args.times,
     )
     if args.json:
         print_json(msgspec.to_builtins(result))
@@ -127,12 +131,13 @@ def _run_cost(args: argparse.Namespace) -> int:
 
 def _print_cost(cost: EngineCost) -> None:
     print(f"{cost.workload}: {cost.pods} pods on {cost.nodes} nodes, {cost.rounds} runs each")
-    print(f"  {'pods/s':<22}{'median':>10}{'best run':>10}")
+    print(f"  {'pods/s':<22}{'median':>10}{'best run':>10}{'undisturbed':>13}")
     for name, side in (("without", cost.without), (" ".join(cost.switches), cost.with_switches)):
         rates = f"{side.pods_per_second:>10,.0f}{side.best_pods_per_second:>10,.0f}"
-        print(f"  {name:<22}{rates}")
+        print(f"  {name:<22}{rates}{side.undisturbed_pods_per_second:>13,.0f}")
     lower = f"{cost.cost_percent:>8.1f} %{cost.best_cost_percent:>8.1f} %"
-    print(f"  {'cost':<22}{lower}")
+    print(f"  {'cost':<22}{lower}{cost.undisturbed_cost_percent:>11.1f} %")
+    print("  undisturbed: as if every decision took as long as in the run in which it took least")
 
 
 def _print(result: Measurement) -> None:

@@ -137,8 +137,13 @@ class NodeView:
 
     def names(self) -> list[str]:
         """The nodes' names, in the view's order."""
-        nodes = self._state.nodes.nodes
-        return [nodes[row].name for row in self.rows]
+        table = self._state.nodes
+        if self._rows is not None:
+            return [table.nodes[row].name for row in self._rows.tolist()]
+        names = [""] * len(table.nodes)
+        for name, row in table.row_of.items():  # sooner done than asking every node
+            names[row] = name
+        return names
 
     # Node facts
 

@@ -78,7 +78,8 @@ class FastLane:
             short.tell(meter)
         total = None if short.feasible == 1 else int(short.totals[row]) + short.constant
         if recorder.on:
-            recorder.found_shortly(short, total)
+            short.total = total
+            recorder.short = short
         return Bind(pod, self._state.nodes.nodes[row].name, short.feasible, total)
 
     def _best(self, totals: Totals, start: int) -> int:
@@ -117,6 +118,7 @@ class _ShortAttempt:
         "_scored",
         "_state",
         "_weighed",
+        "blocked",
         "constant",
         "feasible",
         "nodes",
@@ -125,6 +127,7 @@ class _ShortAttempt:
         "ranking",
         "refusals",
         "scores",
+        "total",
         "totals",
         "unfiltered",
         "unscored",
@@ -158,9 +161,13 @@ class _ShortAttempt:
         self._recorded = recorded
         self.nodes = self._chosen = NodeView(state)
         self._out: Bools | None = None
+        self.blocked: Bools | None = None
+        """The rows that live filters refuse."""
         self.feasible = 0
         self.constant = 0
         """What every total lacks alike."""
+        self.total: int | None = None
+        """That of the node that was chosen."""
 
     def filter(self, ranking: Ranking) -> bool:
         """Find the feasible rows; False if there are none, or to be asked about otherwise."""
@@ -176,7 +183,7 @@ class _ShortAttempt:
         if states is None:
             return False
         self._prepared = now()
-        blocked = self._blocked(states)
+        blocked = self.blocked = self._blocked(states)
         self.totals, self.feasible = ranking.standing, ranking.feasible
         if blocked is not None:
             self.totals = ranking.standing.copy()

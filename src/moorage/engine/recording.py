@@ -9,6 +9,7 @@ node, and what every plugin said. The scheduler tells how the attempt *ended*, R
 included. What was found in an attempt that never ends (somebody only asked why) is not recorded.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from moorage.cluster.columns import Bools, Ints, Rows
@@ -37,13 +38,17 @@ Plain tuples, as one is made for every plugin and pod.
 
 
 class ShortFindings(Protocol):
-    """What was found about a pod on the short way; to be read at once."""
+    """What was found about a pod on the short way; to be read before plugins are asked again."""
 
     profile: Profile
     pod: Pod
     ranking: Ranking
     nodes: NodeView
     feasible: int
+    total: int | None
+    """Without a total the node was the only one."""
+    blocked: Bools | None
+    """The rows that live filters refuse, all of them together; None if none was asked."""
     refusals: list[LiveRefusals]
     scores: list[LiveScores]
     unfiltered: list[str]
@@ -70,15 +75,19 @@ class Setback(NamedTuple):
 class DecisionRecorder:
     """Is told of attempts; must not call back. This one ignores everything."""
 
-    on = False
+    # No defaults in the class: Python is quicker with attributes that only the instance has.
+    on: bool
     """Is it worth working out what to tell?"""
+    clock: Callable[[], float]
+    """What time is it? To be read when an attempt begins, and given back when it ends."""
+    short: ShortFindings | None
+    """The short way led to a node: how. Is left here instead of told, which would cost a call."""
 
-    def start(self) -> float:
-        """An attempt begins; the answer is to be given back when it ends."""
-        return 0.0
-
-    def found_shortly(self, short: ShortFindings, total: int | None) -> None:
-        """The short way led to a node; without a total it was the only one."""
+    def __init__(self, *, on: bool = False, clock: Callable[[], float] = float) -> None:
+        """Without a clock it is always 0.0."""
+        self.on = on
+        self.clock = clock
+        self.short = None
 
     def found(self, attempt: Attempt, decision: Bind | Unschedulable) -> None:
         """The plain path led to a node, or to none."""

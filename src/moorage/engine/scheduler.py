@@ -310,7 +310,8 @@ class Scheduler:
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         meter = self.observer.meter()
         recorder = self.recorder
-        started = recorder.start()
+        clock = recorder.clock  # called as a method it would take longer
+        started = clock()
         # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
         decision: Bind | Unschedulable | None = self.cycle.choose(profile, info.pod, meter)
         if decision is None:

@@ -172,11 +172,14 @@ class Ranking:
 
         Raw scores that are all 0 are the usual case: no preferences, no soft taints.
         """
-        self.constants = None
         if any(self._raw_counts):
+            self.constants = None
             return None
         if feasible not in self._constants:
-            self._constants = {feasible: self._constant(feasible)}
+            found = self._constant(feasible)
+            if found == self.constants:
+                found = self.constants  # still the same to whoever compares
+            self._constants = {feasible: found}
         found = self.constants = self._constants[feasible]
         return None if found is None else found[0]
 

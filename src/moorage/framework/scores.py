@@ -69,7 +69,10 @@ list, it is another one.
 
 
 class RefusalDigest(msgspec.Struct, frozen=True, kw_only=True):
-    """A state of `pre_filter` that tells `refused` in short; to be read at once."""
+    """A state of `pre_filter` that tells `refused` in short.
+
+    It holds until the plugin is asked about another pod; Reserve must not change it.
+    """
 
     patches: Patches | None = None
     """What has changed in the answers about all nodes; None if that is not known."""
@@ -78,7 +81,7 @@ class RefusalDigest(msgspec.Struct, frozen=True, kw_only=True):
 class ScoreDigest(msgspec.Struct, frozen=True, kw_only=True):
     """A state of `pre_score` that tells the scores in short: by domain, or by what changed.
 
-    To be read at once.
+    It holds until the plugin is asked about another pod; Reserve must not change it.
     """
 
     scale: Scale | None = None

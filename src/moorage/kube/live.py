@@ -8,7 +8,6 @@ half-made decision waits (`between_attempts`).
 """
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
+from moorage.engine.garbage import collect_rarely
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import QueueObserver
@@ -46,8 +46,6 @@ log = logging.getLogger(__name__)
 # How long to decide before the loop gets a turn, so that events and bindings do not starve.
 _SLICE_SECONDS = 0.01
 _NEWS_SECONDS = 0.02
-_GC_THRESHOLDS = (20_000, 20, 50)
-"""Pods and their decisions are freed by counting references; cycles are rare."""
 _DRAIN_SECONDS = 10.0
 _LAST_EVENTS_SECONDS = 5.0
 
@@ -176,10 +174,7 @@ class LiveScheduler:
             await self._synced_or_stopped(sync_timeout)
             if self._stop.is_set():
                 return
-            # What is known by now stays: keep it out of every later garbage collection.
-            gc.freeze()
-            gc.set_threshold(*_GC_THRESHOLDS)
-            gc.enable()
+            collect_rarely()
             log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
             self._executor = self._hands()
             await self._schedule(self._executor)

@@ -42,12 +42,15 @@ class Column:
     __slots__ = (
         "base",
         "by_node",
+        "digest",
         "domains",
         "filled",
         "growth",
         "held",
+        "index",
         "is_bytes",
         "mood",
+        "normalized",
         "part",
         "patches",
         "patches_seen",
@@ -68,6 +71,8 @@ class Column:
         self, role: str, now: Array, plugin: str = "", place: int = 0, weight: int = 0
     ) -> None:
         self.role = role
+        self.index = -1
+        """Its place in its track."""
         self.held = Held(now)
         self.plugin = plugin
         self.place = place
@@ -87,11 +92,15 @@ class Column:
         self.filled: int | None = None
         """What all rows have, if they were last told so."""
         self.source: Array | None = None
-        """The refusals that it was told last."""
+        """The refusals that it was told last, if nobody may write to them."""
+        self.digest: type | None = None
+        """The type of the states by which it was told in short."""
         self.patches: Patches | None = None
         """What the plugin itself says has changed, if that is being followed ..."""
         self.patches_seen = 0
         """... and how much of it is in `now`."""
+        self.normalized: Column | None = None
+        """What becomes of its scores, if they are raw."""
         self.raw: Column | None = None
         """The raw scores that its own were made of, if it is known how ..."""
         self.scale: Scale | None = None

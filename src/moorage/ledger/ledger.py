@@ -56,7 +56,6 @@ class Ledger(Reader):
             limit_bytes,
             first=first,
             now=now,
-            stopwatch=stopwatch,
             rest=self.rest,
             completed=self._shrink,
         )

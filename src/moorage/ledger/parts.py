@@ -16,7 +16,7 @@ class Part:
     """A track's part of a chunk that is over, to be written when there is time."""
 
     def __init__(self, track: Track) -> None:
-        track.catch_up()
+        track.settle()
         self.chunk = track.chunk
         self._profile = track.profile
         self._names = track.names
@@ -25,19 +25,19 @@ class Part:
         self._size = len(track.names.names)
         self._columns = tuple(column.spec for column in track.columns)
         self._starts = track.starts
-        self.log = np.array(track.log, np.int64).reshape(-1, 3)
-        self._sets = track.sets
+        self._log = track.logged()
+        self._answers = track.answers
         self._bulks = track.bulks
-        self._heads = track.heads
-        self._table_heads = track.table_heads
-        self._tables = track.tables
-        self._bulk_bytes = track.bulk_bytes
 
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
         starts = sum(rows.nbytes + values.nbytes for _, _, rows, values in self._starts)
-        return self.log.nbytes + self._bulk_bytes + starts
+        return self._log.nbytes + self._answers.held_bytes + self._bulks.bytes + starts
+
+    def position(self, logged: int, answered: int) -> int:
+        """How many changes there were when the log and the answers had so many fields."""
+        return self._answers.position(logged, answered)
 
     def blobs(self) -> Iterator[Blob]:
         """All that is needed to read it."""
@@ -48,6 +48,7 @@ class Part:
 
     def written(self) -> TrackRecord:
         """The record."""
+        log, bulks = self._answers.merged(self._log), self._bulks
         return TrackRecord(
             self._profile,
             self._names.number,
@@ -59,18 +60,19 @@ class Part:
                 Start(ZEROS if base is None else base.number, mood, pack(rows), pack(values))
                 for base, mood, rows, values in self._starts
             ),
-            (pack(self.log[:, 0]), pack(self.log[:, 1]), pack(self.log[:, 2])),
-            tuple(Bulk(number, pack(np.asarray(values))) for number, values in self._bulks),
-            tuple(pack(rows) for rows in self._sets),
+            (pack(log[:, 0]), pack(log[:, 1]), pack(log[:, 2])),
+            tuple(Bulk(number, pack(np.asarray(values))) for number, values in bulks.values),
+            tuple(pack(rows) for rows in bulks.sets),
             self._written_tables(),
         )
 
     def _written_tables(self) -> Tables | None:
-        if not self._tables:
+        bulks = self._bulks
+        if not bulks.tables:
             return None
-        values = b"".join(self._tables)
+        values = b"".join(bulks.tables)
         return Tables(
-            tuple(pack(np.array(sets, np.int64)) for sets in self._heads),
-            pack(np.array(self._table_heads, np.int64)),
+            tuple(pack(np.array(sets, np.int64)) for sets in bulks.heads),
+            pack(np.array(bulks.table_heads, np.int64)),
             pack(np.frombuffer(values, np.int64)),
         )

@@ -35,17 +35,26 @@ class Found(NamedTuple):
     """What is known of an attempt beside how it ended."""
 
     chunk: int
-    """The track's position counts in this chunk only."""
+    """The track's log and answers count in this chunk only."""
     track: Track | None
-    position: int
+    logged: int
+    """How long the track's log was ..."""
+    answered: int
+    """... and how many fields its answers had."""
     nodes: int
     feasible: int
     total: int | None
     note: StatusWords | None = None
 
 
-NOTHING = Found(-1, None, 0, 0, 0, None)
-_FOUND_FIELDS = len(Found._fields)
+NOTHING = Found(-1, None, 0, 0, 0, 0, None)
+
+
+class Ending(NamedTuple):
+    """How an attempt ended that did not simply send its pod to a node found on the short way."""
+
+    setback: Setback | None
+    found: Found
 
 
 class Noted(NamedTuple):
@@ -113,14 +122,23 @@ class Noted(NamedTuple):
 
 
 class NotedFields(list[Any]):
-    """Attempts as the fields of `Noted`, one after the other, with those of `Found` in place.
+    """The attempts of a chunk as plain fields, one after the other.
+
+    The fields of each: when it ended and began, the pod's namespace, name and uid, profile, node,
+    attempts, then the log (`ShortLog`) of the short way with its length, the length of the answers,
+    how many nodes were feasible, and the total. In place of the log there may be an `Ending`, which
+    has all that.
 
     Two objects less for every attempt than a list of `Noted`, none of which Python's garbage
     collector has to look at again and again.
     """
 
-    __slots__ = ()
-    _WIDTH = len(Noted._fields) - 1 + _FOUND_FIELDS
+    __slots__ = ("chunk",)
+    _WIDTH = 13
+
+    def __init__(self, chunk: int) -> None:
+        super().__init__()
+        self.chunk = chunk
 
     @property
     def attempts(self) -> int:
@@ -131,8 +149,16 @@ class NotedFields(list[Any]):
         """One of them; -1 is the last."""
         begin = index % self.attempts * self._WIDTH
         fields = self[begin : begin + self._WIDTH]
-        fields[-_FOUND_FIELDS:] = [Found(*fields[-_FOUND_FIELDS:])]
-        return Noted(*fields)
+        ended, began, namespace, name, uid, profile, node, attempts = fields[:8]
+        how, logged, answered, feasible, total = fields[8:]
+        if isinstance(how, Ending):
+            setback, found = how
+        else:
+            setback = None
+            found = Found(self.chunk, how.track, logged, answered, how.size, feasible, total)
+        # The clock may have been set back meanwhile.
+        seconds = max(ended - began, 0.0) if began else 0.0
+        return Noted(ended, namespace, name, uid, seconds, profile, node, attempts, setback, found)
 
     def all(self) -> list[Noted]:
         """All of them."""
@@ -147,7 +173,6 @@ class Pending:
         self.noted = noted
         self._index = {track: place for place, track in enumerate(parts)}
         self._parts = list(parts.values())
-        self._number = self._parts[0].chunk if self._parts else -1
         self.bytes = _DECISION_BYTES * noted.attempts + sum(part.bytes for part in self._parts)
 
     def written(self) -> tuple[Chunk, list[Blob]]:
@@ -171,7 +196,7 @@ class Pending:
         found = [one.found for one in noted]
         times = np.array([one.time for one in noted])
         micros = np.round(times * 1e6).astype(np.int64)
-        here = [one.chunk == self._number and one.track is not None for one in found]
+        tracks = [self._part_of(one) for one in found]
         return Decisions(
             namespaces=strings.codes(one.namespace for one in noted),
             profiles=strings.codes(one.profile for one in noted),
@@ -194,14 +219,16 @@ class Pending:
             totals=_ints(one.total or 0 for one in found),
             attempts=_ints(one.attempts for one in noted),
             microseconds=_ints(round(one.seconds * 1e6) for one in noted),
-            tracks=_ints(
-                self._index[id(one.track)] if known else -1
-                for one, known in zip(found, here, strict=True)
-            ),
+            tracks=_ints(tracks),
             positions=_ints(
-                one.position if known else 0 for one, known in zip(found, here, strict=True)
+                0 if part < 0 else self._parts[part].position(one.logged, one.answered)
+                for one, part in zip(found, tracks, strict=True)
             ),
         )
+
+    def _part_of(self, found: Found) -> int:
+        """Where the verdicts are; -1 if there are none, or they were in an earlier chunk."""
+        return self._index.get(id(found.track), -1) if found.chunk == self.noted.chunk else -1
 
 
 def _ints(numbers: Iterable[int]) -> Packed:

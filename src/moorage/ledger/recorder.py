@@ -1,7 +1,7 @@
 """The ledger's ears in the engine: notes every attempt, cheaply, and has chunks written later.
 
-While pods are decided this only compares what live plugins and the plain path say with the last
-attempt of the kind, and appends. A chunk is complete after so many attempts, or when somebody wants
+While pods are decided this only appends, and compares what plugins do not tell in short with the
+last attempt of the kind. A chunk is complete after so many attempts, or when somebody wants
 to read; writing it out (`write_one`) takes longer and waits for a moment without work, or until
 what waits takes too much memory.
 """
@@ -16,15 +16,18 @@ from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.recording import DecisionRecorder, Setback, ShortFindings
 from moorage.framework.attempt import Attempt
 from moorage.framework.profile import Profile
-from moorage.ledger.pending import NOTHING, Found, Noted, NotedFields, Pending
+from moorage.ledger.pending import NOTHING, Ending, Found, Noted, NotedFields, Pending
 from moorage.ledger.records import Blob, Chunk, StatusWords, status_words
+from moorage.ledger.shortly import ShortLog
 from moorage.ledger.track_table import TrackTable
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
 _MOST_NOTED = 4096
-_CHECK_EVERY = 64
+_CHECK_EVERY = 256
+_COMPARED = 3
+"""An attempt with answers that had to be compared counts for so many more: it may leave more."""
 _NOTED_BYTES = 800
 _MOST_CHANGES = 100_000
 
@@ -35,8 +38,6 @@ Told = Callable[[int, Noted], None]
 class Recorder(DecisionRecorder):
     """Notes attempts and makes chunks of them, which go to `keep`."""
 
-    on = True
-
     def __init__(
         self,
         keep: Keep,
@@ -44,29 +45,26 @@ class Recorder(DecisionRecorder):
         *,
         first: int = 1,
         now: Callable[[], float] = time.time,
-        stopwatch: Callable[[], float] = time.perf_counter,
         rest: Callable[[], float | None] = lambda: None,
         completed: Callable[[], None] = lambda: None,
     ) -> None:
+        # One clock for everything, as each look costs.
+        super().__init__(on=True, clock=now)
         self._keep = keep
         self._chunk_limit = limit_bytes // 16
         self._pending_limit = 5 * limit_bytes // 16
-        self._now = now
-        # Not a method: a call less for every attempt.
-        self.start = stopwatch  # type: ignore[method-assign]
         self._rest = rest
         self._completed = completed
         self.told: Told | None = None
         """Is called with every attempt and its number, if somebody listens."""
         self._first = first
-        self._noted = NotedFields()
+        self._tracks = TrackTable(limit_bytes // 4)
+        self._noted = NotedFields(self._tracks.chunk)
         self._message_bytes = 0
         self._before_check = _CHECK_EVERY
         self._pod: Pod | None = None
         """Whom `_found` is about."""
-        self._found: tuple[Any, ...] = NOTHING
-        """The fields of `Found`; making a plain tuple is quicker."""
-        self._tracks = TrackTable(limit_bytes // 4)
+        self._found = NOTHING
         self._pending: deque[Pending] = deque()
         self._pending_bytes = 0
 
@@ -103,68 +101,37 @@ class Recorder(DecisionRecorder):
 
     # While pods are decided
 
-    def found_shortly(self, short: ShortFindings, total: int | None) -> None:
-        """The short way led to a node."""
-        ranking, tracks = short.ranking, self._tracks
-        journal: Any = ranking.journal  # a `ShortLog` if there is one; asking for its type costs
-        try:
-            if journal is None:
-                journal = tracks.follow(short)
-                if tracks.are_many:
-                    self._before_check = 1
-            track, scores = journal.track, short.scores
-            if track.chunk != tracks.chunk:
-                tracks.enter(track)
-            if (
-                short.unscored != journal.unscored
-                or short.unfiltered != journal.unfiltered
-                or len(scores) != journal.answered
-            ):
-                track.set_moods(short)
-            if short.refusals or scores:
-                track.take_answers(short, total)
-            if ranking.constants is not journal.constants and total is not None:
-                track.take_constants(ranking)
-        except Exception:
-            self._begin_again(short.pod)
-            return
-        self._pod = short.pod
-        # In the order of `Found`.
-        self._found = (
-            track.chunk,
-            track,
-            len(journal) // 3,
-            journal.size,
-            short.feasible,
-            total,
-            None,
-        )
-
     def found(self, attempt: Attempt, decision: Bind | Unschedulable) -> None:
         """The plain path led to a node, or to none."""
         feasible, total = 0, None
         if isinstance(decision, Bind):
             feasible, total = decision.feasible_nodes, decision.total_score
         size, note = len(attempt.nodes), _note(attempt)
-        self._pod = attempt.pod
+        self._pod, self.short = attempt.pod, None
         if attempt.outcome is None:
-            self._found = Found(-1, None, 0, size, feasible, total, note)
+            self._found = Found(-1, None, 0, 0, size, feasible, total, note)
             return
         try:
             track = self._tracks.plain(attempt)
             track.take(attempt)
+            self._before_check -= _COMPARED
             if self._tracks.are_many:
                 self._before_check = 1
         except Exception:
             self._begin_again(attempt.pod)
             return
-        position = len(track.log) // 3
-        self._found = Found(self._tracks.chunk, track, position, size, feasible, total, note)
+        self._found = Found(
+            self._tracks.chunk, track, len(track.log), 0, size, feasible, total, note
+        )
 
-    def evidence(self, pod: Pod) -> object:
+    def evidence(self, pod: Pod) -> Found:
         """What was found last."""
-        found = self._found if self._pod is pod else NOTHING
-        self._pod = None
+        short, found = self.short, NOTHING
+        if short is not None and short.pod is pod:
+            found = self._found_shortly(short)
+        elif self._pod is pod:
+            found = self._found
+        self._pod = self.short = None
         return found
 
     def scheduled(
@@ -177,24 +144,49 @@ class Recorder(DecisionRecorder):
         evidence: Any = None,
     ) -> None:
         """An attempt sent its pod to a node."""
-        meta = pod.metadata
-        noted = self._noted
-        # In the order of `Noted`.
+        short = self.short
+        if short is None or short.pod is not pod:
+            self._ended(pod, profile, node_name, attempts, started, None, evidence)
+            return
+        # From here on nothing is called that can be done without: this is for nearly every pod.
+        self.short = None
+        ranking, scores, noted = short.ranking, short.scores, self._noted
+        journal: Any = ranking.journal  # a `ShortLog` if there is one; asking for its type costs
+        try:
+            if (
+                journal is None
+                or journal.chunk != noted.chunk
+                or ranking.constants is not journal.constants
+                or len(scores) != journal.answered
+                or short.unscored != journal.unscored
+                or short.unfiltered != journal.unfiltered
+            ):
+                journal = self._follow(short)
+            elif scores or short.blocked is not journal.blocked:
+                self._before_check -= _COMPARED * journal.track.take_answers(short)
+        except Exception:
+            self._begin_again(pod)
+            self._ended(pod, profile, node_name, attempts, started, None, NOTHING)
+            return
+        meta, clock = pod.metadata, self.clock  # called as a method it would take longer
+        # See `NotedFields`.
         noted += (
-            self._now(),
+            clock(),
+            started,
             meta.namespace,
             meta.name,
             meta.uid,
-            self.start() - started if started else 0.0,
             profile.name,
             node_name,
             attempts,
-            None,
+            journal,
+            len(journal),
+            len(journal.answers),
+            short.feasible,
+            short.total,
         )
-        noted += self._found if self._pod is pod else evidence or NOTHING
-        self._pod = None
         self._before_check -= 1
-        if not self._before_check or self.told is not None:
+        if self._before_check <= 0 or self.told is not None:
             self._noted_one()
 
     def failed(
@@ -207,18 +199,61 @@ class Recorder(DecisionRecorder):
         evidence: Any = None,
     ) -> None:
         """An attempt failed."""
-        meta = pod.metadata
-        seconds = self.start() - started if started else 0.0
-        noted, node, name = self._noted, setback.node_name, profile.name
-        noted += (self._now(), meta.namespace, meta.name, meta.uid)
-        noted += (seconds, name, node, attempts, setback)
-        noted += self._found if self._pod is pod else evidence or NOTHING
         self._message_bytes += len(setback.message)
-        self._pod = None
-        self._before_check -= 1
         if self._noted_bytes > self._chunk_limit:
-            self._before_check = 0
-        self._noted_one()
+            self._before_check = 1
+        self._ended(pod, profile, setback.node_name, attempts, started, setback, evidence)
+
+    def _ended(
+        self,
+        pod: Pod,
+        profile: Profile,
+        node_name: str,
+        attempts: int,
+        started: float,
+        setback: Setback | None,
+        evidence: Found | None,
+    ) -> None:
+        """Note an attempt that is not of the usual kind."""
+        last = self.evidence(pod)
+        found = last if evidence is None or last is not NOTHING else evidence
+        meta, noted = pod.metadata, self._noted
+        noted += (self.clock(), started, meta.namespace, meta.name, meta.uid)
+        noted += (profile.name, node_name, attempts, Ending(setback, found), 0, 0, 0, None)
+        self._before_check -= 1
+        if self._before_check <= 0 or self.told is not None:
+            self._noted_one()
+
+    def _found_shortly(self, short: ShortFindings) -> Found:
+        try:
+            log = self._follow(short)
+        except Exception:
+            self._begin_again(short.pod)
+            return NOTHING
+        lengths = len(log), len(log.answers)
+        return Found(log.chunk, log.track, *lengths, log.size, short.feasible, short.total)
+
+    def _follow(self, short: ShortFindings) -> ShortLog:
+        """Take what was found on the short way; the log that now tells of it."""
+        ranking, tracks = short.ranking, self._tracks
+        log = ranking.journal
+        if not isinstance(log, ShortLog):
+            log = tracks.follow(short)
+            if tracks.are_many:
+                self._before_check = 1
+        track = log.track
+        if log.chunk != tracks.chunk:
+            tracks.enter(track)
+        if (
+            len(short.scores) != log.answered
+            or short.unscored != log.unscored
+            or short.unfiltered != log.unfiltered
+        ):
+            track.set_moods(short)
+        self._before_check -= _COMPARED * track.take_answers(short)
+        if ranking.constants is not log.constants and short.total is not None:
+            track.take_constants(ranking)
+        return log
 
     def _noted_one(self) -> None:
         """Tell who listens, and now and then see whether it has become too much."""
@@ -242,7 +277,7 @@ class Recorder(DecisionRecorder):
     def _begin_again(self, pod: Pod) -> None:
         """Something is wrong here; scheduling must not suffer, nor what is recorded already."""
         log.exception("the decision about pod %s is recorded without its verdicts", pod.key)
-        self._pod = None
+        self._pod = self.short = None
         self.complete()
         self._tracks.clear()
 
@@ -260,7 +295,7 @@ class Recorder(DecisionRecorder):
             self._pending.append(pending)
             self._pending_bytes += pending.bytes
         self._first += self._noted.attempts
-        self._noted = NotedFields()
+        self._noted = NotedFields(self._tracks.chunk)
         self._message_bytes = 0
         self._completed()
 

@@ -9,15 +9,15 @@ same.
 
 import logging
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from moorage.cluster.columns import Codes, Rows
+from moorage.cluster.columns import Bools, Codes, Rows
 from moorage.engine.recording import ShortFindings
 from moorage.framework.profile import Profile
 from moorage.framework.rankings import Ranking, SteadyFilter
-from moorage.framework.scores import RefusalDigest, ScoreDigest
+from moorage.framework.scores import Patches, RefusalDigest, ScoreDigest
 from moorage.ledger.column import Column
 from moorage.ledger.domains import Domains
 from moorage.ledger.held import Array
@@ -49,6 +49,9 @@ class ShortLog(list[int]):
 
     __slots__ = (
         "answered",
+        "answers",
+        "blocked",
+        "chunk",
         "constants",
         "filters",
         "refusal_changes",
@@ -58,16 +61,20 @@ class ShortLog(list[int]):
         "unscored",
     )
 
-    def __init__(
-        self, track: "ShortTrack", size: int, filters: Mapping[str, tuple[int, Column]]
-    ) -> None:
+    def __init__(self, track: "ShortTrack", size: int, filters: Mapping[str, Column]) -> None:
         super().__init__()
         self.track = track
+        self.chunk = -1
+        """The chunk it belongs to ..."""
+        self.answers = track.answers
+        """... and what was told in short in it."""
         self.size = size
         self.filters = filters
         """The columns of live filters."""
         self.refusal_changes = -1
         """How often its refusals had changed when rows were last picked out; -1: live ones have."""
+        self.blocked: Bools | None = None
+        """The rows that live filters refused last, if nobody may write to them."""
         self.answered = -1
         """How many live scorers had something to say."""
         self.unfiltered: list[str] = []
@@ -97,19 +104,34 @@ class ShortTrack(Track):
         """What the normalised columns of the ranking's own are filled with."""
         self.log: ShortLog = ShortLog(self, len(names.names), columns.filters)
 
+    def enter(self, chunk: int, number: Callable[[], int]) -> None:
+        """The first attempt in a chunk: note how the columns begin."""
+        super().enter(chunk, number)
+        self.log.chunk, self.log.answers = chunk, self.answers
+
+    def adopt(self, ranking: Ranking) -> None:
+        """Begin with what a ranking says."""
+        for index, values in self._told_by(ranking):
+            column = self.columns[index]
+            column.make_room(values)
+            column.now[:] = values
+
     def follow(self, ranking: Ranking) -> None:
         """The ranking was worked out anew: compare all of it."""
         self.catch_up()
+        for index, values in self._told_by(ranking):
+            self._compare(index, values)
+        # All of it is in the columns already, and in the log only for the reader.
+        self._applied = len(self.log)
+
+    def _told_by(self, ranking: Ranking) -> Iterator[tuple[int, Array]]:
+        """All columns of a ranking's own."""
         for index, one in enumerate(ranking.filters):
             refused = np.flatnonzero(ranking.refusers & np.uint32(one.bit))
             bits = np.zeros(len(ranking.refusers), np.int64)
             bits[refused] = self._worded(index, ranking, one, refused)
-            self._compare(index, bits)
-        columns = (*ranking.points, *ranking.raw)
-        for index, values in enumerate(columns, len(ranking.filters)):
-            self._compare(index, values)
-        # All of it is in the columns already, and in the log only for the reader.
-        self._applied = len(self.log)
+            yield index, bits
+        yield from enumerate((*ranking.points, *ranking.raw), len(ranking.filters))
 
     def _compare(self, index: int, values: Array) -> None:
         """Take what differs; a column stays as narrow as it is while it can."""
@@ -123,64 +145,73 @@ class ShortTrack(Track):
         log.unfiltered, log.unscored = short.unfiltered, short.unscored
         log.answered = len(short.scores)
         log.refusal_changes = -1  # a filter that is silent now may have refused something before
-        for name, (column, _) in log.filters.items():
-            self.set_mood(column, SKIPPED if name in short.unfiltered else TOLD)
+        for name, refusals in log.filters.items():
+            self.set_mood(refusals, SKIPPED if name in short.unfiltered else TOLD)
         scored = {one[0].name for one in short.scores}
-        for name, (raw_column, column, _, _) in self._scores.items():
-            if raw_column < self.patched:
+        for name, raw in self._scores.items():
+            if raw.index < self.patched:
                 continue  # of a plugin that is not live
             mood = TOLD if name in scored else SILENT
             mood = SKIPPED if name in short.unscored else mood
-            self.set_mood(raw_column, mood)
-            self.set_mood(column, mood)
+            self.set_mood(raw, mood)
+            if raw.normalized is not None:
+                self.set_mood(raw.normalized, mood)
 
-    def take_answers(self, short: ShortFindings, total: int | None) -> None:
-        """What live plugins said about this very pod; without a total nothing was scored."""
-        for plugin, refused, state in short.refusals:
-            index, column = self.log.filters[plugin.name]
-            # Many plugins keep what they say. What nobody may write to is known when seen again.
-            if refused is column.source and not refused.flags.writeable:
-                continue
-            column.source = refused
-            self.log.refusal_changes = -1
-            patches = state.patches if isinstance(state, RefusalDigest) else None
-            if patches is not None and patches is column.patches:
-                self.update_patched(index, patches)
-            else:
-                self._look_closely(short)
-                self.update_refused(index, refused)
-                column.follow_patches(patches)
-        if total is None:
-            return
+    def take_answers(self, short: ShortFindings) -> bool:
+        """What live plugins said about this very pod; did numbers have to be compared?"""
+        log, answers, compared = self.log, self.answers, False
+        if short.blocked is not log.blocked:
+            compared = self._take_refusals(short)
+        if short.total is None:
+            return compared  # nothing was scored
         for scorer, rows, raw, normalized, state in short.scores:
-            index, place, column, other = self._scores[scorer.name]
-            if raw is None or not isinstance(state, ScoreDigest) or state.scale is None:
-                self._look_closely(short)
-                self._take_scores(index, raw, place, normalized, rows)
+            column = self._scores[scorer.name]
+            if raw is None or (type(state) is not column.digest and not _meet(column, state)):
+                self._compare_scores(short, column, raw, normalized, rows)
+                compared = True
                 continue
-            if state.codes is not None and state.table is not None:
+            scale, codes, patches = state.scale, state.codes, state.patches
+            if scale is None:
+                self._compare_scores(short, column, raw, normalized, rows)
+                compared = True
+            elif codes is not None and state.table is not None:
                 domains = column.domains
-                if (
-                    domains is None
-                    or domains.codes is not state.codes
-                    or domains.as_of != state.labelled
-                ):
-                    domains = self._domains_of(state.codes, state.labelled, len(state.table))
-                self.update_table(index, state.table.tobytes(), domains)
-            elif state.patches is not None and state.patches is column.patches:
-                self.update_patched(index, state.patches)
+                if domains is None or domains.codes is not codes or domains.as_of != state.labelled:
+                    self._follow_domains(column, codes, state.labelled, len(state.table))
+                answers += (len(log), column, state.table.tobytes(), scale)
+            elif patches is column.patches and patches is not None:
+                answers += (len(log), column, len(patches), scale)
             else:
-                self._look_closely(short)
-                if state.everywhere is None:
-                    self.update(index, raw, rows)
-                else:
-                    self.update(index, state.everywhere)
-                    column.follow_patches(state.patches)
-            if other.scale != state.scale:
-                self.update_scale(place, state.scale)
+                self._compare_raw(short, column, raw, rows, state)
+                answers += (len(log), column, None, scale)
+                compared = True
+        return compared
+
+    def _take_refusals(self, short: ShortFindings) -> bool:
+        """What live filters said; did rows have to be compared?"""
+        log, compared = self.log, False
+        log.refusal_changes = -1
+        for plugin, refused, state in short.refusals:
+            column = log.filters[plugin.name]
+            # Many plugins keep what they say. What nobody may write to is known when seen again.
+            if refused is column.source:
+                continue
+            patches: Patches | None = None
+            if isinstance(state, RefusalDigest):
+                patches = state.patches
+            if patches is column.patches and patches is not None:
+                column.source = None
+                self.answers += (len(log), column, len(patches), None)
+            else:
+                self._compare_refused(short, column, refused, patches)
+                compared = True
+        blocked = short.blocked
+        log.blocked = None if blocked is None or blocked.flags.writeable else blocked
+        return compared
 
     def _look_closely(self, short: ShortFindings) -> None:
         """Make ready for answers that have to be compared with the last ones."""
+        self.write_answers()
         log, ranking = self.log, short.ranking
         self.likely = ranking.patched if len(ranking.patched) <= _MOST_LIKELY else ()
         if ranking.refusal_changes != log.refusal_changes:
@@ -188,23 +219,57 @@ class ShortTrack(Track):
             log.refusal_changes = ranking.refusal_changes
             self.forget_parts()
 
-    def _take_scores(
+    def _compare_refused(
+        self, short: ShortFindings, column: Column, refused: Array, patches: Patches | None
+    ) -> None:
+        """Take what differs, in all rows."""
+        self._look_closely(short)
+        self.update_refused(column.index, refused)
+        column.source = None if refused.flags.writeable else refused
+        column.follow_patches(patches)
+
+    def _compare_raw(
         self,
-        raw_column: int,
+        short: ShortFindings,
+        column: Column,
+        raw: Array,
+        rows: Rows | None,
+        digest: ScoreDigest,
+    ) -> None:
+        """Take what differs; the rest follows from it."""
+        self._look_closely(short)
+        if digest.everywhere is None:
+            self.update(column.index, raw, rows)
+        else:
+            self.update(column.index, digest.everywhere)
+            column.follow_patches(digest.patches)
+
+    def _compare_scores(
+        self,
+        short: ShortFindings,
+        column: Column,
         raw: Array | None,
-        column: int,
         normalized: Array | None,
         rows: Rows | None,
     ) -> None:
-        """Scores as numbers of nodes."""
+        """Take what differs in raw and normalised scores."""
+        self._look_closely(short)
         if raw is None:
             self._values = None
         else:
-            self.update(raw_column, raw, rows)
+            self.update(column.index, raw, rows)
+        other = column.normalized
+        assert other is not None, "raw scores are normalised"
         if normalized is None:
-            self.fill(column, 0)
+            self.fill(other.index, 0)
         else:
-            self.update(column, normalized, rows)
+            self.update(other.index, normalized, rows)
+
+    def _follow_domains(self, column: Column, codes: Codes, labelled: int, size: int) -> None:
+        """From now on a column is told by these domains."""
+        self.write_answers()
+        column.filled = column.patches = None
+        column.follow_domains(self._domains_of(codes, labelled, size))
 
     def _domains_of(self, codes: Codes, labelled: int, size: int) -> Domains:
         """The rows of the domains that a plugin scores by."""
@@ -214,6 +279,12 @@ class ShortTrack(Track):
                 self._domains.clear()
             domains = self._domains[id(codes)] = Domains(codes, size, labelled)
         return domains
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How much memory this chunk has cost, the log left out."""
+        tables = max((domains.told_bytes for domains in self._domains.values()), default=0)
+        return super().chunk_bytes + self.answers.unwritten * tables
 
     def take_constants(self, ranking: Ranking) -> None:
         """Scores that are the same for every node."""
@@ -244,9 +315,13 @@ class ShortTrack(Track):
 
     # Words
 
-    def find_words(self) -> None:
+    def settle(self) -> None:
+        """Complete what was noted in a hurry."""
+        super().settle()
+        self._find_words()
+
+    def _find_words(self) -> None:
         """Ask for the words of refusals that came as patches, where nothing has changed since."""
-        self.catch_up()
         ranking = self._ranking()
         wordless = [
             (index, np.flatnonzero(self.columns[index].now == WORDLESS))
@@ -269,6 +344,7 @@ class ShortTrack(Track):
         column = self.columns[index]
         column.make_room(words)
         column.now[rows] = words
+        self._logged = None
         said = dict(zip(rows.tolist(), words.tolist(), strict=True))
         log = self.log
         for at in range(len(log) - 3, -1, -3):
@@ -290,16 +366,24 @@ class ShortTrack(Track):
         return bits
 
 
+def _meet(column: Column, state: object) -> bool:
+    """Does a plugin tell scores in short? Asked once, as long as its states are of one type."""
+    if isinstance(state, ScoreDigest):
+        column.digest = type(state)
+        return True
+    return False
+
+
 class _Columns:
     """The columns of a ranking's track, and where to find them."""
 
     def __init__(self, profile: Profile, ranking: Ranking) -> None:
         self._size = len(ranking.refusers)
         self.all: list[Column] = []
-        self.filters: dict[str, tuple[int, Column]] = {}
+        self.filters: dict[str, Column] = {}
         """Columns of live filters."""
-        self.scores: dict[str, tuple[int, int, Column, Column]] = {}
-        """Columns of scorers that normalise: raw and normalised."""
+        self.scores: dict[str, Column] = {}
+        """The raw scores of scorers that normalise."""
         filter_place = {plugin.name: place for place, plugin in enumerate(profile.filter)}
         self._score_place = {plugin.name: place for place, plugin in enumerate(profile.score)}
         self._weights = profile.weights
@@ -320,7 +404,7 @@ class _Columns:
             column = Column(FILTER, np.zeros(self._size, np.bool_), plugin.name, place)
             column.reasons.append(Words("", ""))
             column.is_bytes = True
-            self.filters[plugin.name] = (len(self.all), column)
+            self.filters[plugin.name] = column
             self.all.append(column)
         for live in ranking.live_scorers:
             # Most have nothing to say about most pods; those that do make room.
@@ -330,7 +414,8 @@ class _Columns:
             self._pair(live.name, raw, normalized)
 
     def _pair(self, name: str, raw: int, normalized: int) -> None:
-        self.scores[name] = (raw, normalized, self.all[raw], self.all[normalized])
+        self.scores[name] = self.all[raw]
+        self.all[raw].normalized = self.all[normalized]
 
     def _add(self, role: str, name: str, dtype: type[np.generic]) -> int:
         now = np.zeros(self._size, dtype)

@@ -3,6 +3,7 @@
 Owns finding them and forgetting them, those that were used least recently, within a limit of bytes.
 """
 
+import logging
 from collections import OrderedDict
 
 from moorage.cluster.view import NodeView
@@ -13,6 +14,8 @@ from moorage.ledger.parts import Part
 from moorage.ledger.plainly import PlainTrack, kind_of
 from moorage.ledger.shortly import ShortLog, ShortTrack
 from moorage.ledger.tracks import Track
+
+log = logging.getLogger(__name__)
 
 _CHANGE_BYTES = 60
 _NAME_BYTES = 16
@@ -52,8 +55,9 @@ class TrackTable:
 
     @property
     def changes(self) -> int:
-        """How many changes were logged in this chunk."""
-        return sum(len(track.log) for track in self._all.values()) // 3
+        """About how many changes there are in this chunk."""
+        logged = sum(len(track.log) for track in self._all.values()) // 3
+        return logged + sum(track.answers.changes for track in self._used)
 
     @property
     def log_bytes(self) -> int:
@@ -65,14 +69,17 @@ class TrackTable:
         """The log of a ranking that is new, or was worked out anew."""
         ranking, names = short.ranking, self._names_of(short.nodes)
         log = ranking.last_journal
-        if not isinstance(log, ShortLog) or log.track.names is not names:
-            log = ShortTrack(short.profile, ranking, names).log
-            self._add(log.track)
-        ranking.journal, ranking.last_journal = log, None
-        track = log.track
-        if track.chunk != self.chunk:
+        if isinstance(log, ShortLog) and log.track.names is names:
+            if log.chunk != self.chunk:
+                self.enter(log.track)
+            log.track.follow(ranking)
+        else:
+            track = ShortTrack(short.profile, ranking, names)
+            log = track.log
+            track.adopt(ranking)
+            self._add(track)
             self.enter(track)
-        track.follow(ranking)
+        ranking.journal, ranking.last_journal = log, None
         return log
 
     def plain(self, attempt: Attempt) -> PlainTrack:
@@ -99,9 +106,15 @@ class TrackTable:
 
     def next_chunk(self) -> dict[int, Part]:
         """Begin another chunk; the parts of the last one, by the identity of their tracks."""
+        parts: dict[int, Part] = {}
         for track in self._used:
-            track.find_words()
-        parts = {id(track): Part(track) for track in self._used}
+            try:
+                parts[id(track)] = Part(track)
+            except Exception:
+                # Scheduling must not suffer: these attempts are recorded without their verdicts.
+                log.exception("the verdicts of attempts with profile %s are lost", track.profile)
+                track.close()
+                del self._all[id(track)]
         for track in self._all.values():
             track.reset()
         self._used = []

@@ -12,9 +12,9 @@ import numpy as np
 
 from moorage.cluster.stamps import Change
 from moorage.framework.profile import Profile
-from moorage.framework.scores import Patches, Scale
+from moorage.ledger.answers import Answers
+from moorage.ledger.bulks import Bulks
 from moorage.ledger.column import Base, Column
-from moorage.ledger.domains import Domains
 from moorage.ledger.held import Array, Held
 from moorage.ledger.names import NameTable
 from moorage.ledger.packing import assign, narrow
@@ -24,8 +24,6 @@ from moorage.ledger.records import (
     FILL,
     FIRST_SET,
     MOOD,
-    SCALE,
-    TABLE,
 )
 
 _FEW = 6
@@ -33,17 +31,11 @@ _FEW = 6
 _MOST_PATTERNS = 16
 _FULL_SHARE = 4
 _BASE_SHARE = 8
-_BULK_BYTES = 250
-_SET_BYTES = 250
-_SCALE_BYTES = 250
-_NUMBERS = np.dtype(np.int64)
 
 _growth = attrgetter("growth")
 
 Pattern = bytes
 """A column of bytes as a whole."""
-Table = bytes
-"""A number for each of some domains."""
 
 
 class Track:
@@ -62,6 +54,8 @@ class Track:
         self.profile = profile
         self.names = names
         self.columns = columns
+        for index, column in enumerate(columns):
+            column.index = index
         self.short = short
         self.plugins = plugins
         """All filters and all scorers, whether they have a column or not."""
@@ -69,27 +63,18 @@ class Track:
         """So many columns are changed by a ranking itself, which only writes the log."""
         self.log: list[int] = []
         """Column, row and value of each change, one after the other."""
-        self.sets: list[Array] = []
-        """Rows that changed together."""
-        self.bulks: list[tuple[int, Array | Scale]] = []
-        """Values of the rows of a set, or of all rows (`ALL`), or how to make them (`SCALE`)."""
-        self.heads: list[list[int]] = []
-        """The sets of each label's domains."""
-        self.table_heads: list[int] = []
-        """The head of each table ..."""
-        self.tables: list[bytes] = []
-        """... and a value for each of its sets."""
-        self.bulk_bytes = 0
-        """How much memory all these take."""
+        self.bulks = Bulks()
+        """What changes refer to."""
+        self.answers = Answers()
+        """What was told in short."""
         self.chunk = -1
         """The chunk that the log belongs to."""
         self.starts: list[tuple[Base | None, int, Array, Array]] = []
         self.likely: Sequence[Change] = ()
         """What may have changed since the last attempt: a guess that saves looking at all rows."""
         self._applied = 0
+        self._logged: Array | None = None
         self._has_parts = False
-        self._set_numbers: dict[tuple[int, int], tuple[bytes, int]] = {}
-        """The sets by their first row and size."""
         self._patterns: dict[int, list[tuple[int, Pattern]]] = {}
         """By column, the bulks of all rows that were noted last."""
 
@@ -102,19 +87,19 @@ class Track:
     def chunk_bytes(self) -> int:
         """How much memory this chunk has cost, the log left out."""
         growth: int = sum(map(_growth, self.columns))
-        return self.bulk_bytes + growth
+        return self.bulks.bytes + self.answers.held_bytes + growth
 
     # While attempts are made
 
     def enter(self, chunk: int, number: Callable[[], int]) -> None:
         """The first attempt in a chunk: note how the columns begin."""
-        self.chunk = chunk
+        self.chunk = self.bulks.chunk = chunk
         for column in self.columns:
             column.settle()
         self.starts = [_start(column, number) for column in self.columns]
-        for index, column in enumerate(self.columns):
+        for column in self.columns:
             if column.scale is not None:
-                self._note_scale(index, column.scale)
+                self.log.extend((column.index, BULK, self.bulks.scale(column.scale)))
 
     def update(self, index: int, new: Array, rows: Array | None = None) -> None:
         """A column has these values now, in some rows or in all; takes what differs."""
@@ -207,54 +192,8 @@ class Track:
                 return
         if len(seen) >= _MOST_PATTERNS:
             del seen[0]
-        seen.append((len(self.bulks), pattern))
+        seen.append((len(self.bulks.values), pattern))
         self._note_bulk(index, ALL, np.frombuffer(pattern, np.uint8))
-
-    def update_patched(self, index: int, patches: Patches) -> None:
-        """A column of which a plugin says what changed."""
-        column, log = self.columns[index], self.log
-        cells, length = column.held.cells, len(patches)
-        for at in range(column.patches_seen, length, 2):
-            row, value = patches[at], patches[at + 1]
-            log += (index, row, value)
-            cells[row] = value
-        column.patches_seen = length
-
-    def update_table(self, index: int, told: Table, domains: Domains) -> None:
-        """All rows of a column, where those of a domain are alike.
-
-        Bytes, as whatever is done domain by domain here costs more than all the rest.
-        """
-        column = self.columns[index]
-        if column.told == told and column.domains is domains:
-            return
-        column.filled = column.patches = None
-        if column.domains is not domains:
-            column.follow_domains(domains)
-        column.told, column.stale = told, True
-        if domains.chunk != self.chunk:
-            self._add_head(domains)
-        log, tables = self.log, self.tables
-        log += (index, TABLE, len(tables))
-        tables.append(told)
-        self.table_heads.append(domains.number)
-        self.bulk_bytes += domains.told_bytes
-
-    def update_scale(self, index: int, scale: Scale) -> None:
-        """A normalised column follows from the raw one, and how."""
-        column = self.columns[index]
-        if column.scale != scale:
-            if column.scale is None:
-                column.follow_domains(None)
-                column.filled = None
-            column.scale = scale
-            self._note_scale(index, scale)
-
-    def _note_scale(self, index: int, scale: Scale) -> None:
-        log, bulks = self.log, self.bulks
-        log += (index, BULK, len(bulks))
-        bulks.append((SCALE, scale))
-        self.bulk_bytes += _SCALE_BYTES
 
     def _leave_short_forms(self, index: int) -> None:
         """From now on a column is told row by row."""
@@ -265,32 +204,21 @@ class Track:
             # What follows from another column ends with a whole one: readers need not look back.
             self._note_bulk(index, ALL, narrow(column.now))
 
-    def _add_head(self, domains: Domains) -> None:
-        domains.chunk, domains.number = self.chunk, len(self.heads)
-        self.heads.append([self._set_number(rows) for rows in domains.rows])
-
-    def _set_number(self, rows: Array) -> int:
-        """The set of these rows; often it is one that changed before."""
-        key, data = (int(rows[0]) if len(rows) else -1, len(rows)), rows.tobytes()
-        known = self._set_numbers.get(key)
-        if known is None or known[0] != data:
-            known = self._set_numbers[key] = (data, len(self.sets))
-            self.sets.append(rows)
-            self.bulk_bytes += _SET_BYTES + rows.nbytes + len(data)
-        return known[1]
-
     def _note_rows(self, index: int, where: Array, values: Array) -> None:
         """Many rows changed; often to one value for all."""
-        number, first = self._set_number(narrow(where)), int(values[0])
+        number, first = self.bulks.set_of(narrow(where)), int(values[0])
         if np.count_nonzero(values == first) == len(values):
             self.log.extend((index, FIRST_SET - number, first))
         else:
             self._note_bulk(index, number, narrow(values))
 
     def _note_bulk(self, index: int, number: int, values: Array) -> None:
-        self.log.extend((index, BULK, len(self.bulks)))
-        self.bulks.append((number, values))
-        self.bulk_bytes += _BULK_BYTES + values.nbytes
+        self.log.extend((index, BULK, self.bulks.add(number, values)))
+
+    def write_answers(self) -> None:
+        """What was told in short becomes changes, and columns are as they were told."""
+        if self.answers.unwritten:
+            self.answers.write(self.bulks)
 
     def forget_parts(self) -> None:
         """The next update is about other rows than the last one."""
@@ -309,19 +237,18 @@ class Track:
         column.now.fill(value)
         self.log.extend((index, FILL, value))
 
-    def set_mood(self, index: int, mood: int) -> None:
+    def set_mood(self, column: Column, mood: int) -> None:
         """What the column as a whole says."""
-        column = self.columns[index]
         if column.mood != mood:
             column.mood = mood
-            self.log.extend((index, MOOD, mood))
+            self.log.extend((column.index, MOOD, mood))
 
     def catch_up(self) -> None:
         """Take over what a ranking wrote into the log since the last time."""
         log = self.log
         if not self.patched or self._applied == len(log):
             return
-        fresh = np.array(log[self._applied :], np.int64).reshape(-1, 3)
+        fresh = self.logged()[self._applied // 3 :]
         for index in range(self.patched):
             mine = fresh[(fresh[:, 0] == index) & (fresh[:, 1] >= 0)]
             if len(mine):
@@ -329,6 +256,12 @@ class Track:
                 column.make_room(mine[:, 2])
                 assign(column.now, mine[:, 1], mine[:, 2])
         self._applied = len(log)
+
+    def logged(self) -> Array:
+        """The log, a row for each change."""
+        if self._logged is None or self._logged.size != len(self.log):
+            self._logged = np.array(self.log, np.int64).reshape(-1, 3)
+        return self._logged
 
     @property
     def is_wanted(self) -> bool:
@@ -340,18 +273,20 @@ class Track:
 
     # When a chunk ends
 
-    def find_words(self) -> None:
+    def settle(self) -> None:
         """Complete what was noted in a hurry."""
+        self.write_answers()
+        self.answers.clear()
+        self.catch_up()
 
     def reset(self) -> None:
         """Begin with what is known now."""
         self.catch_up()
         self.log.clear()
-        self._applied = 0
-        self.sets, self.bulks = [], []
-        self.heads, self.table_heads, self.tables = [], [], []
-        self.bulk_bytes, self.starts, self.chunk = 0, [], -1
-        self._set_numbers, self._patterns = {}, {}
+        self._applied, self._logged = 0, None
+        self.bulks, self.answers = Bulks(), Answers()
+        self.starts, self.chunk = [], -1
+        self._patterns = {}
         for column in self.columns:
             column.growth = 0
 
