@@ -47,7 +47,9 @@ def locality(ledger: Ledger, number: int) -> dict[str, int]:
 def test_a_scorer_that_falls_silent_is_not_told_by_its_last_scores(
     scheduler: Scheduler, ledger: Ledger
 ) -> None:
-    has_it, has_not = (make_node("n1", images=images) for images in ({IMAGE: 500_000_000}, {}))
+    has_it = make_node("n1", images={IMAGE: 500_000_000})
+    # Another scorer, with raw scores of the ranking's own, speaks up at the same time.
+    has_not = make_node("n1", taints=["slow:PreferNoSchedule"])
     scheduler.handlers.add_node(has_it)
     scheduler.handlers.add_node(make_node("n2"))
     lane = scheduler.cycle.fast_lane

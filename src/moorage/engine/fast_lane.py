@@ -7,6 +7,7 @@ the words. tests/properties checks that both always agree.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ class _ShortAttempt:
         "ranking",
         "refusals",
         "scores",
+        "silent",
         "total",
         "totals",
         "unfiltered",
@@ -153,6 +155,8 @@ class _ShortAttempt:
         """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
         self.unscored: list[str] = []
         """... and where they are scored."""
+        self.silent: Sequence[str] = ()
+        """Live scorers that have nothing to say and no PreScore part to say so; () until asked."""
         self._scored = False
         self._asked: list[tuple[str, int]] = []
         # What was answered about this very pod, if somebody wants to know.
@@ -327,8 +331,12 @@ class _ShortAttempt:
                 self._quiet = False
         now = self._now
         self._weighed = now()
+        silent: list[str] = []
         for plugin in self.ranking.live_scorers:
-            if plugin.name in self.unscored or plugin.is_silent(self.pod, chosen):
+            if plugin.name in self.unscored:
+                continue
+            if plugin.is_silent(self.pod, chosen):
+                silent.append(plugin.name)
                 continue
             state = states.get(plugin.name)
             anywhere = plugin.scores_anywhere and self.feasible * _MOST >= len(self.nodes)
@@ -337,6 +345,7 @@ class _ShortAttempt:
                 raw = plugin.score(self.pod, asked, state)
             rows = None if asked is self.nodes else chosen.rows
             self._add(rows, plugin, raw, state, self.profile.weights[plugin.name])
+        self.silent = silent
 
     def _add(
         self,

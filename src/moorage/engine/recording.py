@@ -9,7 +9,7 @@ node, and what every plugin said. The scheduler tells how the attempt *ended*, R
 included. What was found in an attempt that never ends (somebody only asked why) is not recorded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from moorage.cluster.columns import Bools, Ints, Rows
@@ -55,6 +55,8 @@ class ShortFindings(Protocol):
     """Live plugins that had nothing to say about the pod where nodes are filtered ..."""
     unscored: list[str]
     """... and where they are scored."""
+    silent: Sequence[str]
+    """Live scorers that had nothing to say and no PreScore part to say so; () if none was asked."""
 
 
 class Setback(NamedTuple):

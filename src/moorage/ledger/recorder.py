@@ -25,8 +25,10 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 _MOST_NOTED = 4096
-_CHECK_EVERY = 256
-_COMPARED = 3
+_CHECK_BYTES = 4096
+_RAREST_CHECK = 1024
+_MOST_FREQUENT_CHECK = 64
+_COMPARED = 15
 """An attempt with answers that had to be compared counts for so many more: it may leave more."""
 _NOTED_BYTES = 800
 _MOST_CHANGES = 100_000
@@ -61,7 +63,11 @@ class Recorder(DecisionRecorder):
         self._tracks = TrackTable(limit_bytes // 4)
         self._noted = NotedFields(self._tracks.chunk)
         self._message_bytes = 0
-        self._before_check = _CHECK_EVERY
+        # The more there is room for, the longer one may go without looking.
+        self._check_every = min(
+            max(self._chunk_limit // _CHECK_BYTES, _MOST_FREQUENT_CHECK), _RAREST_CHECK
+        )
+        self._before_check = self._check_every
         self._pod: Pod | None = None
         """Whom `_found` is about."""
         self._found = NOTHING
@@ -157,13 +163,16 @@ class Recorder(DecisionRecorder):
                 journal is None
                 or journal.chunk != noted.chunk
                 or ranking.constants is not journal.constants
-                or len(scores) != journal.answered
+                or short.silent != journal.silent
                 or short.unscored != journal.unscored
                 or short.unfiltered != journal.unfiltered
             ):
                 journal = self._follow(short)
-            elif scores or short.blocked is not journal.blocked:
-                self._before_check -= _COMPARED * journal.track.take_answers(short)
+            else:
+                if short.blocked is not journal.blocked:
+                    self._before_check -= _COMPARED * journal.track.take_refusals(short)
+                if scores:
+                    self._before_check -= _COMPARED * journal.track.take_scores(short)
         except Exception:
             self._begin_again(pod)
             self._ended(pod, profile, node_name, attempts, started, None, NOTHING)
@@ -244,13 +253,11 @@ class Recorder(DecisionRecorder):
         track = log.track
         if log.chunk != tracks.chunk:
             tracks.enter(track)
-        if (
-            len(short.scores) != log.answered
-            or short.unscored != log.unscored
-            or short.unfiltered != log.unfiltered
-        ):
-            track.set_moods(short)
-        self._before_check -= _COMPARED * track.take_answers(short)
+        track.set_moods(short)
+        if short.blocked is not log.blocked:
+            self._before_check -= _COMPARED * track.take_refusals(short)
+        if short.total is not None:
+            self._before_check -= _COMPARED * track.take_scores(short)
         if ranking.constants is not log.constants and short.total is not None:
             track.take_constants(ranking)
         return log
@@ -262,7 +269,7 @@ class Recorder(DecisionRecorder):
             self.told(self._first + noted.attempts - 1, noted.attempt(-1))
         if self._before_check > 0:
             return
-        self._before_check = _CHECK_EVERY
+        self._before_check = self._check_every
         tracks = self._tracks
         if (
             self._noted.attempts >= _MOST_NOTED

@@ -9,7 +9,7 @@ same.
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -48,13 +48,13 @@ class ShortLog(list[int]):
     """The log of a ranking's track, with what is compared at every decision."""
 
     __slots__ = (
-        "answered",
         "answers",
         "blocked",
         "chunk",
         "constants",
         "filters",
         "refusal_changes",
+        "silent",
         "size",
         "track",
         "unfiltered",
@@ -75,8 +75,8 @@ class ShortLog(list[int]):
         """How often its refusals had changed when rows were last picked out; -1: live ones have."""
         self.blocked: Bools | None = None
         """The rows that live filters refused last, if nobody may write to them."""
-        self.answered = -1
-        """How many live scorers had something to say."""
+        # Which live plugins had nothing to say last time.
+        self.silent: Sequence[str] | None = None
         self.unfiltered: list[str] = []
         self.unscored: list[str] = []
         self.constants: tuple[int, tuple[int, ...]] | None = None
@@ -142,8 +142,7 @@ class ShortTrack(Track):
     def set_moods(self, short: ShortFindings) -> None:
         """Other live plugins than before have something to say."""
         log = self.log
-        log.unfiltered, log.unscored = short.unfiltered, short.unscored
-        log.answered = len(short.scores)
+        log.unfiltered, log.unscored, log.silent = short.unfiltered, short.unscored, short.silent
         log.refusal_changes = -1  # a filter that is silent now may have refused something before
         for name, refusals in log.filters.items():
             self.set_mood(refusals, SKIPPED if name in short.unfiltered else TOLD)
@@ -157,24 +156,18 @@ class ShortTrack(Track):
             if raw.normalized is not None:
                 self.set_mood(raw.normalized, mood)
 
-    def take_answers(self, short: ShortFindings) -> bool:
-        """What live plugins said about this very pod; did numbers have to be compared?"""
+    def take_scores(self, short: ShortFindings) -> bool:
+        """What live plugins scored for this very pod; did numbers have to be compared?"""
         log, answers, compared = self.log, self.answers, False
-        if short.blocked is not log.blocked:
-            compared = self._take_refusals(short)
-        if short.total is None:
-            return compared  # nothing was scored
         for scorer, rows, raw, normalized, state in short.scores:
             column = self._scores[scorer.name]
-            if raw is None or (type(state) is not column.digest and not _meet(column, state)):
+            told_in_short = type(state) is column.digest or _meet(column, state, ScoreDigest)
+            if raw is None or not told_in_short or state.scale is None:
                 self._compare_scores(short, column, raw, normalized, rows)
                 compared = True
                 continue
             scale, codes, patches = state.scale, state.codes, state.patches
-            if scale is None:
-                self._compare_scores(short, column, raw, normalized, rows)
-                compared = True
-            elif codes is not None and state.table is not None:
+            if codes is not None and state.table is not None:
                 domains = column.domains
                 if domains is None or domains.codes is not codes or domains.as_of != state.labelled:
                     self._follow_domains(column, codes, state.labelled, len(state.table))
@@ -187,26 +180,27 @@ class ShortTrack(Track):
                 compared = True
         return compared
 
-    def _take_refusals(self, short: ShortFindings) -> bool:
-        """What live filters said; did rows have to be compared?"""
+    def take_refusals(self, short: ShortFindings) -> bool:
+        """Which rows live plugins refused this very pod; did rows have to be compared?"""
         log, compared = self.log, False
-        log.refusal_changes = -1
+        blocked = log.blocked = None
         for plugin, refused, state in short.refusals:
-            column = log.filters[plugin.name]
+            column, patches = log.filters[plugin.name], None
             # Many plugins keep what they say. What nobody may write to is known when seen again.
             if refused is column.source:
+                blocked = refused
                 continue
-            patches: Patches | None = None
-            if isinstance(state, RefusalDigest):
+            log.refusal_changes = -1
+            if type(state) is column.digest or _meet(column, state, RefusalDigest):
                 patches = state.patches
             if patches is column.patches and patches is not None:
                 column.source = None
                 self.answers += (len(log), column, len(patches), None)
             else:
                 self._compare_refused(short, column, refused, patches)
-                compared = True
-        blocked = short.blocked
-        log.blocked = None if blocked is None or blocked.flags.writeable else blocked
+                compared, blocked = True, column.source
+        if len(short.refusals) == 1:
+            log.blocked = blocked
         return compared
 
     def _look_closely(self, short: ShortFindings) -> None:
@@ -366,9 +360,9 @@ class ShortTrack(Track):
         return bits
 
 
-def _meet(column: Column, state: object) -> bool:
-    """Does a plugin tell scores in short? Asked once, as long as its states are of one type."""
-    if isinstance(state, ScoreDigest):
+def _meet(column: Column, state: object, digest: type) -> bool:
+    """Does a plugin's state tell in short? Asked once, as long as all are of one type."""
+    if isinstance(state, digest):
         column.digest = type(state)
         return True
     return False
