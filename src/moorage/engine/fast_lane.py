@@ -80,6 +80,8 @@ class FastLane:
         total = None if short.feasible == 1 else int(short.totals[row]) + short.constant
         if recorder.on:
             short.total = total
+            # Kept until the attempt ends, they would take room in the processor's caches.
+            del short.totals, short._out, short._chosen
             recorder.short = short
         return Bind(pod, self._state.nodes.nodes[row].name, short.feasible, total)
 

@@ -112,9 +112,10 @@ class ShortTrack(Track):
     def adopt(self, ranking: Ranking) -> None:
         """Begin with what a ranking says."""
         for index, values in self._told_by(ranking):
-            column = self.columns[index]
-            column.make_room(values)
-            column.now[:] = values
+            if values.any():
+                column = self.columns[index]
+                column.make_room(values)
+                column.now[:] = values
 
     def follow(self, ranking: Ranking) -> None:
         """The ranking was worked out anew: compare all of it."""

@@ -32,6 +32,7 @@ _MOST_PATTERNS = 16
 _FULL_SHARE = 4
 _BASE_SHARE = 8
 
+_NO_ROWS = np.zeros(0, np.uint8)
 _growth = attrgetter("growth")
 
 Pattern = bytes
@@ -293,6 +294,8 @@ class Track:
 
 def _start(column: Column, number: Callable[[], int]) -> tuple[Base | None, int, Array, Array]:
     now, base = column.now, column.base
+    if base is None and not now.any():
+        return None, column.mood, _NO_ROWS, _NO_ROWS
     rows = (now != (0 if base is None else base.values)).nonzero()[0]
     if len(rows) * _BASE_SHARE > len(now):
         base = column.base = Base(number(), narrow(now))
