@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 Totals = NDArray[Any]
 
+_NO_TOTALS: Totals = np.zeros(0, np.int64)
 _MOST_TALLIES = 64
 # From this share of feasible nodes on, asking about all of them is cheaper than picking them out.
 _MOST = 4
@@ -80,8 +81,8 @@ class FastLane:
         total = None if short.feasible == 1 else int(short.totals[row]) + short.constant
         if recorder.on:
             short.total = total
-            # Kept until the attempt ends, they would take room in the processor's caches.
-            del short.totals, short._out, short._chosen
+            # Kept until the attempt ends, these would take room in the processor's caches.
+            short.totals, short._out, short._chosen = _NO_TOTALS, None, short.nodes
             recorder.short = short
         return Bind(pod, self._state.nodes.nodes[row].name, short.feasible, total)
 

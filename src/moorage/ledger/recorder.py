@@ -169,10 +169,10 @@ class Recorder(DecisionRecorder):
             ):
                 journal = self._follow(short)
             else:
-                if short.blocked is not journal.blocked:
-                    self._before_check -= _COMPARED * journal.track.take_refusals(short)
-                if scores:
-                    self._before_check -= _COMPARED * journal.track.take_scores(short)
+                if short.blocked is not journal.blocked and journal.track.take_refusals(short):
+                    self._before_check -= _COMPARED
+                if scores and journal.track.take_scores(short):
+                    self._before_check -= _COMPARED
         except Exception:
             self._begin_again(pod)
             self._ended(pod, profile, node_name, attempts, started, None, NOTHING)
@@ -254,10 +254,10 @@ class Recorder(DecisionRecorder):
         if log.chunk != tracks.chunk:
             tracks.enter(track)
         track.set_moods(short)
-        if short.blocked is not log.blocked:
-            self._before_check -= _COMPARED * track.take_refusals(short)
-        if short.total is not None:
-            self._before_check -= _COMPARED * track.take_scores(short)
+        if short.blocked is not log.blocked and track.take_refusals(short):
+            self._before_check -= _COMPARED
+        if short.total is not None and track.take_scores(short):
+            self._before_check -= _COMPARED
         if ranking.constants is not log.constants and short.total is not None:
             track.take_constants(ranking)
         return log

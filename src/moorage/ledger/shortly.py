@@ -162,18 +162,16 @@ class ShortTrack(Track):
         log, answers, compared = self.log, self.answers, False
         for scorer, rows, raw, normalized, state in short.scores:
             column = self._scores[scorer.name]
-            told_in_short = type(state) is column.digest or _meet(column, state, ScoreDigest)
-            if raw is None or not told_in_short or state.scale is None:
+            is_digest = type(state) is column.digest or _meet(column, state, ScoreDigest)
+            if raw is None or not is_digest or (scale := state.scale) is None:
                 self._compare_scores(short, column, raw, normalized, rows)
                 compared = True
-                continue
-            scale, codes, patches = state.scale, state.codes, state.patches
-            if codes is not None and state.table is not None:
+            elif (codes := state.codes) is not None and (table := state.table) is not None:
                 domains = column.domains
                 if domains is None or domains.codes is not codes or domains.as_of != state.labelled:
-                    self._follow_domains(column, codes, state.labelled, len(state.table))
-                answers += (len(log), column, state.table.tobytes(), scale)
-            elif patches is column.patches and patches is not None:
+                    self._follow_domains(column, codes, state.labelled, len(table))
+                answers += (len(log), column, table.tobytes(), scale)
+            elif (patches := state.patches) is column.patches and patches is not None:
                 answers += (len(log), column, len(patches), scale)
             else:
                 self._compare_raw(short, column, raw, rows, state)
