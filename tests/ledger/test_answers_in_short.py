@@ -11,6 +11,7 @@ from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Scheduler
 from moorage.kube.live import build_scheduler
 from moorage.ledger import Ledger
+from moorage.ledger.recorder import Recorder
 from moorage.plugins.defaults import in_tree_registry
 from moorage.simulator.bench import measure
 from moorage.testing import make_node
@@ -83,3 +84,21 @@ def test_answers_that_cannot_be_written_cost_verdicts_but_no_decision(
     assert {ledger.explain(number, matrix=(0, 9)).matrix for number in range(1, 11)} == {None}
     [first, *_] = ledger.summaries(limit=1)
     assert (first.number, first.result) == (10, "scheduled")
+
+
+@pytest.mark.parametrize(("few", "checks"), [(64, 0), (5, 2)])
+def test_long_answers_are_looked_at_more_often(
+    monkeypatch: pytest.MonkeyPatch, few: int, checks: int
+) -> None:
+    monkeypatch.setattr("moorage.ledger.domains._FEW", few)
+    ledger, seen = Ledger(), []
+    check = Recorder._noted_one
+
+    def noted_one(recorder: Recorder) -> None:
+        seen.append(recorder.waiting)
+        check(recorder)
+
+    monkeypatch.setattr(Recorder, "_noted_one", noted_one)
+    world = make_world(read_configuration(None), None, reuse=True)
+    measure(world, nodes=20, pods=140, workload="prefspread", recorder=ledger.recorder)
+    assert len(seen) == checks

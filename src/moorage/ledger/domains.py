@@ -7,12 +7,13 @@ from moorage.ledger.held import Array
 from moorage.ledger.packing import narrow
 
 _TABLE_BYTES = 150
+_FEW = 64
 
 
 class Domains:
     """The rows of a cluster by their codes of a label."""
 
-    __slots__ = ("as_of", "chunk", "codes", "number", "rows", "told_bytes")
+    __slots__ = ("are_many", "as_of", "chunk", "codes", "number", "rows", "told_bytes")
 
     def __init__(self, codes: Array, size: int, as_of: int = -1) -> None:
         """`codes` has one number per row, all of them less than `size`."""
@@ -24,6 +25,8 @@ class Domains:
         """The rows of each code, which may be none."""
         self.told_bytes = _TABLE_BYTES + 8 * size
         """How much memory a number for each of them takes."""
+        self.are_many = size > _FEW
+        """Is that much?"""
         self.chunk = -1
         """The chunk that knows them ..."""
         self.number = -1

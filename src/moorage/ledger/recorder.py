@@ -29,7 +29,7 @@ _CHECK_BYTES = 4096
 _RAREST_CHECK = 1024
 _MOST_FREQUENT_CHECK = 64
 _COMPARED = 15
-"""An attempt with answers that had to be compared counts for so many more: it may leave more."""
+"""An attempt with long answers, or that had to be compared, counts for so many more."""
 _NOTED_BYTES = 800
 _MOST_CHANGES = 100_000
 

@@ -158,7 +158,7 @@ class ShortTrack(Track):
                 self.set_mood(raw.normalized, mood)
 
     def take_scores(self, short: ShortFindings) -> bool:
-        """What live plugins scored for this very pod; did numbers have to be compared?"""
+        """What live plugins scored for this very pod; is it much, or had it to be compared?"""
         log, answers, compared = self.log, self.answers, False
         for scorer, rows, raw, normalized, state in short.scores:
             column = self._scores[scorer.name]
@@ -169,8 +169,9 @@ class ShortTrack(Track):
             elif (codes := state.codes) is not None and (table := state.table) is not None:
                 domains = column.domains
                 if domains is None or domains.codes is not codes or domains.as_of != state.labelled:
-                    self._follow_domains(column, codes, state.labelled, len(table))
+                    domains = self._follow_domains(column, codes, state.labelled, len(table))
                 answers += (len(log), column, table.tobytes(), scale)
+                compared |= domains.are_many
             elif (patches := state.patches) is column.patches and patches is not None:
                 answers += (len(log), column, len(patches), scale)
             else:
@@ -258,11 +259,13 @@ class ShortTrack(Track):
         else:
             self.update(other.index, normalized, rows)
 
-    def _follow_domains(self, column: Column, codes: Codes, labelled: int, size: int) -> None:
+    def _follow_domains(self, column: Column, codes: Codes, labelled: int, size: int) -> Domains:
         """From now on a column is told by these domains."""
         self.write_answers()
+        domains = self._domains_of(codes, labelled, size)
         column.filled = column.patches = None
-        column.follow_domains(self._domains_of(codes, labelled, size))
+        column.follow_domains(domains)
+        return domains
 
     def _domains_of(self, codes: Codes, labelled: int, size: int) -> Domains:
         """The rows of the domains that a plugin scores by."""
