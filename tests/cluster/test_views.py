@@ -92,6 +92,7 @@ def test_a_view_of_nodes_without_lesser_pods_gives_them_back_one_by_one(
     without.give_back(np.array([0]))
     assert without.requested("cpu").tolist() == [3000, 0]
     assert without.pod_count.tolist() == [2, 0]
+    assert {pod.name for pod in without.pods_on(0)} == {"high", "low"}
     assert without.with_taken_ports(wanted).tolist() == [True, False]
     without.take_away(np.array([0]))
     assert without.requested("cpu").tolist() == [2000, 0]

@@ -169,8 +169,9 @@ class WithoutLesserPods(_Hypothetical):
         return super().pod_count - gone
 
     def pods_on(self, index: int) -> Sequence[Pod]:
-        """The pods that are left."""
-        gone = {pod.uid for pod in self._changes(index)[0]}
+        """The pods that are left, those that were given back included."""
+        missing = np.flatnonzero((self.places == index) & self._missing)
+        gone = {self._lesser.pods[int(i)].uid for i in missing}
         return tuple(pod for pod in super().pods_on(index) if pod.uid not in gone)
 
     def _changes(self, place: int) -> tuple[Sequence[Pod], Sequence[Pod]]:
