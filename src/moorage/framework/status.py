@@ -4,7 +4,7 @@
 as a bit set per row. An unschedulable pod is a value, never an exception.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 import msgspec
@@ -105,6 +105,14 @@ class Verdicts:
         bits = int(self.bits[row])
         return [reason for i, reason in enumerate(self.reasons) if bits >> i & 1]
 
+    def by_reason(self) -> Iterator[tuple[Reason, Bools]]:
+        """The reasons that some rows have, each with its rows."""
+        unit = self.bits.dtype.type
+        for bit, reason in enumerate(self.reasons):
+            rows: Bools = (self.bits & unit(1 << bit)) != 0
+            if rows.any():
+                yield reason, rows
+
     def with_code(self, codes: Iterable[Code]) -> Bools:
         """The rows refused for a reason with one of the codes."""
         wanted = set(codes)
@@ -149,15 +157,11 @@ class Verdicts:
 
     def _drop_unused(self) -> None:
         """Make room: an answer kept for long may have seen many reasons that no row has now."""
-        bits, one = self.bits, self.bits.dtype.type(1)
-        rows_of = {
-            reason: (bits >> bits.dtype.type(i)) & one != 0 for i, reason in enumerate(self.reasons)
-        }
-        used = [reason for reason, rows in rows_of.items() if rows.any()]
-        self.reasons = used
-        self.bits = np.zeros(len(bits), _width(len(used)))
-        for reason in used:
-            self.reject(rows_of[reason], reason)
+        used = dict(self.by_reason())
+        self.reasons = list(used)
+        self.bits = np.zeros(len(self.bits), _width(len(used)))
+        for reason, rows in used.items():
+            self.reject(rows, reason)
 
 
 def _width(reasons: int) -> type[np.unsignedinteger]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
-from moorage.cluster.pod_terms import TermEntry, TermKind, terms_of
 from moorage.cluster.view import NodeView
 from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import RELAX, Change, counted
@@ -15,6 +14,13 @@ from moorage.explain.fixes.patches import remove
 from moorage.model.affinity import PodAffinity, PodAffinityTerm
 from moorage.model.labels import LabelSelector
 from moorage.model.pod import Pod
+from moorage.plugins.inter_pod_affinity.domains import Counted
+from moorage.plugins.inter_pod_affinity.filtering import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    Company,
+    company_of,
+)
 
 PLUGIN = "InterPodAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -26,16 +32,22 @@ def drop_pod_affinity(
     bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools
 ) -> Iterator[Change]:
     """Drop one of the pod's own required terms, or all of a kind."""
-    del bench, obstacles
+    del bench
     affinity = pod.spec.affinity
-    if affinity is None or not rows.any():
+    if affinity is None:
         return
     everything = []
-    for field, word, side in (
-        ("podAffinity", "pod affinity", affinity.pod_affinity),
-        ("podAntiAffinity", "pod anti-affinity", affinity.pod_anti_affinity),
+    # Where terms of both kinds are in the way, only the first kind is told.
+    told = [text for text, where in obstacles.reasons(PLUGIN).items() if (where & rows).any()]
+    for field, word, side, reason in (
+        ("podAffinity", "pod affinity", affinity.pod_affinity, AFFINITY),
+        ("podAntiAffinity", "pod anti-affinity", affinity.pod_anti_affinity, ANTI_AFFINITY),
     ):
         terms = _terms(side)
+        if terms:
+            everything.append(remove("spec", "affinity", field, _REQUIRED))
+        if reason.text not in told:
+            continue
         for i, term in enumerate(terms):
             text = f"drop the required {word} {written(term)}"
             operation = remove("spec", "affinity", field, _REQUIRED, i)
@@ -44,51 +56,51 @@ def drop_pod_affinity(
             text = f"drop all {counted(len(terms), f'required {word} term')}"
             operation = remove("spec", "affinity", field, _REQUIRED)
             yield Change(RELAX, text, 1.0 + 0.7 * len(terms), (PLUGIN,), (operation,))
-        if terms:
-            everything.append(remove("spec", "affinity", field, _REQUIRED))
-    if len(everything) > 1:
+    if len(everything) > 1 and AFFINITY.text in told:
         text = "drop all required pod affinity and anti-affinity"
         yield Change(RELAX, text, 3.5, (PLUGIN,), tuple(everything))
 
 
 def move_opponents(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
-    """Move the pods whose anti-affinity keeps the pod out of a domain, where they are fewest."""
+    """Move the pods that must not be in one domain with the pod, where they are fewest."""
     del bench
     nodes = obstacles.nodes
-    entries = [
-        entry
-        for entry in nodes.terms_matching(pod)
-        if entry.pod_term.kind is TermKind.ANTI_AFFINITY
-    ]
+    company = company_of(pod, nodes)
+    # A pod that minds its own kind is one of several that are meant to be apart.
+    repelling = () if _minds_its_kind(pod, company) else company.repelling
+    against = (*company.existing, *repelling)
     opponents: Ints = np.zeros(len(nodes), np.int64)
-    for entry in entries:
-        codes = nodes.label(entry.pod_term.term.topology_key).codes
-        sums = nodes.terms_per_domain(entry).sums
-        opponents += np.where(codes > 0, sums[codes], 0)
+    for one in against:
+        codes = nodes.label(one.key).codes
+        opponents += np.where(codes > 0, one.find(nodes).sums[codes], 0)
     places = np.flatnonzero(rows & (opponents > 0) & (opponents <= _MOST_MOVED))
     tried: set[tuple[str, ...]] = set()
     for row in places[np.argsort(opponents[places], kind="stable")]:
-        gone = _carriers(nodes, entries, int(row))
+        gone = _in_domains(nodes, against, int(row))
         keys = tuple(other.key for other in gone)
         if gone and keys not in tried:
             tried.add(keys)
-            yield moved(gone, "whose anti-affinity keeps the pod out", PLUGIN)
+            minds = any(one.counts(other) for one in company.existing for other in gone)
+            why = "whose anti-affinity keeps the pod out"
+            yield moved(gone, why if minds else "which the pod's anti-affinity is against", PLUGIN)
         if len(tried) >= _MOST_DOMAINS:
             return
 
 
-def _carriers(nodes: NodeView, entries: Sequence[TermEntry], row: int) -> list[Pod]:
-    """The pods in the row's domains that carry one of the terms."""
+def _minds_its_kind(pod: Pod, company: Company) -> bool:
+    labels = company.namespace_labels
+    return any(t.matches(pod.labels, pod.namespace, labels) for t in company.anti_affinity)
+
+
+def _in_domains(nodes: NodeView, against: Sequence[Counted], row: int) -> list[Pod]:
+    """The pods that are counted in the row's domains."""
     found: dict[str, Pod] = {}
-    for entry in entries:
-        codes = nodes.label(entry.pod_term.term.topology_key).codes
+    for one in against:
+        codes = nodes.label(one.key).codes
         if codes[row] == 0:
             continue
-        holders = (codes == codes[row]) & (entry.column.values > 0)
-        for place in np.flatnonzero(holders):
-            for other in nodes.pods_on(int(place)):
-                if any(term == entry.pod_term for term in terms_of(other)):
-                    found[other.uid] = other
+        for place in np.flatnonzero((codes == codes[row]) & (one.on_nodes(nodes) > 0)):
+            found |= {other.uid: other for other in nodes.pods_on(int(place)) if one.counts(other)}
     return list(found.values())
 
 

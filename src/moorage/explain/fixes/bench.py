@@ -72,17 +72,24 @@ class Bench:
 
     def feasible(self, pod: Pod) -> list[str]:
         """The names of the nodes that would take the pod."""
-        if not len(self.state):
+        if not len(self.state) or self._is_gated(pod):
             return []
         try:
-            for plugin in self.gates():
-                with guard(plugin, "PreEnqueue"):
-                    if plugin.pre_enqueue(pod) is not None:
-                        return []
             attempt = self.attempt(pod)
         except PluginError:
             return []
         return names_of(attempt, attempt.outcome)
+
+    def _is_gated(self, pod: Pod) -> bool:
+        """Is the pod kept out of the queue, whatever nodes there are?"""
+        try:
+            for plugin in self.gates():
+                with guard(plugin, "PreEnqueue"):
+                    if plugin.pre_enqueue(pod) is not None:
+                        return True
+        except PluginError:
+            return True
+        return False
 
     def gained(self, pod: Pod, change: Change) -> list[str]:
         """The nodes that would take the pod after a change."""
@@ -114,6 +121,8 @@ class Bench:
             return outcome is not None and outcome.any_feasible
 
     def _without(self, pod: Pod, gone: Sequence[Pod]) -> list[str]:
+        if self._is_gated(pod):
+            return []
         try:
             self.runs += 1
             attempt = attempt_without(self.cycle, self.profile, pod, gone)

@@ -1,12 +1,12 @@
 """Changes as edits of API objects, and which of them the API allows on a pod that exists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from moorage.explain.fixes.changes import Change
-from moorage.explain.fixes.patches import Operation, Operations, patched
+from moorage.explain.fixes.patches import Operation, Operations, patched, pointer
 from moorage.explain.report import Edit
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Container, Pod
@@ -15,6 +15,7 @@ from moorage.model.resources import CPU, MEMORY
 
 _MUTABLE = ("/spec/tolerations", "/spec/schedulingGates")
 """What may be changed in a pod that waits: tolerations may be added, gates removed."""
+_RESIZED = (CPU, MEMORY)
 
 
 def edits_of(pod: Pod, change: Change) -> tuple[Edit, ...]:
@@ -75,19 +76,24 @@ def _resizes(pod: Pod, operations: Operations) -> bool:
     if pod.spec.resources is not None or pod.status.node_allocatable_resource_claim_statuses:
         return False
     allowed = {
-        f"/spec/{field}/{i}/resources/requests/{name}"
+        pointer("spec", field, i, "resources", "requests"): container.resources.requests
         for field, containers in _running(pod)
         for i, container in enumerate(containers)
         if (field == "containers" or container.is_sidecar) and not container.resources.claims
-        for name in (CPU, MEMORY)
     }
-    if not all(_path(one) in allowed for one in operations):
+    if not all(_lowers_in_place(one, allowed) for one in operations):
         return False
     return _service_class(pod) == _service_class(patched(pod, operations))
 
 
-def _path(operation: Operation) -> str:
-    return str(operation["path"])
+def _lowers_in_place(operation: Operation, allowed: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Is it about nothing but cpu and memory of places that are allowed?"""
+    path, value = str(operation["path"]), operation.get("value")
+    if path in allowed and isinstance(value, dict):
+        now = allowed[path]
+        return all(value.get(name) == now[name] for name in now if name not in _RESIZED)
+    place, _, name = path.rpartition("/")
+    return place in allowed and name in _RESIZED
 
 
 def _running(pod: Pod) -> Sequence[tuple[str, tuple[Container, ...]]]:

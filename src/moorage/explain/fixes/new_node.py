@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Rows
+from moorage.cluster.listers import Listers
 from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import ADD_NODE, Change
 from moorage.explain.fixes.obstacles import Obstacles
@@ -12,6 +14,7 @@ from moorage.model.meta import ObjectMeta
 from moorage.model.node import HOSTNAME_LABEL, Node, NodeCondition, NodeSpec, NodeStatus
 from moorage.model.pod import Pod
 from moorage.model.resources import PODS
+from moorage.model.storage import CSINode, CSINodeSpec
 
 _MOST_SHAPES = 8
 _MOST_ROWS = 500
@@ -35,7 +38,13 @@ def add_node(bench: Bench, pod: Pod, obstacles: Obstacles) -> Iterator[Change]:
     names = bench.state.nodes.row_of
     for node in _models(pod, obstacles):
         copy = _like(node, names)
-        yield Change(ADD_NODE, f"add a node like {node.name}", 3.0, nodes=(copy,))
+        yield Change(
+            ADD_NODE,
+            f"add a node like {node.name}",
+            3.0,
+            nodes=(copy,),
+            objects=_drivers_like(node, copy, bench.state.listers),
+        )
 
 
 def _models(pod: Pod, obstacles: Obstacles) -> Sequence[Node]:
@@ -68,6 +77,22 @@ def _shape(node: Node) -> object:
         tuple(sorted(node.allocatable.items())),
         tuple(sorted(labels.items())),
         node.spec.taints,
+    )
+
+
+def _drivers_like(node: Node, copy: Node, listers: Listers) -> tuple[CSINode, ...]:
+    """The same CSI drivers on the new node: what they attach is limited there, too."""
+    known = listers.of(CSINode).get(node.name)
+    if known is None:
+        return ()
+    drivers = tuple(msgspec.structs.replace(one, node_id=copy.name) for one in known.spec.drivers)
+    return (
+        CSINode(
+            metadata=ObjectMeta(name=copy.name, annotations=known.metadata.annotations),
+            api_version="storage.k8s.io/v1",
+            kind="CSINode",
+            spec=CSINodeSpec(drivers=drivers),
+        ),
     )
 
 

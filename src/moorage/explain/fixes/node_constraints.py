@@ -5,7 +5,8 @@ are alternatives, so it is enough to relax one of them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from moorage.cluster.view import NodeView
 from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import LABEL_NODE, RELAX, Change
 from moorage.explain.fixes.obstacles import Obstacles
-from moorage.explain.fixes.patches import END, Operation, add, patched, remove
+from moorage.explain.fixes.patches import END, Operation, add, patched, remove, replace
 from moorage.explain.report import Edit
 from moorage.model.node import Node
 from moorage.model.node_selector import (
@@ -33,6 +34,8 @@ _RESERVED = "kubernetes.io"
 """Labels of this domain say what a node is; giving it another value does not make it that."""
 _BUILT_FOR = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
 """What an image is built for is not given up lightly."""
+_BEYOND = ("Gt", "Lt")
+"""Operators whose values must be beyond a bound."""
 _MOST_PATTERNS = 8
 _MOST_TERMS = 4
 
@@ -224,7 +227,24 @@ def _widened(nodes: NodeView, requirement: Requirement, rows: Bools) -> Iterator
     elif expression.operator == "NotIn" and len(expression.values) > 1:
         text = f"allow {requirement.key}={value} in {requirement.text}"
         operations = (remove(*requirement.steps, "values", expression.values.index(str(value))),)
+    elif expression.operator in _BEYOND:
+        bound = _bound(expression.operator, map(column.vocabulary.values.__getitem__, counts))
+        if bound is None:
+            return
+        text = f"change the bound of {requirement.text} to {bound}"
+        operations = (replace(str(bound), *requirement.steps, "values", 0),)
     else:
         return
     size = 1.8 if requirement.key in _BUILT_FOR else 0.8
     yield Change(RELAX, text, size, (AFFINITY,), operations)
+
+
+def _bound(operator: str, values: Iterable[str | None]) -> int | None:
+    """The bound nearest to the one there is that lets one of the values pass."""
+    numbers = []
+    for value in values:
+        with suppress(ValueError):  # such a value is beyond no bound
+            numbers.append(int(value or ""))
+    if not numbers:
+        return None
+    return max(numbers) - 1 if operator == "Gt" else min(numbers) + 1

@@ -4,7 +4,7 @@ Nothing here knows any particular plugin. A plugin that refuses the pod before n
 stands in the way everywhere; one that names the only nodes worth looking at, on all others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Obstacles:
         self.nodes = nodes
         self.rejected: dict[str, Bools] = {}
         """By plugin, the rows it refuses (or refuses everywhere)."""
-        self.verdicts: dict[str, Verdicts] = {}
-        """By plugin, its reasons, where it was asked about nodes."""
+        self._reasons: dict[str, dict[str, Bools]] = {}
+        """By plugin, its reasons, and the rows that it refuses for each."""
         self.statuses: dict[str, Status] = {}
         """By plugin, its answer before any node was looked at."""
 
@@ -71,6 +71,17 @@ class Obstacles:
             if name in self.rejected:
                 found |= self.rejected[name]
         return found
+
+    def reasons(self, plugin: str) -> Mapping[str, Bools]:
+        """Why a plugin refuses, where it was asked about nodes: each reason with its rows."""
+        return self._reasons.get(plugin, {})
+
+    def add_reason(self, plugin: str, text: str, rows: Bools) -> None:
+        """A plugin refuses rows (as well) for a reason."""
+        if rows.any():
+            known = self._reasons.setdefault(plugin, {})
+            known[text] = known[text] | rows if text in known else rows
+            self.add(plugin, rows)
 
     def add(self, plugin: str, rows: Bools) -> None:
         """A plugin refuses rows (as well)."""
@@ -138,17 +149,17 @@ def _filter(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> No
         try:
             with guard(plugin, "Filter"):
                 if plugin.by_node:
-                    rows = np.flatnonzero(found.count < MOST_AT_ONCE)
+                    near = np.flatnonzero(found.count < MOST_AT_ONCE)
                     verdicts = Verdicts(len(nodes))
-                    if len(rows):
-                        verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), state))
+                    if len(near):
+                        verdicts.splice(near, plugin.filter(pod, nodes.take(near), state))
                 else:
                     verdicts = plugin.filter(pod, nodes, state)
         except PluginError:
             found.add(plugin.name, np.ones(len(nodes), np.bool_))
             continue
-        found.verdicts[plugin.name] = verdicts
-        found.add(plugin.name, verdicts.rejected)
+        for reason, rows in verdicts.by_reason():
+            found.add_reason(plugin.name, reason.text, rows)
 
 
 def _second_looks(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> None:
@@ -163,4 +174,5 @@ def _second_looks(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered)
         if status is not None:
             here = np.zeros(len(found.nodes), np.bool_)
             here[row] = True
-            found.add(status.plugin, here)
+            for text in status.reasons:
+                found.add_reason(status.plugin, text, here)

@@ -46,6 +46,18 @@ def append(value: object, present: Iterable[object], *steps: str | int) -> Opera
     return add(value, *steps, END) if any(True for _ in present) else add([value], *steps)
 
 
+def shifts(first: Operations, second: Operations) -> bool:
+    """Does the first patch move elements of a list that the second one names by their places?"""
+    lists = {
+        place + "/"
+        for one in first
+        if one["op"] == "remove"
+        for place, _, step in (str(one["path"]).rpartition("/"),)
+        if step.isdigit()
+    }
+    return any(str(one["path"]).startswith(place) for one in second for place in lists)
+
+
 def patched(obj: Kind, operations: Operations) -> Kind:
     """The object with the operations applied; raises `ValueError` if one does not fit."""
     document: Json = msgspec.to_builtins(obj)

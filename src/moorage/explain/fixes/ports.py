@@ -105,7 +105,7 @@ def _free_port(
 ) -> HostPort | None:
     """The next port that is free on some row."""
     numbers = {other.port for other in used}
-    for number in range(port.port + 1, min(port.port + _MOST_TRIED, _LAST_PORT)):
+    for number in range(port.port + 1, min(port.port + _MOST_TRIED, _LAST_PORT) + 1):
         other = msgspec.structs.replace(port, port=number)
         if number not in numbers and (rows & ~nodes.with_taken_ports([other])).any():
             return other

@@ -22,6 +22,7 @@ from moorage.plugins.default_preemption import DefaultPreemption, columns
 
 _HIGHEST = 1_000_000_000
 """The highest priority that users may give."""
+NEVER = "Never"
 _MOST_NAMED = 3
 _MOST_ROWS = 500
 _MOST_ONE_BY_ONE = 30
@@ -31,7 +32,7 @@ _MOST_ONE_BY_ONE = 30
 def raise_priority(bench: Bench, pod: Pod) -> Change | None:
     """The lowest priority that makes room; just who has to go, if it is high enough already."""
     plugin = next((p for p in bench.profile.post_filter if isinstance(p, DefaultPreemption)), None)
-    if plugin is None or pod.spec.preemption_policy == "Never" or bench.exhausted:
+    if plugin is None or pod.spec.preemption_policy == NEVER or bench.exhausted:
         return None
     now = _outcome(bench, pod, pod.priority, plugin)
     if now is not None:
@@ -107,9 +108,11 @@ def _some(attempt: Attempt, most: int) -> Bools | None:
 
 
 def _class_above(bench: Bench, above: int) -> PriorityClass | None:
-    """The lowest of the cluster's classes that is high enough."""
+    """The lowest of the cluster's classes that is high enough, and lets its pods preempt."""
     classes = [
-        one for one in bench.state.listers.of(PriorityClass) if above < one.value <= _HIGHEST
+        one
+        for one in bench.state.listers.of(PriorityClass)
+        if above < one.value <= _HIGHEST and one.preemption_policy != NEVER
     ]
     return min(classes, key=lambda one: (one.value, one.name), default=None)
 

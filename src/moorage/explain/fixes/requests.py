@@ -32,10 +32,9 @@ class Slot(msgspec.Struct, frozen=True):
     """The way to the resources."""
     owner: str
     """As it is called in sentences."""
-    quantity: str
     amount: int
-    limited: bool
-    """Is there a limit that must stay equal to the request?"""
+    resources: ResourceRequirements
+    """What is there now."""
 
 
 def lower_requests(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
@@ -86,7 +85,7 @@ def _single(name: str, free: Ints, wanted: int) -> Iterator[Mapping[str, int]]:
 def lacking(obstacles: Obstacles, pod: Pod) -> dict[str, Bools]:
     """By resource, the rows that have too little of it."""
     found: dict[str, Bools] = {}
-    for text, rows in _reasons(obstacles):
+    for text, rows in obstacles.reasons(PLUGIN).items():
         name = text.removeprefix(_LACKS)
         if text.startswith(_LACKS) and pod.requests.incoming.get(name, 0) > 0:
             found[name] = found[name] | rows if name in found else rows
@@ -96,22 +95,10 @@ def lacking(obstacles: Obstacles, pod: Pod) -> dict[str, Bools]:
 def crowded(obstacles: Obstacles, size: int) -> Bools:
     """The rows that can take no further pod, however small."""
     full = np.zeros(size, np.bool_)
-    for text, rows in _reasons(obstacles):
+    for text, rows in obstacles.reasons(PLUGIN).items():
         if not text.startswith(_LACKS):
             full |= rows
     return full
-
-
-def _reasons(obstacles: Obstacles) -> Iterator[tuple[str, Bools]]:
-    """What the plugin says, and of which rows."""
-    verdicts = obstacles.verdicts.get(PLUGIN)
-    if verdicts is None:
-        return
-    unit = verdicts.bits.dtype.type
-    for bit, reason in enumerate(verdicts.reasons):
-        rows: Bools = (verdicts.bits >> unit(bit)) & unit(1) != 0
-        if rows.any():
-            yield reason.text, rows
 
 
 def left_over(bench: Bench, name: str, pod: Pod) -> Ints:
@@ -128,7 +115,7 @@ def left_over(bench: Bench, name: str, pod: Pod) -> Ints:
 
 def lowered(pod: Pod, targets: Mapping[str, int]) -> Change | None:
     """The pod with lower totals of some resources; None if its containers cannot be so small."""
-    operations: list[Operation] = []
+    places: dict[tuple[str | int, ...], tuple[Slot, dict[str, str]]] = {}
     texts: list[str] = []
     size = 0.0
     for name, target in targets.items():
@@ -136,26 +123,42 @@ def lowered(pod: Pod, targets: Mapping[str, int]) -> Change | None:
         if not amounts:
             return None
         for slot, amount in amounts:
-            quantity = written(name, amount)
-            operations.append(add(quantity, *slot.steps, "requests", name))
-            if slot.limited:
-                operations.append(add(quantity, *slot.steps, "limits", name))
+            places.setdefault(slot.steps, (slot, {}))[1][name] = written(name, amount)
         texts.append(_sentence(name, amounts))
         total = pod.requests.incoming[name]
         size += 0.2 + 1.5 * (1 - target / total) + (0.5 if target == 0 else 0.0)
     text = " and ".join(texts)
+    operations = (one for slot, lower in places.values() for one in _lowering(slot, lower))
     return Change(LOWER_REQUEST, text, size, (PLUGIN,), tuple(operations))
+
+
+def _lowering(slot: Slot, lower: Mapping[str, str]) -> Iterator[Operation]:
+    """Lower requests in one place, and limits that must stay equal to them."""
+    requests, limits = slot.resources.requests, slot.resources.limits
+    if any(name in limits for name in lower):
+        # Requests that follow from limits are in no manifest, and there may be no place for them.
+        yield add({**requests, **lower}, *slot.steps, "requests")
+    else:
+        yield from (add(lower[name], *slot.steps, "requests", name) for name in lower)
+    for name, quantity in lower.items():
+        if name in limits and (is_extended(name) or is_hugepages(name)):
+            yield add(quantity, *slot.steps, "limits", name)
 
 
 def _sentence(name: str, amounts: Sequence[tuple[Slot, int]]) -> str:
     plural = "s" if len(amounts) > 1 else ""
     if not any(amount for _, amount in amounts):
-        parts = " and ".join(f"{slot.owner} ({slot.quantity})" for slot, _ in amounts)
+        parts = " and ".join(f"{slot.owner} ({_now(slot, name)})" for slot, _ in amounts)
         return f"drop the {name} request{plural} of {parts}"
     parts = " and ".join(
-        f"{slot.owner} from {slot.quantity} to {written(name, amount)}" for slot, amount in amounts
+        f"{slot.owner} from {_now(slot, name)} to {written(name, amount)}"
+        for slot, amount in amounts
     )
     return f"lower the {name} request{plural} of {parts}"
+
+
+def _now(slot: Slot, name: str) -> str:
+    return str(slot.resources.requests[name])
 
 
 def _shared_out(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]]:
@@ -262,6 +265,4 @@ def _slots(pod: Pod, name: str) -> list[Slot]:
 def _slot(
     steps: tuple[str | int, ...], owner: str, resources: ResourceRequirements, name: str
 ) -> Slot:
-    quantity = resources.requests[name]
-    tied = (is_extended(name) or is_hugepages(name)) and name in resources.limits
-    return Slot(steps, owner, str(quantity), amount_of(name, quantity), tied)
+    return Slot(steps, owner, amount_of(name, resources.requests[name]), resources)

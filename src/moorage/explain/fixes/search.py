@@ -33,6 +33,7 @@ from moorage.explain.fixes.changes import (
 from moorage.explain.fixes.edits import edits_of
 from moorage.explain.fixes.new_node import add_node
 from moorage.explain.fixes.obstacles import Obstacles, obstacles_of
+from moorage.explain.fixes.patches import shifts
 from moorage.explain.fixes.priority import raise_priority
 from moorage.explain.fixes.requests import PLUGIN as FIT
 from moorage.explain.fixes.requests import lower_requests
@@ -203,7 +204,16 @@ def _after(bench: Bench, pod: Pod, first: Change, together: int) -> list[Found]:
             found = _several(bench, changed, obstacles, together)
         else:
             found = _single(bench, changed, obstacles, REMEDIES, _MOST_SECOND)
-    return [Found(first.then(one.change), one.nodes) for one in found]
+    return [_with_first(bench, pod, first, one) for one in found]
+
+
+def _with_first(bench: Bench, pod: Pod, first: Change, second: Found) -> Found:
+    """Both changes, or just the second if it gains as much without the first."""
+    if not shifts(first.patch, second.change.patch):
+        alone = bench.gained(pod, second.change)
+        if set(second.nodes) <= set(alone):
+            return Found(second.change, alone)
+    return Found(first.then(second.change), second.nodes)
 
 
 def _chosen(found: Sequence[Found], limit: int) -> list[Found]:
@@ -211,7 +221,10 @@ def _chosen(found: Sequence[Found], limit: int) -> list[Found]:
     best: list[Found] = []
     more: list[Found] = []
     seen: dict[frozenset[str], Found] = {}
+    enough = {one.change.text for one in found if not one.change.parts}
     for one in sorted(found, key=lambda one: one.rank):
+        if enough.intersection(one.change.parts):
+            continue
         if one.change.essence in seen or any(map(one.is_beaten_by, seen.values())):
             continue
         seen[one.change.essence] = one

@@ -56,12 +56,11 @@ def create_storage(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
     listers = bench.state.listers
     claims = [claim for volume in pod.spec.volumes if (claim := _missing(pod, volume, listers))]
     if claims:
-        names = " and ".join(claim.name for claim in claims)
-        text = f"create the PersistentVolumeClaim{'s' if len(claims) > 1 else ''} {names}"
-        used = claims[0].spec.storage_class_name
-        yield Change(
-            CREATE, f"{text} in the StorageClass {used}", 1.5, (BINDING,), objects=tuple(claims)
+        named = " and ".join(
+            f"{claim.name} in the StorageClass {claim.spec.storage_class_name}" for claim in claims
         )
+        text = f"create the PersistentVolumeClaim{'s' if len(claims) > 1 else ''} {named}"
+        yield Change(CREATE, text, 1.5, (BINDING,), objects=tuple(claims))
     classes = _missing_classes(pod, listers)
     if classes:
         names = " and ".join(one.name for one in classes)

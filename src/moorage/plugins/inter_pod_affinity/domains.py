@@ -12,7 +12,7 @@ from moorage.cluster.columns import Ints
 from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_counts import PodSet
-from moorage.cluster.pod_terms import TermEntry
+from moorage.cluster.pod_terms import TermEntry, terms_of
 from moorage.cluster.view import NodeView
 from moorage.model.affinity import AffinityTerm
 from moorage.model.pod import Pod
@@ -57,6 +57,14 @@ class PodsMatching:
         """The counts, as they are kept."""
         return nodes.pods_per_domain(self._question, self._test, self.key)
 
+    def on_nodes(self, nodes: NodeView) -> Ints:
+        """The counts node by node."""
+        return nodes.pods_matching(self._question, self._test)
+
+    def counts(self, pod: Pod) -> bool:
+        """Is this one of the pods?"""
+        return matches_all(self._terms, pod)
+
     def _test(self, pods: PodSet) -> bool:
         return all(t.matches(pods.labels, pods.namespace, NO_LABELS) for t in self._terms)
 
@@ -74,6 +82,14 @@ class PodsCarrying:
     def find(self, nodes: NodeView) -> DomainSums:
         """The counts, as they are kept."""
         return nodes.terms_per_domain(self._entry)
+
+    def on_nodes(self, nodes: NodeView) -> Ints:
+        """The counts node by node."""
+        return self._entry.column.values[nodes.rows]
+
+    def counts(self, pod: Pod) -> bool:
+        """Is this one of the pods?"""
+        return self._entry.pod_term in terms_of(pod)
 
 
 Counted = PodsMatching | PodsCarrying
