@@ -23,6 +23,31 @@ def test_without_tokens_everybody_is_let_in(api: Client) -> None:
     assert who["status"]["userInfo"]["username"] == "system:anonymous"
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("localhost", 200),
+        ("cluster.localhost:1", 200),
+        ("[::1]:8080", 200),
+        ("192.0.2.7", 200),
+        ("web.example", 421),
+        ("localhost.web.example:8080", 421),
+        ("[::1", 421),
+        ("", 421),
+    ],
+)
+def test_a_web_site_cannot_have_its_name_lead_here(name: str, code: int) -> None:
+    def asked(server: Client) -> int:
+        server._headers["Host"] = name
+        return server.get(PODS).code
+
+    with served(ApiServer) as (_, client):
+        assert asked(client) == code
+    with served(lambda: ApiServer(tokens={"secret": User("alice")})) as (serving, _):
+        assert asked(Client(serving.url, "secret")) == 200, "who has a token may call it anything"
+
+
 def test_with_tokens_only_their_holders_are(tmp_path: Path) -> None:
     tokens = {"secret": User("alice", "1", ("admins",))}
     with served(lambda: ApiServer(tokens=tokens)) as (serving, stranger):

@@ -44,6 +44,10 @@ def test_openapi_lets_kubectl_leave_validation_to_the_server(api: Client) -> Non
     assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
     assert "io.k8s.api.core.v1.Pod" in document["components"]["schemas"]
     assert api.get("/openapi/v2").body["swagger"] == "2.0"
+    protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    answer = api.get("/openapi/v2", accept=protobuf)
+    assert answer.code == 200
+    assert answer.headers["Content-Type"] == protobuf.replace("@", "."), "clients refuse an @ here"
     assert api.get("/openapi/v3/apis/none/v1").code == 404
 
 

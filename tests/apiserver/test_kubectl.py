@@ -108,6 +108,19 @@ def test_apply_twice_then_changed(kubectl: Kubectl) -> None:
     kubectl.run("delete", "namespace", "apply")
 
 
+def test_a_list_is_created_object_by_object(kubectl: Kubectl) -> None:
+    members = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"listed-{i}"}}
+        for i in range(2)
+    ]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": members})
+
+    assert kubectl.run("create", "-f", "-", text=listed).split() == [
+        *("configmap/listed-0", "created"),
+        *("configmap/listed-1", "created"),
+    ]
+
+
 def test_get_prints_columns_and_describe_tells_the_story(kubectl: Kubectl) -> None:
     kubectl.run("create", "-f", "-", text=MANIFEST.partition("---")[0])
     kubectl.client.bind("web")

@@ -13,6 +13,7 @@ from moorage.explain.report import SCHEMA, DecisionSummary
 from moorage.http import decision_stream
 from moorage.http.endpoints import Endpoints
 from moorage.http.explain_api import explain_routes
+from moorage.http.parameters import NOT_CONTINUED, token
 from moorage.kube import explainer as explainer_module
 from moorage.kube.explainer import Explainer
 from secure_port.explained import Stage, run_stage, until
@@ -118,6 +119,9 @@ def test_decisions_are_listed_newest_first_and_explained_by_number() -> None:
         ("decisions?pod=large", 400, 'parameter pod is "large", expected namespace/name'),
         ("decisions?before=x", 400, 'parameter before is "x", expected a number from 0'),
         ("decisions/1?offset=1&matrix=on", 400, 'parameter matrix is "on", expected true or false'),
+        (f"decisions?continue={token('decisions', 'x')}", 400, NOT_CONTINUED),
+        (f"decisions?continue={token('decisions', '²')}", 400, NOT_CONTINUED),
+        (f"decisions?continue={token('decisions', '9' * 5000)}", 400, NOT_CONTINUED),
         ("decisions/stream?from=1", 400, 'unknown parameter "from": there are none'),
     ],
 )
@@ -159,6 +163,16 @@ def test_stats_count_decisions_and_config_tells_of_the_ledger() -> None:
             assert (ledger["on"], ledger["limitBytes"], ledger["directory"]) == (True, 1 << 20, "")
             assert ledger["decisions"] >= 3
             assert 0 < ledger["bytes"] <= 1 << 20
+
+    run_stage(scenario)
+
+
+def test_who_comes_back_from_another_scheduler_is_told_everything() -> None:
+    async def scenario(stage: Stage) -> None:
+        await three_decisions(stage)
+        async with served(stage) as port, following(port, 804) as client:
+            found = [json.loads((await client.event())["data"])["pod"] for _ in range(3)]
+            assert found == ["default/a", "default/b", "default/large"]
 
     run_stage(scenario)
 

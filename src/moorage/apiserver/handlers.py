@@ -16,6 +16,7 @@ from moorage.apiserver.deletion import DeleteOptions
 from moorage.apiserver.evictions import evict
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.history import Stored
+from moorage.apiserver.host_names import names_this_machine
 from moorage.apiserver.listing import Lists
 from moorage.apiserver.negotiation import negotiate
 from moorage.apiserver.operations import Change, Operations
@@ -29,6 +30,7 @@ from moorage.apiserver.statuses import (
     Json,
     bad_request,
     method_not_allowed,
+    misdirected,
     not_found,
     success,
 )
@@ -75,6 +77,8 @@ class Handlers:
         self._watches = watches
         self._authentication = authentication
         self._faults = faults
+        self.is_local = False
+        """Is this only for programs on this machine, whoever they are?"""
         self._methods = {
             "GET": self._get,
             "HEAD": self._get,
@@ -88,6 +92,8 @@ class Handlers:
         """Answer a request; every refusal becomes a Status."""
         try:
             path, query = split_path(request.raw_path)
+            if self.is_local and not names_this_machine(request.headers.get("Host", "")):
+                raise misdirected()
             if is_public(path):
                 return answer_plain(path, request)
             user = self._authentication.user(request.headers.get("Authorization"))

@@ -12,6 +12,8 @@ from moorage.apiserver.resources import Resource, group_versions, resources_of
 from moorage.apiserver.statuses import Json, no_such_path
 
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF_TOLD = V2_PROTOBUF.replace("@", ".")
+"""What is answered to it: an @ may stand where types are asked for, not where they are told."""
 _INFO = {"title": "Kubernetes", "version": GIT_VERSION}
 _OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

@@ -32,7 +32,7 @@ def answer_plain(path: str, request: web.BaseRequest) -> web.Response:
         return answer_json(discovery.core_versions() if core else discovery.groups())
     if path == "/openapi/v2" and openapi.V2_PROTOBUF in request.headers.get("Accept", ""):
         # An empty message is a document without definitions; clients fall back to their types.
-        return web.Response(body=b"", headers={"Content-Type": openapi.V2_PROTOBUF})
+        return web.Response(body=b"", headers={"Content-Type": openapi.V2_PROTOBUF_TOLD})
     return answer_json(_document(path))
 
 

@@ -19,6 +19,7 @@ from moorage.apiserver.certificates import Tls, kept_certificate, self_signed, t
 from moorage.apiserver.event_expiry import EventExpiry
 from moorage.apiserver.faults import Faults
 from moorage.apiserver.handlers import Handlers
+from moorage.apiserver.host_names import is_loopback
 from moorage.apiserver.journal import Journal
 from moorage.apiserver.kubelets import KubeletOptions, Kubelets
 from moorage.apiserver.listing import Lists
@@ -95,6 +96,8 @@ class ApiServer:
             raise InputError(
                 f"the TLS certificate or its key cannot be used: {_reason(error)}"
             ) from error
+        open_to_all = context is None and not self._authentication.required
+        self._handlers.is_local = open_to_all and is_loopback(host)
         server = web.Server(
             self._handlers.handle,
             request_factory=_make_request,

@@ -142,6 +142,12 @@ def unauthorized() -> ApiStatusError:
     return ApiStatusError(401, "Unauthorized", "Unauthorized")
 
 
+def misdirected() -> ApiStatusError:
+    """The server was asked under a name that is not its own."""
+    message = "this server answers only under an address or the name localhost"
+    return ApiStatusError(421, "MisdirectedRequest", message)
+
+
 def method_not_allowed() -> ApiStatusError:
     """The resource exists but not with this verb."""
     return ApiStatusError(

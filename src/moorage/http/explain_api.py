@@ -17,7 +17,7 @@ from moorage.http.answers import NO_SNIFF, failure
 from moorage.http.decision_stream import decision_stream
 from moorage.http.endpoints import Route
 from moorage.http.metric_pages import accepts_gzip
-from moorage.http.parameters import BadParameterError, Parameters, token
+from moorage.http.parameters import NOT_CONTINUED, BadParameterError, Parameters, token
 from moorage.kube.explainer import Explainer, NotReadyError, UnknownError
 
 ROOT = "/explain/v1"
@@ -26,7 +26,8 @@ _JSON = {**HEADERS, "Content-Type": "application/json"}
 _MOST_LINES = 10_000
 _MOST_SCORES = 1000
 _MOST_NAMED = 100
-_MOST_NUMBER = 10**18
+_MOST_DIGITS = 18
+_MOST_NUMBER = 10**_MOST_DIGITS
 _WORTH_A_THREAD = 1 << 16
 _LEVEL = 3
 _MATRIX = ("matrix", "offset", "limit")
@@ -118,7 +119,9 @@ class _Api:
         asked = Parameters(request, "limit", "before", "pod", "continue")
         before = asked.number("before", 0, 0, _MOST_NUMBER) or None
         if place := asked.continued("decisions"):
-            before = int(place) if place.isdigit() else None
+            before = _number(place)
+            if before is None:
+                raise BadParameterError(NOT_CONTINUED)
         pod = asked.text("pod")
         if pod and (pod.count("/") != 1 or not all(pod.split("/"))):
             raise BadParameterError(f"parameter pod is {quoted(pod)}, expected namespace/name")
@@ -130,12 +133,18 @@ class _Api:
 
     async def _decision(self, request: web.Request, number: str) -> web.StreamResponse:
         asked = Parameters(request, "top", *_MATRIX)
-        if not (number.isascii() and number.isdigit() and len(number) <= 18):
+        which = _number(number)
+        if which is None:
             raise UnknownError(f"there is no decision {quoted(number)}: decisions have numbers")
         found = await self._explainer.decision(
-            int(number), top=asked.number("top", 10, 0, _MOST_SCORES), matrix=_matrix(asked)
+            which, top=asked.number("top", 10, 0, _MOST_SCORES), matrix=_matrix(asked)
         )
         return await _json(request, found)
+
+
+def _number(text: str) -> int | None:
+    """The number of a decision; None if it cannot be one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _matrix(asked: Parameters) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from aiohttp import web
 from moorage.config.field_errors import quoted
 from moorage.errors import MoorageError
 
+NOT_CONTINUED = "parameter continue is not what the page before gave"
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _ALWAYS = frozenset({"pretty"})
@@ -90,7 +91,7 @@ class Parameters:
             found = ""
         name, colon, place = found.partition(":")
         if name != kind or not colon or not place:
-            raise BadParameterError("parameter continue is not what the page before gave")
+            raise BadParameterError(NOT_CONTINUED)
         return place
 
 

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from moorage.engine.cycle import Cycle
 from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
 from moorage.errors import MoorageError
 from moorage.explain.listing import (
@@ -120,10 +121,8 @@ class Explainer:
             pod, profile = self._find(namespace, name)
             for node in nodes:
                 self._row(node)
-            alone = self._scheduler.cycle.aside()
-            alone.adopt(())
             found = explain_pod(
-                alone,
+                self._alone(),
                 profile,
                 pod,
                 source=LIVE,
@@ -151,7 +150,7 @@ class Explainer:
             self._row(name)
             scheduler = self._scheduler
             return explain_node(
-                scheduler.cycle,
+                self._alone(),
                 scheduler.profiles,
                 name,
                 source=LIVE,
@@ -181,7 +180,8 @@ class Explainer:
     async def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
         """Follow decisions from now on; with those after `last`, the oldest first.
 
-        If more were made since than are told at once, the newest of them are.
+        If more were made since than are told at once, the newest of them are. A `last` that is yet
+        to come is another scheduler's, which was here before: then all are news.
         """
         book = self._book
         if last is None:
@@ -190,6 +190,8 @@ class Explainer:
             # In one go: what is decided from here on comes to the follower.
             follower = self._new_follower()
             missed = book.summaries(limit=MOST_MISSED)
+        if missed and last > missed[0].number:
+            last = 0
         return follower, [summary for summary in reversed(missed) if summary.number > last]
 
     # The scheduler itself
@@ -274,6 +276,12 @@ class Explainer:
     async def _rest(self) -> None:
         while (rest := self._rest_until - time.monotonic()) > 0:
             await asyncio.sleep(rest)
+
+    def _alone(self) -> Cycle:
+        """The scheduler's cycle without its extenders."""
+        alone = self._scheduler.cycle.aside()
+        alone.adopt(())
+        return alone
 
     def _with_unasked(self, found: PodExplanation, pod: Pod) -> str:
         """The sentence about a pod, with the extenders that could still be against its node."""
