@@ -1,5 +1,7 @@
 """Bad input: one sentence that names file, object and field; exit code 1; no traceback."""
 
+import io
+
 import pytest
 
 from cli.running import NODE, POD, Run, Write
@@ -121,3 +123,12 @@ def test_binary_input_is_refused(run: Run, write: Write) -> None:
     done = run("schedule", "-f", path)
     assert done.code == 1
     assert "c.yaml" in done.err
+
+
+def test_binary_standard_input_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As Python has it in the C locale, where any bytes pass for text.
+    stream = io.TextIOWrapper(io.BytesIO(b"kind: Pod\xff"), "utf-8", errors="surrogateescape")
+    monkeypatch.setattr("sys.stdin", stream)
+    done = run("schedule", "-f", "-")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "moorage: error: standard input is not UTF-8 text (byte 9)\n"

@@ -76,7 +76,7 @@ def test_a_node_is_explained_with_the_pods_that_wait(
     assert (done.code, told(done.out)["accepts"]) == (0, ["default/ship"])
     done = run("explain", "node", "n7", "--kubeconfig", kubeconfig)
     assert done.code == 1
-    assert "node n7 is not one of the 1 nodes known" in done.err
+    assert "node n7 is not one of the 1 nodes in the cluster http://127.0.0.1:" in done.err
 
 
 def test_nothing_is_written(run: Run, api: Client, kubeconfig: str) -> None:

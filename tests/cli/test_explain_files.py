@@ -1,5 +1,6 @@
 """`moorage explain pod|node -f`: a cluster in files, explained as it is."""
 
+import io
 import json
 from importlib.resources import files
 from typing import Any
@@ -131,6 +132,27 @@ def test_why_not_that_node_is_told_by_verdict_and_by_score(run: Run, write: Writ
     assert " less than quay-1 (raw > weighted)\n" in text
 
 
+def test_a_pod_is_compared_with_the_node_it_is_on(run: Run, write: Write) -> None:
+    aboard = POD.replace("spec: {", "spec: {nodeName: quay-2, ")
+    path = write("c.yaml", cluster(NODE, SMALL, aboard))
+    text = run("explain", "pod", "ship", "-f", path, "--node", "quay-1").out
+    assert "Why not quay-1: it is feasible and scores " in text
+    assert " more than quay-2 (raw > weighted)\n" in text
+
+
+@pytest.mark.parametrize(
+    ("there", "why"), [("quay-2", "would not take it now"), ("atlantis", "is not known")]
+)
+def test_a_pod_on_a_node_that_has_no_score_is_compared_with_none(
+    run: Run, write: Write, there: str, why: str
+) -> None:
+    aboard = POD.replace("spec: {", f"spec: {{nodeName: {there}, ").replace('"1"', '"3"')
+    path = write("c.yaml", cluster(NODE, SMALL, aboard))
+    text = run("explain", "pod", "ship", "-f", path, "--node", "quay-1").out
+    assert "Why not quay-1: no plugin rejects it, and it scores " in text
+    assert f"; node {there}, where the pod is, {why}.\n" in text
+
+
 def test_top_says_how_many_nodes_are_scored(run: Run) -> None:
     for asked, expected in ((("--top", "3"), 3), ((), 10)):
         done = run("explain", "pod", "harbour/tide-api-0", "-f", HARBOUR, "-o", "json", *asked)
@@ -171,6 +193,12 @@ def test_preemption_is_told_with_its_victims(run: Run) -> None:
     assert "Preemption would help" in done.out
     lines = done.out.splitlines()
     assert "* east-gpu                0  vision/buoy-training-c1" in lines
+
+
+@pytest.mark.parametrize("output", ["table", "wide"])
+def test_it_is_said_once_that_preemption_does_not_help(run: Run, output: str) -> None:
+    done = run("explain", "pod", "batch/archive-0", "-f", HARBOUR, "--no-fixes", "-o", output)
+    assert done.out.splitlines().count("Preemption does not help") == 1
 
 
 def test_yaml_says_the_same_as_json(run: Run, write: Write) -> None:
@@ -245,6 +273,13 @@ def test_a_node_is_explained_with_its_pods_and_what_waits(run: Run, write: Write
     assert "  rocks:NoSchedule\n" in text
 
 
+def test_a_node_is_explained_with_the_profile_that_is_asked_for(run: Run, write: Write) -> None:
+    path = write("c.yaml", cluster(NODE, POD.replace("spec: {", "spec: {schedulerName: tug, ")))
+    asked = ("explain", "node", "quay-1", "-f", path, "-o", "json")
+    assert "accepts" not in told(run(*asked))
+    assert told(run(*asked, "--profile", "default-scheduler"))["accepts"] == ["fleet/ship"]
+
+
 # What is wrong.
 
 
@@ -254,7 +289,8 @@ def test_a_node_is_explained_with_its_pods_and_what_waits(run: Run, write: Write
         (("pod", "kraken"), "pod kraken is not among the 1 pods that wait or run"),
         (("pod", "navy/ship"), "pod navy/ship is not among the 1 pods"),
         (("pod", "ship", "--node", "atlantis"), "node atlantis is not one of the 1 nodes known"),
-        (("node", "atlantis"), "node atlantis is not one of the 1 nodes known"),
+        (("node", "atlantis"), "node atlantis is not one of the 1 nodes in "),
+        (("node", "quay-1", "--profile", "tug"), "--profile: there is no profile tug; there are: "),
     ],
 )
 def test_what_is_not_there_is_one_sentence(
@@ -264,6 +300,18 @@ def test_what_is_not_there_is_one_sentence(
     done = run("explain", *words, "-f", path)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert named in done.err
+
+
+@pytest.mark.parametrize("subject", ["pod", "node"])
+def test_what_is_not_there_names_where_it_was_looked_for(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, subject: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    path = write("empty.yaml", "")
+    done = run("explain", subject, "ship", "-f", path, "-f", "-")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert f" the 0 {subject}s " in done.err
+    assert f" in {path}, standard input" in done.err
 
 
 def test_an_ambiguous_pod_lists_the_choices(run: Run, write: Write) -> None:

@@ -124,12 +124,31 @@ def test_a_node_is_explained_as_far_as_decisions_tell(run: Run, ledger: Path) ->
     assert text.startswith("Node reef was given 0 pods; of 1 waiting pod it could take 0.")
 
 
+def test_a_node_without_pods_is_known_by_the_decisions_it_was_looked_at_for(
+    run: Run, tmp_path: Path
+) -> None:
+    scheduler = build_scheduler(
+        default_config(), in_tree_registry(), DEFAULT_FEATURE_GATES, VirtualClock(1e6)
+    )
+    written = Ledger(directory=tmp_path)
+    scheduler.record(written.recorder)
+    for node in (make_node("big", cpu="8"), make_node("small", cpu="2")):
+        scheduler.handlers.add_node(node)
+    scheduler.handlers.add_pod(make_pod("ship", cpu="4"))
+    assert scheduler.schedule_one()
+    written.close()
+    text = run("explain", "node", "small", "--ledger", str(tmp_path)).out
+    assert text == "Node small was given 0 pods; no pod waits.\n"
+    done = run("explain", "node", "atlantis", "--ledger", str(tmp_path))
+    assert "node atlantis is in no decision of " in done.err
+
+
 def test_of_many_refused_pods_a_node_is_asked_about_the_latest(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moorage.cli.explain_ledger._MOST_WAITING", 0)
     text = run("explain", "node", "big", "--ledger", str(ledger)).out
-    assert "; of 1 waiting pod (0 of the latest were asked about) it could take 0." in text
+    assert "; of 1 waiting pod it is not known whether it could take any." in text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`moorage explain --server`: what a running scheduler is asked, as whom, and what may go wrong."""
 
 import json
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,10 @@ def test_certificates_are_checked_and_shown(run: Run, tmp_path: Path) -> None:
         ),
         ((404, status(404, "NotFound", 'pods "ship" not found')), 'answers: pods "ship" not found'),
         ((404, "404 page not found"), "is no scheduler of Moorage, or an older one"),
+        (
+            (404, status(404, "NotFound", "the server could not find the requested resource")),
+            "has no /explain/v1: it is no scheduler of Moorage, or an older one",
+        ),
         ((503, status(503, "ServiceUnavailable", "Not yet.")), "answers: Not yet."),
         ((500, "oops"), "500"),
         ((200, "<html>"), "unreadably"),
@@ -280,6 +285,29 @@ def test_what_the_scheduler_says_is_one_sentence(run: Run, answer: Answer, named
         assert named in done.err
 
 
+def test_an_api_server_is_no_scheduler_also_for_a_bare_name(run: Run) -> None:
+    answer = (404, status(404, "NotFound", "the server could not find the requested resource"))
+    with answering({"/explain/v1/pods/default/ship": answer}) as server:
+        done = run("explain", "pod", "ship", "--server", server.url)
+        assert done.err == (
+            f"moorage: error: {server.url} has no /explain/v1: "
+            "it is no scheduler of Moorage, or an older one\n"
+        )
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_never_answers_is_told_of_in_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setattr("moorage.cli.explain_live._PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
+        done = run("explain", "pod", "fleet/ship", "--server", url)
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert f"the scheduler at {url} does not answer: " in done.err
+
+
 @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "127.0.0.1:1", "https://127.0.0.1:1"])
 def test_a_scheduler_that_does_not_answer_is_one_sentence(run: Run, server: str) -> None:
     done = run("explain", "pod", "fleet/ship", "--server", server)
@@ -292,11 +320,17 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(run: Run, server: str)
     ("flags", "named"),
     [
         (("--server", "ftp://x"), "not an http or https URL"),
+        (("--server", "https://127.0.0.1:99999"), '"https://127.0.0.1:99999" is not'),
+        (("--server", "https://127.0.0.1:abc"), '"https://127.0.0.1:abc" is not'),
+        (("--server", "https://127.0.0.1:-5"), '"https://127.0.0.1:-5" is not'),
+        (("--server", "https://[::1"), '"https://[::1" is not an http or https URL: '),
         (("--server", "https://127.0.0.1:1", "--token-file", "/no/such"), "/no/such"),
         (("--server", "https://127.0.0.1:1", "--certificate-authority", "/no/such"), "/no/such"),
     ],
 )
-def test_files_that_are_not_there_are_named(run: Run, flags: tuple[str, ...], named: str) -> None:
+def test_addresses_and_files_that_are_none_are_named(
+    run: Run, flags: tuple[str, ...], named: str
+) -> None:
     done = run("explain", "pod", "fleet/ship", *flags)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert named in done.err

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moorage.cli.explain_subjects import print_decision, print_decisions, print_node, print_pod
@@ -34,6 +35,7 @@ from moorage.explain.report import (
     Verdict,
     Waker,
 )
+from moorage.simulator.documents import parse_documents
 
 EVIL = "a\x1b]0;pwned\x07\x9b2J\nb\u202e"
 SPELLED = r"a\x1b]0;pwned\x07\x9b2J\nb\u202e"
@@ -111,6 +113,24 @@ def test_json_and_yaml_say_it_without_commanding(
     print_yaml(plain)
     text = capsys.readouterr().out
     assert not set("\x1b\x07\x9b").intersection(text)
+
+
+@given(st.text() | st.from_regex(r"[-+]?[0-9._]{0,4}([eEoxb][-+]?[0-9_]{1,3})?", fullmatch=True))
+@example("y")
+@example("n")
+@example("1e3")
+@example("08")
+@example("0o17")
+@example("22:22")
+@example("<<")
+def test_yaml_means_the_same_to_readers_of_python_and_go(text: str) -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_yaml({"value": text, "list": [text, 1, 1.5, 1e300, True, None]})
+    assert yaml.safe_load(out.getvalue())["value"] == text
+    (found,) = parse_documents(out.getvalue(), "out", is_json=False)
+    assert found == {"value": text, "list": [text, 1, 1.5, 1e300, True, None]}
+    assert [type(one) for one in found["list"]] == [str, int, float, float, bool, type(None)]
 
 
 @given(st.text())
@@ -199,6 +219,37 @@ def test_a_node_says_which_of_many_pods_it_was_asked_about(
 ) -> None:
     print_node(NodeExplanation("n", source, accepts=("a",), waiting=waiting), wide=False)
     assert f" waiting pod{'s' * (waiting > 1)}{said} it could take 1." in capsys.readouterr().out
+
+
+def test_a_node_that_nobody_was_asked_about_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_node(NodeExplanation("n", "ledger", waiting=2), wide=False)
+    assert capsys.readouterr().out == (
+        "Node n was given 0 pods; of 2 waiting pods it is not known whether it could take any.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"), [("live", ["POD", "PRIORITY", "REQUESTS"]), ("ledger", ["POD"])]
+)
+def test_a_ledger_has_no_columns_for_what_it_does_not_know(
+    capsys: pytest.CaptureFixture[str], source: str, columns: list[str]
+) -> None:
+    print_node(NodeExplanation("n", source, pods=1, pod_list=(NodePod("a/b"),)), wide=False)
+    assert capsys.readouterr().out.splitlines()[3].split() == columns
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_decision_tells_which_node_preemption_frees(
+    capsys: pytest.CaptureFixture[str], wide: bool
+) -> None:
+    plain = DecisionSummary(1, 1e9, "a/b", "unschedulable", "default-scheduler", message="no room")
+    freeing = msgspec.structs.replace(plain, number=2, nominated_node="quay")
+    print_decision(DecisionExplanation(freeing, "ledger"), wide=wide)
+    assert "preemption frees node quay for it" in capsys.readouterr().out
+    print_decisions((freeing, plain), wide=wide)
+    header, first, second = capsys.readouterr().out.splitlines()
+    place = header.index("NOMINATED NODE")
+    assert (first[place:].split()[0], second[place:].split()[0]) == ("quay", "0/0")
 
 
 def test_a_plugin_above_its_scores_loses_no_character() -> None:

@@ -1,10 +1,12 @@
 """The commands as programs: versions, help, pipes and interrupts."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,60 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+def in_a_shell(words: str, unbuffered: str = "", **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command whose words may redirect its streams."""
+    return subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m moorage {words}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**ENVIRONMENT, "PYTHONUNBUFFERED": unbuffered},
+        **given,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (f"schedule -f {SAMPLE} > /dev/full", "standard output cannot be written: No space left"),
+        (f"explain node x -f {SAMPLE} -h > /dev/full", "standard output cannot be written: No "),
+        (f"schedule -f {SAMPLE} >&-", "standard output is closed: "),
+        (f"explain node east-gpu -f {SAMPLE} >&-", "standard output is closed: "),
+        ("schedule -f - <&-", "standard input is closed"),
+        ("explain pod ship -f - <&-", "standard input is closed"),
+        ("config view - <&-", "standard input is closed"),
+    ],
+)
+def test_streams_that_cannot_be_used_are_one_sentence(words: str, said: str) -> None:
+    done = in_a_shell(words)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith(f"moorage: error: {said}")
+
+
+def test_a_full_disk_is_one_sentence_also_where_nothing_is_buffered() -> None:
+    done = in_a_shell(f"schedule -f {SAMPLE} > /dev/full", unbuffered="1")
+    said = "moorage: error: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_complaints_do_not_get_into_the_output(write: Write) -> None:
+    path = write("c.yaml", f"{NODE}---\n{POD}---\napiVersion: v1\nkind: Secret\n")
+    done = in_a_shell(f"schedule -f {path} -o json 2>&-", stdout=subprocess.PIPE)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+
+
+def test_another_file_that_fails_is_not_taken_for_the_output(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("moorage.cli.schedule.load_manifests", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        run("schedule", "-f", SAMPLE)
 
 
 def test_an_interrupt_ends_quietly(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

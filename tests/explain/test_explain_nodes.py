@@ -1,13 +1,19 @@
 """Everything about a node: what it has, who has it, whom it would take."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from framework.building import make_cycle, make_profile, make_state
+from moorage.engine.clock import VirtualClock
+from moorage.engine.cycle import Cycle
 from moorage.errors import InputError
 from moorage.explain.nodes import explain_node
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import NodeExplanation
+from moorage.framework.extenders import Extender, FilterReply
+from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
 
@@ -121,6 +127,47 @@ def test_it_says_of_a_pod_what_the_pods_own_explanation_says_of_the_node() -> No
         asked = explain_pod(cycle, profile, pod, source="live", nodes=["one"], fixes=False).asked
         against = tuple(one for one in asked[0].verdicts if one.verdict == "rejected")
         assert refused[pod.key] == against
+
+
+class Outsider(Extender):
+    """Takes no node that begins with a letter before p."""
+
+    name = "outsider"
+    filters = True
+
+    def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterReply:
+        bad = {node.name: "wrong letter" for node in nodes if node.name < "p"}
+        passing = tuple(node.name for node in nodes if node.name not in bad)
+        return FilterReply(passing, failed=bad)
+
+
+def test_extenders_are_asked_as_they_are_about_a_pod() -> None:
+    state = make_state([make_node("old"), make_node("quay")])
+    profile = make_profile(state)
+    cycle = Cycle(state, VirtualClock(), extenders=[Outsider()])
+    pod = make_pod("p")
+    for node, takes in (("old", False), ("quay", True)):
+        told = explain_node(cycle, {profile.name: profile}, node, source="files", waiting=[pod])
+        assert bool(told.accepts) is takes
+        of_pod = explain_pod(cycle, profile, pod, source="files", nodes=[node]).asked[0]
+        against = tuple(one for one in of_pod.verdicts if one.verdict == "rejected")
+        assert sum((one.verdicts for one in told.refusals), ()) == against
+
+
+def test_a_profile_that_is_asked_for_judges_all_pods() -> None:
+    state = make_state([make_node("quay", cpu="1")])
+    profile = make_profile(state)
+    waiting = [
+        make_pod("ours", cpu="1"),
+        make_pod("foreign", cpu="1", spec={"schedulerName": "somebody"}),
+        make_pod("large", cpu="4", spec={"schedulerName": "somebody"}),
+    ]
+    told = explain_node(
+        make_cycle(state), {}, "quay", source="files", waiting=waiting, profile=profile
+    )
+    assert told.accepts == ("default/foreign", "default/ours")
+    assert [one.pod for one in told.refusals] == ["default/large"]
+    assert told.waiting == 3
 
 
 def test_an_unknown_node_is_one_sentence() -> None:

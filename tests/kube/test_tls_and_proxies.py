@@ -1,6 +1,7 @@
 """Connections: trust, client certificates and proxies, over real TLS."""
 
 import json
+import re
 import ssl
 from pathlib import Path
 
@@ -212,3 +213,9 @@ def test_proxy_url_of_kubeconfig_is_used() -> None:
     run(scenario())
     with pytest.raises(KubeconfigError, match="only http and https proxies"):
         _client(Access(server="http://api", proxy_url="socks5://p"))
+
+
+@pytest.mark.parametrize("proxy", ["p:99999", "http://p:abc", "http://[::1"])
+def test_a_proxy_that_nobody_can_reach_is_one_sentence(proxy: str) -> None:
+    with pytest.raises(KubeconfigError, match=f"the proxy {re.escape(proxy)} is not a URL: "):
+        proxy_for("https://api", {"HTTPS_PROXY": proxy})

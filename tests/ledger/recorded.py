@@ -29,7 +29,7 @@ class Expected:
     total: int | None = None
     feasible: int = 0
     refusals: dict[tuple[str, str], Reasons] = field(default_factory=dict)
-    """By node and plugin; of the plain path also what nominated pods bring about."""
+    """By node and plugin; of the plain path also what only nominated pods bring about."""
     feasible_names: set[str] = field(default_factory=set)
     scores: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """By node and plugin: raw and weighted."""
@@ -57,9 +57,8 @@ def expected(pod: Pod, attempt: Attempt, decision: Bind | Unschedulable, short: 
             if reasons:
                 told.refusals[names[row], plugin] = reasons
         status = outcome.overruled.get(row)
-        if status is not None:
-            known = told.refusals.get((names[row], status.plugin), frozenset())
-            told.refusals[names[row], status.plugin] = known | frozenset(status.reasons)
+        if status is not None and not any(one.rejected[row] for _, one in outcome.verdicts):
+            told.refusals[names[row], status.plugin] = frozenset(status.reasons)
     told.feasible_names = {names[row] for row in outcome.feasible.tolist()}
     if attempt.scores is not None and attempt.scored is not None:
         for place, row in enumerate(attempt.scored.tolist()):

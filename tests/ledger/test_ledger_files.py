@@ -6,9 +6,11 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
@@ -20,6 +22,7 @@ from moorage.ledger.files import MAGIC
 from moorage.ledger.records import Blob
 
 HEADER = 16
+NOBODY = 65534
 
 
 def numbers(path: Path) -> list[int]:
@@ -322,6 +325,38 @@ def test_what_is_no_ledger_is_told_in_one_sentence(tmp_path: Path) -> None:
         open_ledger(tmp_path / "nowhere")
 
 
+@contextmanager
+def closed_to_us(directory: Path) -> Iterator[None]:
+    """A directory of somebody else's, also for root, whom no mode keeps out."""
+    us = os.geteuid()
+    directory.chmod(0o700 if us == 0 else 0)
+    if us == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(us)
+        directory.chmod(0o700)
+
+
+def test_a_directory_that_may_not_be_read_is_not_called_empty() -> None:
+    # Not in `tmp_path`, where others may not even look for it.
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        written(directory, 3)
+        [file] = directory.iterdir()
+        with closed_to_us(directory):
+            for path in (directory, file, directory / "nowhere"):
+                with pytest.raises(InputError) as told:
+                    open_ledger(path)
+                assert str(told.value) == f"{path}: cannot be read: Permission denied."
+
+
+def test_a_name_that_is_too_long_is_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"xxx: cannot be read: File name too long\."):
+        open_ledger(tmp_path / ("x" * 300))
+
+
 def test_in_a_directory_what_can_be_read_is_read(tmp_path: Path) -> None:
     written(tmp_path, 3)
     (tmp_path / "decisions-000000000900.ledger").write_bytes(MAGIC + struct.pack("<II", 9, 0))
@@ -350,9 +385,11 @@ def test_a_disk_that_fails_is_told_once_and_memory_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = Ledger(2**24, tmp_path / "gone")
+    assert ledger.directory == tmp_path / "gone"
     os.rmdir(tmp_path / "gone")
     Maker(ledger).make(3, flush=True)
     assert len(ledger) == len(ledger.summaries()) == 3
+    assert ledger.directory is None, "nobody looks for them there"
     [record] = caplog.records
     assert "the ledger is not written any more: " in record.getMessage()
 

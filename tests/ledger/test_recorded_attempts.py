@@ -10,6 +10,7 @@ from moorage.engine.clock import VirtualClock
 from moorage.engine.decisions import Bind, Refusal
 from moorage.engine.recording import NO_RECORD, setback_on
 from moorage.engine.scheduler import Binding, Scheduler
+from moorage.explain.pods import explain_pod
 from moorage.explain.report import DecisionSummary
 from moorage.framework.status import Code, Status
 from moorage.kube.live import build_scheduler
@@ -84,6 +85,54 @@ def test_a_pod_that_fits_nowhere_is_recorded_with_every_reason(
         ("NodeResourcesFit", "Insufficient cpu"): (3, ("n1", "n2", "n3"), 2),
         ("NodeUnschedulable", "node(s) were unschedulable"): (1, ("n3",), 0),
     }
+
+
+def test_rejections_are_told_as_an_explanation_tells_them(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    scheduler.handlers.add_node(make_node("busy", cpu="16"))
+    scheduler.handlers.add_pod(make_pod("there", cpu="10", node_name="busy"))
+    scheduler.handlers.add_node(make_node("reef", cpu="16", taints=["rocks:NoSchedule"]))
+    big = make_pod("big", cpu="9")
+    scheduler.handlers.add_pod(big)
+    run(scheduler)
+    told = ledger.explain(1).rejections
+    assert [(one.reason, one.code, one.nodes, one.unresolvable) for one in told] == [
+        ("Insufficient cpu", "UnschedulableAndUnresolvable", 3, 2),
+        ("node(s) had untolerated taint(s)", "UnschedulableAndUnresolvable", 1, 1),
+    ]
+    [profile] = scheduler.profiles.values()
+    assert told == explain_pod(scheduler.cycle, profile, big, source="live").rejections
+
+
+def test_a_refusal_before_any_node_says_that_evicting_pods_would_not_help(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+    scheduler.handlers.add_pod(make_pod("web", spec={"volumes": [claim]}))
+    run(scheduler)
+    for one in ledger.explain(1).rejections:
+        assert (one.code, one.nodes, one.unresolvable) == ("UnschedulableAndUnresolvable", 2, 2)
+
+
+def test_nominated_pods_are_blamed_only_where_nothing_else_is_in_the_way(
+    scheduler: Scheduler, ledger: Ledger
+) -> None:
+    scheduler.handlers.add_node(make_node("large", cpu="8"))
+    for node, cpu in (("n1", "3"), ("large", "6")):
+        first = make_pod(f"first-{node}", cpu=cpu, priority=10)
+        scheduler.state.listers.of(Pod).put(first)
+        scheduler.cycle.nominated.add(first, node)
+    pod = make_pod("second", cpu="5")
+    scheduler.handlers.add_pod(pod)
+    run(scheduler)
+    told = ledger.explain(1, matrix=(0, 3))
+    assert {(one.with_nominated_pods, one.examples) for one in told.rejections} == {
+        (True, ("large",)),
+        (False, ("n1", "n2")),
+    }
+    [profile] = scheduler.profiles.values()
+    assert told.rejections == explain_pod(scheduler.cycle, profile, pod, source="live").rejections
 
 
 @pytest.mark.parametrize(

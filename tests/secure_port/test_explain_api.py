@@ -380,5 +380,7 @@ def test_extenders_are_not_asked_and_a_pod_that_would_have_a_node_is_told_so() -
         assert not any(fix.verified for fix in large.fixes)
         placed = await stage.explainer.pod("default", "first")
         assert placed.message == f"Successfully assigned default/first to {placed.node}"
+        node = await stage.explainer.node("quay")
+        assert "default/small" in node.accepts
 
     run_stage(scenario)

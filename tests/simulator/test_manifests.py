@@ -184,6 +184,8 @@ spec:
     }
     assert pod.spec.host_network
     assert pod.priority == 16
+    (pod,) = load(write(text.replace("1_000m", "+2").replace("0x10", "0o17"))).of(Pod)
+    assert pod.priority == 15
     assert pod.requests.incoming == {"memory": 1000, "cpu": 2000}
 
 

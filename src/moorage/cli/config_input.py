@@ -13,6 +13,8 @@ STDIN = "-"
 
 def read_text(path: str) -> bytes:
     """A file's content; `-` is standard input."""
+    if path == STDIN and sys.stdin is None:  # as Python has it where it is closed
+        raise InputError("standard input is closed")
     try:
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     except OSError as error:

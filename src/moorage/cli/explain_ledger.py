@@ -78,7 +78,7 @@ class LedgerSource:
                 placed.append(one.pod)
         rows = [(one.pod, self._row(one.number, name)) for one in refused[:_MOST_WAITING]]
         known = [(pod, row) for pod, row in rows if row is not None]
-        if not (placed or known):
+        if not (placed or known or self._reader.knows_node(name)):
             raise InputError(f"node {name} is in no decision of {self._path}")
         return NodeExplanation(
             node=name,

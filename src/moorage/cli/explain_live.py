@@ -31,6 +31,9 @@ Told = TypeVar("Told", PodExplanation, NodeExplanation, DecisionExplanation, Dec
 Whole = TypeVar("Whole", PodExplanation, DecisionExplanation)
 
 _ROOT = "/explain/v1"
+_NO_SUCH_PATH = "the server could not find the requested resource"
+_PATIENCE = 30.0
+"""How long an answer may take; looking for fixes takes a second, waiting for one's turn longer."""
 _AT_ONCE = 10_000
 """The longest page that the API gives."""
 
@@ -200,10 +203,16 @@ async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = (
     request = Request("GET", f"{_ROOT}/{path}", query)
     server = client.access.server
     try:
-        body = await client.send(request)
+        # One limit for all tries of the client: its own is made for schedulers, who have time.
+        async with asyncio.timeout(_PATIENCE):
+            body = await client.send(request)
+    except TimeoutError:
+        raise InputError(
+            f"the scheduler at {server} does not answer: nothing came in {_PATIENCE:.0f} seconds"
+        ) from None
     except ApiError as error:
-        # Without a reason it is not the scheduler's API that knows nothing of it.
-        kind = _UnknownError if error.status == 404 and error.reason else InputError
+        unknown = error.status == 404 and not _is_elsewhere(error)
+        kind = _UnknownError if unknown else InputError
         raise kind(_complaint(error, client.access)) from None
     try:
         told = msgspec.json.decode(body, type=into)
@@ -232,9 +241,17 @@ def _complaint(error: ApiError, access: Access) -> str:
         )
     if error.status == 403:
         return f"the scheduler at {server} does not allow it: {error}"
-    if error.status == 404 and not error.reason:
+    if _is_elsewhere(error):
         return f"{server} has no {_ROOT}: it is no scheduler of Moorage, or an older one"
     return f"the scheduler at {server} answers: {error}"
+
+
+def _is_elsewhere(error: ApiError) -> bool:
+    """Does the answer tell that the path is unknown, and not what was asked for by it?
+
+    API servers answer so, as a Status; others with a 404 that is none and has no reason.
+    """
+    return error.status == 404 and (not error.reason or error.message == _NO_SUCH_PATH)
 
 
 def _pod_path(pod: str) -> str:

@@ -38,8 +38,11 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
     note = " without it" if told.placed else ""
     print_scores(out, told.scores, told.feasible, note)
     best = next((score for score in told.scores if score.chosen), None)
+    if best is None and told.scores and not told.placed:
+        best = told.scores[0]
+    alone = _why_alone(told) if told.placed and told.scores else ""
     for row in told.asked:
-        print_why_not(out, row, best or (told.scores[0] if told.scores else None))
+        print_why_not(out, row, best, alone)
     if told.preemption is not None:
         _print_preemption(out, told.preemption)
     if told.fixes:
@@ -48,6 +51,13 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
         print_matrix(out, told.matrix)
     if told.decision is not None:
         out.sentence(f"The latest decision about it is number {told.decision}.")
+
+
+def _why_alone(told: PodExplanation) -> str:
+    """Why the node that a pod is on may have no score to compare with."""
+    if told.message.startswith("Successfully assigned"):
+        return f"node {told.node}, where the pod is, would not take it now"
+    return f"node {told.node}, where the pod is, is not known"
 
 
 def _pod_sentence(told: PodExplanation) -> str:
@@ -93,9 +103,10 @@ def _queue(queue: QueueState, width: int | None) -> list[str]:
 
 
 def _print_preemption(out: Printer, told: Preemption) -> None:
-    verdict = "would help" if told.helps else "does not help"
-    if told.helps or out.wide or not told.refusals:
-        out.section(f"Preemption {verdict}", paragraph(f"  {told.message}", out.width, hang="  "))
+    title = f"Preemption {'would help' if told.helps else 'does not help'}"
+    titled = told.helps or out.wide or not told.refusals
+    if titled:
+        out.section(title, paragraph(f"  {told.message}", out.width, hang="  "))
     if told.candidates:
         shown = told.candidates if out.wide else told.candidates[:_PODS_SHOWN]
         total = max(told.candidate_nodes, len(told.candidates))
@@ -114,7 +125,7 @@ def _print_preemption(out: Printer, told: Preemption) -> None:
         )
     if told.refusals:
         out.table(
-            "Where preemption does not help" if told.helps else f"Preemption {verdict}",
+            "Where preemption does not help" if titled else title,
             ["NODES", "REASON", "EXAMPLES"],
             [
                 [str(one.nodes), one.reason, shortened(one.examples, one.nodes)]
@@ -163,19 +174,19 @@ def print_node(told: NodeExplanation, *, wide: bool) -> None:
         )
     if told.pod_list:
         shown = told.pod_list if wide else told.pod_list[:_PODS_SHOWN]
-        out.table(
-            f"Pods on it ({_shown(len(shown), told.pods)})",
-            ["POD", "PRIORITY", "REQUESTS"],
-            [
+        title = f"Pods on it ({_shown(len(shown), told.pods)})"
+        if told.source == "ledger":  # it knows no more of them
+            out.table(title, ["POD"], [[pod.pod] for pod in shown])
+        else:
+            rows = [
                 [
                     pod.pod,
                     str(pod.priority),
                     ", ".join(f"{name} {amount}" for name, amount in pod.requests.items()),
                 ]
                 for pod in shown
-            ],
-            right=" r",
-        )
+            ]
+            out.table(title, ["POD", "PRIORITY", "REQUESTS"], rows, right=" r")
     if told.accepts:
         most = len(told.accepts) if wide else _PODS_SHOWN
         text = shortened(told.accepts, len(told.accepts), most)
@@ -208,6 +219,8 @@ def _node_sentence(told: NodeExplanation) -> str:
     if not max(asked, told.waiting):
         return f"{pods}; no pod waits."
     waiting = counted(max(asked, told.waiting), "waiting pod")
+    if recorded and not asked:
+        return f"{pods}; of {waiting} it is not known whether it could take any."
     some = ""
     if asked < told.waiting:
         # A ledger knows no priorities: of those refused the latest are asked about.
@@ -226,6 +239,7 @@ def print_decisions(decisions: Sequence[DecisionSummary], *, wide: bool) -> None
         out.sentence("The ledger holds no decisions.")
         return
     header = ["NUMBER", "TIME", "POD", "RESULT", "NODE", "FEASIBLE", "MESSAGE"]
+    right = "r    r"
     rows = [
         [
             str(one.number),
@@ -238,7 +252,12 @@ def print_decisions(decisions: Sequence[DecisionSummary], *, wide: bool) -> None
         ]
         for one in decisions
     ]
-    out.table("", header, rows, right="r    r")
+    if any(one.nominated_node for one in decisions):
+        header.insert(5, "NOMINATED NODE")
+        right = "r     r"
+        for row, one in zip(rows, decisions, strict=True):
+            row.insert(5, one.nominated_node)
+    out.table("", header, rows, right=right)
 
 
 def print_decision(told: DecisionExplanation, *, wide: bool) -> None:
@@ -249,6 +268,8 @@ def print_decision(told: DecisionExplanation, *, wide: bool) -> None:
     facts = [f"profile {one.profile}", f"took {one.seconds * 1000:.1f} ms"]
     if one.attempts:
         facts.insert(0, f"attempt {one.attempts}")
+    if one.nominated_node:
+        facts.append(f"preemption frees node {one.nominated_node} for it")
     out.section("", [", ".join(facts)])
     print_rejections(out, told.rejections)
     print_scores(out, told.scores, one.feasible)

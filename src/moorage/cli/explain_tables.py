@@ -7,8 +7,6 @@ made; computes nothing but differences between scores.
 import re
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from moorage.cli.explain_text import (
     counted,
     paragraph,
@@ -66,8 +64,7 @@ def print_rejections(out: Printer, rejections: Sequence[Rejection]) -> None:
     if not rejections:
         return
     most = _WIDE_EXAMPLES if out.wide else _EXAMPLES
-    told = rejections if out.wide else _whatever_the_code(rejections)
-    points = out.wide or any(one.point != "Filter" for one in told)
+    points = out.wide or any(one.point != "Filter" for one in rejections)
     header = ["NODES", "ALONE", "PLUGIN", "POINT", "CODE", "REASON", "EXAMPLES"]
     rows = [
         [
@@ -79,7 +76,7 @@ def print_rejections(out: Printer, rejections: Sequence[Rejection]) -> None:
             f"{one.reason} (with nominated pods)" if one.with_nominated_pods else one.reason,
             shortened(one.examples, one.nodes, most),
         ]
-        for one in told
+        for one in rejections
     ]
     shown = [place for place in range(len(header)) if place not in (3, 4)]
     if points:
@@ -92,24 +89,6 @@ def print_rejections(out: Printer, rejections: Sequence[Rejection]) -> None:
         [[row[place] for place in shown] for row in rows],
         right="rr",
     )
-
-
-def _whatever_the_code(rejections: Sequence[Rejection]) -> list[Rejection]:
-    """Together what differs only in whether preemption could help: those are different nodes."""
-    merged: dict[tuple[object, ...], Rejection] = {}
-    for one in rejections:
-        key = (one.plugin, one.reason, one.point, one.with_nominated_pods)
-        known = merged.get(key)
-        if known is None:
-            merged[key] = one
-        else:
-            merged[key] = msgspec.structs.replace(
-                known,
-                nodes=known.nodes + one.nodes,
-                only=known.only + one.only,
-                examples=known.examples + one.examples,
-            )
-    return sorted(merged.values(), key=lambda one: -one.nodes)
 
 
 # Scores.
@@ -197,10 +176,15 @@ def _score_list(scores: Sequence[NodeScores], shown: set[str], width: int) -> li
 # One node.
 
 
-def print_why_not(out: Printer, row: NodeVerdicts, other: NodeScores | None) -> None:
-    """What every plugin says of one node; where it is feasible, its points beside another's."""
+def print_why_not(
+    out: Printer, row: NodeVerdicts, other: NodeScores | None, alone: str = ""
+) -> None:
+    """What every plugin says of one node; where it is feasible, its points beside another's.
+
+    `alone` says why there is no other to compare with.
+    """
     if row.feasible:
-        _print_against(out, row, other)
+        _print_against(out, row, other, alone)
     else:
         said = [verdict for verdict in row.verdicts if verdict.verdict == "rejected"]
         rows = [[verdict.plugin, verdict.code, ", ".join(verdict.reasons)] for verdict in said]
@@ -213,9 +197,11 @@ def print_why_not(out: Printer, row: NodeVerdicts, other: NodeScores | None) -> 
                 out.more([f"  {word}: {', '.join(plugins)}"])
 
 
-def _print_against(out: Printer, row: NodeVerdicts, other: NodeScores | None) -> None:
+def _print_against(out: Printer, row: NodeVerdicts, other: NodeScores | None, alone: str) -> None:
     if other is None or row.total is None:
-        out.sentence(f"Why not {row.node}: nothing rejects it.")
+        score = "" if row.total is None else f", and it scores {row.total}"
+        because = f"; {alone}" if alone and other is None else ""
+        out.sentence(f"Why not {row.node}: no plugin rejects it{score}{because}.")
         return
     if other.node == row.node:
         out.sentence(f"Why {row.node}: no plugin rejects it, and it scores {row.total}.")

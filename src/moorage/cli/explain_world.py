@@ -29,8 +29,8 @@ from moorage.kube.kubeconfig import Kubeconfig, default_paths
 from moorage.kube.live import watched_kinds
 from moorage.kube.locate import in_cluster_access, user_access
 from moorage.kube.snapshot import Snapshot, pod_phase, read_cluster
-from moorage.simulator.manifests import load_manifests
-from moorage.simulator.subjects import find_subject, profile_of
+from moorage.simulator.manifests import STANDARD_INPUT, load_manifests
+from moorage.simulator.subjects import Subject, find_subject, named_profile, profile_of
 from moorage.simulator.world import World
 
 _FINISHED = ("Succeeded", "Failed")
@@ -42,6 +42,9 @@ class FileSource:
     def __init__(self, args: argparse.Namespace) -> None:
         self._world = empty_world(args)
         self._profile: str = args.profile
+        self._where = ", ".join(
+            "standard input" if path == STANDARD_INPUT else path for path in args.paths
+        )
         manifests = load_manifests(args.paths, sys.stdin)
         if manifests.skipped:
             warn(skipped_sentence(manifests.skipped))
@@ -49,11 +52,12 @@ class FileSource:
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
         """Everything about a pod."""
-        return explained_pod(self._world, asked, "files", "default", self._profile)
+        subject = find_subject(self._world, asked.name, where=self._where)
+        return explained_pod(self._world, asked, subject, "files", self._profile)
 
     def node(self, name: str) -> NodeExplanation:
         """Everything about a node."""
-        return explained_node(self._world, name, "files")
+        return explained_node(self._world, name, "files", self._profile, self._where)
 
 
 class ClusterSource:
@@ -63,18 +67,19 @@ class ClusterSource:
         self._world = empty_world(args)
         self._profile: str = args.profile
         self._access = cluster_access(args.kubeconfig or "", args.context)
+        self._where = f"the cluster {self._access.server}"
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
         """Everything about a pod."""
-        namespace = self._access.namespace
         wanted = asked.name if "/" in asked.name else ""
         self._read(wanted)
-        return explained_pod(self._world, asked, "cluster", namespace, self._profile)
+        subject = find_subject(self._world, asked.name, self._access.namespace, self._where)
+        return explained_pod(self._world, asked, subject, "cluster", self._profile)
 
     def node(self, name: str) -> NodeExplanation:
         """Everything about a node."""
         self._read()
-        return explained_node(self._world, name, "cluster")
+        return explained_node(self._world, name, "cluster", self._profile, self._where)
 
     def _read(self, pod: str = "") -> None:
         """Read the cluster; a pod that is not there is noticed before that."""
@@ -119,10 +124,10 @@ def cluster_access(kubeconfig: str, context: str) -> Access:
 
 
 def explained_pod(
-    world: World, asked: PodQuestion, source: str, namespace: str, profile: str
+    world: World, asked: PodQuestion, subject: Subject, source: str, profile: str
 ) -> PodExplanation:
     """The answer about a pod of a world."""
-    pod, node = find_subject(world, asked.name, namespace)
+    pod, node = subject
     return explain_pod(
         world.cycle,
         profile_of(world, pod, profile),
@@ -136,9 +141,20 @@ def explained_pod(
     )
 
 
-def explained_node(world: World, name: str, source: str) -> NodeExplanation:
-    """The answer about a node of a world."""
-    return explain_node(world.cycle, world.profiles, name, source=source, waiting=world.pending)
+def explained_node(
+    world: World, name: str, source: str, profile: str, where: str
+) -> NodeExplanation:
+    """The answer about a node of a world; `where` says what was read."""
+    if name not in world.state.nodes.row_of:
+        raise InputError(f"node {name} is not one of the {len(world.state)} nodes in {where}")
+    return explain_node(
+        world.cycle,
+        world.profiles,
+        name,
+        source=source,
+        waiting=world.pending,
+        profile=named_profile(world, profile) if profile else None,
+    )
 
 
 def _snapshot(access: Access, world: World, pod: str) -> Snapshot:

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from moorage.simulator.documents import plain_words
+
 BAD_INPUT = 1
 _GAP = "  "
 _UNSEEN = re.compile(r"[^\n -~]")
@@ -51,9 +53,18 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that PyYAML reads back as text, but Go (kubectl) as a number or a boolean."""
+
+
+for _words in plain_words():
+    _Dumper.add_implicit_resolver(*_words)
+
+
 def print_yaml(value: Any) -> None:
     """Block-style YAML in the order given."""
-    print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1_000_000), end="")
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    print(text, end="")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> None:

@@ -22,7 +22,8 @@ from moorage.model.resources import PODS
 from moorage.model.taints import Taint
 
 MOST_WAITING = 200
-"""So many waiting pods are asked about; each takes some tenths of a millisecond."""
+"""So many waiting pods are asked about; each takes some tenths of a millisecond, and what the
+extenders take that are interested in it."""
 
 
 def explain_node(
@@ -33,16 +34,22 @@ def explain_node(
     source: str,
     waiting: Sequence[Pod] = (),
     limit: int = MOST_WAITING,
+    profile: Profile | None = None,
 ) -> NodeExplanation:
-    """Explain a node; of the pods that wait the `limit` most important ones are asked about."""
+    """Explain a node; of the pods that wait the `limit` most important ones are asked about.
+
+    With a `profile` all of them are, as if it were theirs; without, those of the `profiles`.
+    """
     state = cycle.state
     row = state.nodes.row_of.get(name)
     if row is None:
         raise InputError(f"node {name} is not one of the {len(state)} nodes known")
     node, pods = state.nodes.nodes[row], sorted(state.pods.on(row), key=lambda pod: pod.key)
-    ours = [pod for pod in waiting if pod.spec.scheduler_name in profiles and not pod.terminating]
+    names = {pod.spec.scheduler_name for pod in waiting}
+    used = profiles if profile is None else dict.fromkeys(names, profile)
+    ours = [pod for pod in waiting if pod.spec.scheduler_name in used and not pod.terminating]
     ours.sort(key=lambda pod: (-pod.priority, pod.key))
-    accepts, refusals = _judged(cycle, profiles, row, ours[: max(limit, 0)])
+    accepts, refusals = _judged(cycle, used, row, ours[: max(limit, 0)])
     return NodeExplanation(
         node=name,
         source=source,
@@ -75,6 +82,7 @@ def _judged(
             pod,
             here,
             nominated=cycle.nominated.ahead_of(pod, whole),
+            extenders=cycle.extenders,
         )
         (verdicts,) = matrix_rows(found, None, (0,))
         if verdicts.feasible:

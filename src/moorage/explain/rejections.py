@@ -14,7 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.errors import MoorageError, PluginError
-from moorage.explain.grounds import MOST_EXAMPLES, Ground
+from moorage.explain.grounds import Ground, by_plugin, grouped
 from moorage.explain.report import Rejection
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender, passing
@@ -51,11 +51,7 @@ class Survey(msgspec.Struct, frozen=True):
 
     def by_plugin(self) -> Mapping[str, Bools]:
         """The rows that each plugin rejects, for whatever reason."""
-        rows: dict[str, Bools] = {}
-        for ground in self.grounds:
-            known = rows.get(ground.plugin)
-            rows[ground.plugin] = ground.rows if known is None else known | ground.rows
-        return rows
+        return by_plugin(self.grounds)
 
 
 def survey(
@@ -85,48 +81,8 @@ def survey(
 
 def rejections(found: Survey) -> tuple[Rejection, ...]:
     """The survey's rejections, those of most nodes first."""
-    by_plugin = found.by_plugin()
-    rejecters: Any = np.zeros(len(found.nodes), np.int64)
-    for rows in by_plugin.values():
-        rejecters += rows
-    alone = rejecters == 1
-    order = {plugin: place for place, plugin in enumerate(found.asked)}
-    groups: dict[tuple[str, str, str, bool], list[Ground]] = {}
-    for ground in found.grounds:
-        key = (ground.plugin, ground.point, ground.reason, ground.with_nominated_pods)
-        groups.setdefault(key, []).append(ground)
-    told = [_rejection(found.nodes, grounds, alone) for grounds in groups.values()]
-    told.sort(key=lambda one: (-one.nodes, order.get(one.plugin, len(order)), one.reason))
-    return tuple(told)
-
-
-def _rejection(nodes: NodeView, grounds: Sequence[Ground], alone: Bools) -> Rejection:
-    """One plugin's rejection for one reason; its grounds differ in their codes."""
-    rows = np.zeros(len(nodes), np.bool_)
-    for ground in grounds:
-        rows |= ground.rows
-    most = max(grounds, key=lambda ground: int(np.count_nonzero(ground.rows)))
-    return Rejection(
-        most.plugin,
-        most.reason,
-        int(np.count_nonzero(rows)),
-        examples(nodes, rows),
-        most.point,
-        most.code,
-        int(np.count_nonzero(rows & alone)),
-        most.with_nominated_pods,
-        sum(
-            int(np.count_nonzero(ground.rows))
-            for ground in grounds
-            if ground.code == Code.UNRESOLVABLE.value
-        ),
-    )
-
-
-def examples(nodes: NodeView, rows: Bools) -> tuple[str, ...]:
-    """The names of a few of the rows."""
-    few = np.flatnonzero(rows)[:MOST_EXAMPLES]
-    return tuple(nodes.node(int(row)).name for row in few)
+    nodes = found.nodes
+    return grouped(found.grounds, len(nodes), lambda row: nodes.node(row).name, found.asked)
 
 
 def _asked(profile: Profile, grounds: Iterable[Ground]) -> tuple[str, ...]:
@@ -227,13 +183,10 @@ def _ask_filter(
 
 
 def _of_verdicts(verdicts: Verdicts, plugin: str) -> list[Ground]:
-    bits, one = verdicts.bits, verdicts.bits.dtype.type(1)
-    grounds = []
-    for i, reason in enumerate(verdicts.reasons):
-        rows: Bools = (bits >> bits.dtype.type(i)) & one != 0
-        if rows.any():
-            grounds.append(Ground(plugin, FILTER, reason.text, reason.code.value, rows))
-    return grounds
+    return [
+        Ground(plugin, FILTER, reason.text, reason.code.value, rows)
+        for reason, rows in verdicts.by_reason()
+    ]
 
 
 def _with_nominated(

@@ -5,6 +5,7 @@ Filled by `kubeconfig` and `in_cluster`; acted upon by `transport` (TLS, proxies
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -71,3 +72,13 @@ class Access(msgspec.Struct, frozen=True):
     exec_plugin: ExecPlugin | None = None
     oidc: OidcProvider | None = None
     impersonate: Impersonation = Impersonation()
+
+
+def url_problem(url: str) -> str:
+    """Why nothing can be reached at a URL: a port out of range, a bracket that is missing, ..."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # read only when it is asked for
+    except ValueError as error:
+        return str(error)
+    return "" if parts.hostname else "it names no host"

@@ -16,7 +16,14 @@ import msgspec
 import yaml
 
 from moorage.errors import KubeconfigError
-from moorage.kube.access import Access, ExecPlugin, Impersonation, OidcProvider, Pem
+from moorage.kube.access import (
+    Access,
+    ExecPlugin,
+    Impersonation,
+    OidcProvider,
+    Pem,
+    url_problem,
+)
 from moorage.model.decode import explain, without_nulls
 
 T = TypeVar("T")
@@ -218,7 +225,18 @@ def server_url(server: str, tls: bool) -> str:
     scheme, _, rest = url.partition("://")
     if scheme not in ("http", "https") or not rest.strip("/"):
         raise KubeconfigError(f'the server "{server}" is not an http or https URL')
+    if wrong := url_problem(url):
+        raise KubeconfigError(f'the server "{server}" is not an http or https URL: {wrong}')
     return url.rstrip("/")
+
+
+def _server(cluster: _Cluster, master: str, source: str, *, tls: bool) -> str:
+    if master:
+        return server_url(master, tls)
+    try:
+        return server_url(cluster.server, tls)
+    except KubeconfigError as error:
+        raise KubeconfigError(f"{source}: {error}") from None
 
 
 def _of_cluster(file: Path, cluster: _Cluster, master: str, source: str) -> Access:
@@ -234,7 +252,7 @@ def _of_cluster(file: Path, cluster: _Cluster, master: str, source: str) -> Acce
             " allowed; remove one of them"
         )
     return Access(
-        server=server_url(master or cluster.server, bool(ca)),
+        server=_server(cluster, master, source, tls=bool(ca)),
         source=source,
         ca=ca,
         insecure=cluster.insecure_skip_tls_verify,

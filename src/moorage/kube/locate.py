@@ -63,8 +63,9 @@ def in_cluster_access(
     if not (host and port and token.exists()):
         return None
     authority = service_account / "ca.crt"
+    address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return Access(
-        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        server=server_url(address, tls=True),
         source="the pod's service account",
         ca=Pem(path=str(authority)) if authority.exists() else Pem(),
         token_file=str(token),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from moorage.errors import KubeconfigError
+from moorage.kube.access import url_problem
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
@@ -27,8 +28,9 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
 def usable_proxy(proxy: str) -> str:
     """The proxy as a URL that aiohttp can use."""
     url = proxy if "://" in proxy else f"http://{proxy}"
-    scheme = urlsplit(url).scheme
-    if scheme not in ("http", "https"):
+    if wrong := url_problem(url):
+        raise KubeconfigError(f"the proxy {proxy} is not a URL: {wrong}")
+    if urlsplit(url).scheme not in ("http", "https"):
         raise KubeconfigError(f"the proxy {proxy}: only http and https proxies can be used")
     return url
 

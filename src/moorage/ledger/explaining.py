@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from moorage.explain.grounds import MOST_EXAMPLES, Ground
+from moorage.explain.grounds import Ground, grouped
 from moorage.explain.report import (
     Matrix,
     NodeScores,
@@ -109,7 +109,9 @@ class Evidence:
     def _grounds(self, note: StatusWords | None, node: str) -> Iterator[Ground]:
         if note is not None:
             yield from _noted(note, self.names, self.considered, node)
+        refused = np.zeros(len(self.names), np.bool_)
         for column in self._filters:
+            refused |= column.values != 0
             plugin = column.spec.plugin
             for bit, words in enumerate(column.spec.reasons):
                 rows = (column.values >> bit) & 1 != 0
@@ -120,18 +122,21 @@ class Evidence:
             role = column.spec.role
             if role not in (OVERRULED, EXTENDER):
                 continue
+            overruled = role == OVERRULED
+            # Whoever is nominated to a node that is refused anyway brings nothing about.
+            values = np.where(refused, 0, column.values) if overruled else column.values
             for number, status in enumerate(column.spec.statuses, 1):
-                rows = column.values == number
+                rows = values == number
                 if rows.any():
-                    plugin = EXTENDER_PLUGIN if role == EXTENDER else status.plugin
-                    point = "Extender" if role == EXTENDER else "Filter"
-                    for reason in status.reasons or ("",):
-                        overruled = role == OVERRULED
+                    plugin = status.plugin if overruled else EXTENDER_PLUGIN
+                    point = "Filter" if overruled else "Extender"
+                    for reason in dict.fromkeys(status.reasons or ("",)):
                         yield Ground(plugin, point, reason, status.code, rows, overruled)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """Rejections grouped by plugin and reason, those of most nodes first."""
-        return grouped(self.grounds, self.names)
+        grounds = [ground for ground in self.grounds if ground.rows.any()]
+        return grouped(grounds, len(self.names), self.names.__getitem__, self._track.filters)
 
     # Scores
 
@@ -243,8 +248,17 @@ def rejections_without_columns(
     after = note.point in _AFTER_FILTER
     count, examples = (1, (node,) if node else ()) if after else (nodes, ())
     return tuple(
-        Rejection(note.plugin, reason, count, examples, note.point, note.code, count)
-        for reason in note.reasons or ("",)
+        Rejection(
+            plugin=note.plugin,
+            reason=reason,
+            nodes=count,
+            examples=examples,
+            point=note.point,
+            code=note.code,
+            only=count,
+            unresolvable=count if note.code == Code.UNRESOLVABLE.value else 0,
+        )
+        for reason in dict.fromkeys(note.reasons or ("",))
     )
 
 
@@ -255,37 +269,8 @@ def _noted(
     rows = ~considered
     if note.point in _AFTER_FILTER:
         rows = np.array([name == node for name in names], np.bool_)
-    for reason in note.reasons or ("",):
+    for reason in dict.fromkeys(note.reasons or ("",)):
         yield Ground(note.plugin, note.point, reason, note.code, rows)
-
-
-def grouped(grounds: Sequence[Ground], names: Sequence[str]) -> tuple[Rejection, ...]:
-    """Rejections grouped by plugin and reason, those of most nodes first."""
-    by_plugin: dict[str, Bools] = {}
-    for ground in grounds:
-        known = by_plugin.get(ground.plugin)
-        by_plugin[ground.plugin] = ground.rows if known is None else known | ground.rows
-    rejecters = np.zeros(len(names), np.int64)
-    for rows in by_plugin.values():
-        rejecters += rows
-    told = []
-    for ground in grounds:
-        few = np.flatnonzero(ground.rows)[:MOST_EXAMPLES]
-        told.append(
-            Rejection(
-                plugin=ground.plugin,
-                reason=ground.reason,
-                nodes=int(np.count_nonzero(ground.rows)),
-                examples=tuple(names[row] for row in few.tolist()),
-                point=ground.point,
-                code=ground.code,
-                only=int(np.count_nonzero(ground.rows & (rejecters == 1))),
-                with_nominated_pods=ground.with_nominated_pods,
-            )
-        )
-    told = [one for one in told if one.nodes]
-    told.sort(key=lambda one: -one.nodes)
-    return tuple(told)
 
 
 def _rejected(plugin: str, grounds: Sequence[Ground]) -> Verdict:

@@ -41,14 +41,15 @@ class LedgerFiles:
     """The files of a running ledger."""
 
     def __init__(self, directory: Path, file_bytes: int, kept_files: int) -> None:
-        self._directory = directory
+        self.directory = directory
         self._file_bytes = file_bytes
         self._kept_files = max(kept_files, 1)
         self._file: BinaryIO | None = None
         self._size = 0
         self._known: set[int] = set()
         """The blobs that the current file has."""
-        self._broken = False
+        self.broken = False
+        """The disk failed: nothing is written any more."""
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not os.access(directory, os.W_OK | os.X_OK):
@@ -62,15 +63,15 @@ class LedgerFiles:
 
     def write(self, chunk: Chunk, blobs: Sequence[Blob]) -> None:
         """Append a chunk; a disk that fails is told once and not used any more."""
-        if self._broken:
+        if self.broken:
             return
         try:
             if self._file is None or self._size >= self._file_bytes:
                 self._rotate(chunk.first)
             self._append(chunk, blobs)
         except OSError as error:
-            self._broken = True
-            log.error("%s: the ledger is not written any more: %s", self._directory, error)
+            self.broken = True
+            log.error("%s: the ledger is not written any more: %s", self.directory, error)
 
     def close(self) -> None:
         """Finish the current file; the directory is another's to use."""
@@ -95,13 +96,13 @@ class LedgerFiles:
 
     def _rotate(self, first: int) -> None:
         self._finish()
-        current, self._file = _create(self._directory, first)
+        current, self._file = _create(self.directory, first)
         header = _HEADER.pack(MAGIC, VERSION, 0)
         self._file.write(header)
         self._size = len(header)
         self._known = set()
         # The current file is kept wherever its name stands among the others.
-        others = [path for path in ledger_files(self._directory) if path != current]
+        others = [path for path in ledger_files(self.directory) if path != current]
         for path in others[: max(len(others) + 1 - self._kept_files, 0)]:
             path.unlink(missing_ok=True)
 
@@ -150,8 +151,12 @@ def _checksum(kind: int, payload: bytes) -> int:
 
 
 def ledger_files(directory: Path) -> list[Path]:
-    """The files of a ledger, the oldest first."""
-    return sorted(directory.glob(f"{_PREFIX}*{SUFFIX}"))
+    """The files of a ledger, the oldest first; `OSError` if the directory cannot be read."""
+    # `Path.glob` finds nothing where it may not look.
+    names = os.listdir(directory)
+    return sorted(
+        directory / name for name in names if name.startswith(_PREFIX) and name.endswith(SUFFIX)
+    )
 
 
 def _next_number(directory: Path) -> int:

@@ -41,11 +41,10 @@ class Ledger(Reader):
     ) -> None:
         super().__init__()
         self.limit_bytes = limit_bytes
-        self.directory = None if directory is None else Path(directory)
         self._files: LedgerFiles | None = None
         first = 1
-        if self.directory is not None:
-            self._files = LedgerFiles(self.directory, file_bytes, kept_files)
+        if directory is not None:
+            self._files = LedgerFiles(Path(directory), file_bytes, kept_files)
             first = self._files.next_number
         self._stopwatch = stopwatch
         self._written_at = stopwatch()
@@ -60,6 +59,11 @@ class Ledger(Reader):
             completed=self._shrink,
         )
         """What `Scheduler.record` wants to have."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where it is written on disk; None if it is not, or not any more as the disk failed."""
+        return None if self._files is None or self._files.broken else self._files.directory
 
     @property
     def used_bytes(self) -> int:

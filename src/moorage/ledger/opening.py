@@ -5,6 +5,7 @@ What can be read is read; what cannot is told in `problems`, a sentence for each
 
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TypeVar
 
 import msgspec
@@ -90,12 +91,16 @@ class LedgerFilesReader(Reader):
 def open_ledger(path: Path | str) -> Reader:
     """Read a ledger; `InputError` if there is none, or none that can be read."""
     path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file or directory.")
-    if not path.is_dir():
+    # `Path.exists` and `Path.is_dir` raise for some of what is wrong and say no to the rest.
+    try:
+        files = ledger_files(path) if S_ISDIR(path.stat().st_mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: there is no such file or directory.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    if files is None:
         scanned = scan(path)
         return LedgerFilesReader([scanned], [scanned.problem] if scanned.problem else [])
-    files = ledger_files(path)
     if not files:
         raise InputError(f"{path} holds no ledger: there is no file decisions-*.ledger in it.")
     read: list[Scanned] = []

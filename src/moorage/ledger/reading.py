@@ -97,6 +97,10 @@ class OpenChunk:
         """All tracks."""
         return expand(self._tracks, tuple[TrackRecord, ...])
 
+    def name_lists(self) -> set[int]:
+        """The blobs with the names of the nodes that were looked at."""
+        return {track.names for track in self.tracks()}
+
     def summary(self, index: int) -> DecisionSummary:
         """One decision in a line."""
         number = self.number
@@ -200,6 +204,20 @@ class Reader(ABC):
                 return None
             summary = opened.summary(index)
             return self._evidence(opened, index, track, opened.note(index), summary)
+
+    def knows_node(self, name: str) -> bool:
+        """Was a node of that name there when something was decided?
+
+        What is damaged tells nothing of it.
+        """
+        for entry in reversed(self.entries()):
+            try:
+                opened = self._opened(entry)
+                if any(name in node_names(one, entry.blob) for one in opened.name_lists()):
+                    return True
+            except (InputError, ValueError, IndexError):
+                continue
+        return False
 
     def _evidence(
         self,

@@ -88,9 +88,10 @@ class _Loader(_FastestLoader):
     yaml_implicit_resolvers: dict[Any, Any] = {}
 
 
-def _configure() -> None:
+def plain_words() -> Iterator[tuple[str, re.Pattern[str], list[str]]]:
+    """What unquoted words are taken for if they are no text: a tag, a pattern, how they begin."""
     words = "|".join(f"{word}|{word.title()}|{word.upper()}" for word in (*_TRUE, *_FALSE))
-    whole = r"[-+]?(?:0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)"
+    whole = r"[-+]?(?:0b[01][01_]*|0o[0-7]+|0x[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)"
     decimal = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     special = r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
     for name, pattern, first in (
@@ -100,16 +101,16 @@ def _configure() -> None:
         ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
         ("merge", "<<", "<"),
     ):
-        regexp = re.compile(rf"(?:{pattern})\Z")
-        _Loader.add_implicit_resolver(_TAG + name, regexp, list(first))
-    _Loader.add_constructor(_TAG + "bool", _construct_bool)
+        yield _TAG + name, re.compile(rf"(?:{pattern})\Z"), list(first)
 
 
 def _construct_bool(_: _Loader, node: ScalarNode) -> bool:
     return str(node.value).lower() in _TRUE
 
 
-_configure()
+for _words in plain_words():
+    _Loader.add_implicit_resolver(*_words)
+_Loader.add_constructor(_TAG + "bool", _construct_bool)
 
 
 def _yaml_documents(text: str) -> Iterator[Any]:

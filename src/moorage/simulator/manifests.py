@@ -42,7 +42,7 @@ class _Placed(NamedTuple):
     where: str
 
 
-def load_manifests(paths: Sequence[str], stdin: TextIO) -> Manifests:
+def load_manifests(paths: Sequence[str], stdin: TextIO | None) -> Manifests:
     """Read every object of the given files and directories; `-` stands for `stdin`."""
     placed: list[_Placed] = []
     skipped: dict[str, int] = {}
@@ -62,19 +62,18 @@ def load_manifests(paths: Sequence[str], stdin: TextIO) -> Manifests:
     return Manifests(tuple(complete), skipped)
 
 
-def read_documents(paths: Sequence[str], stdin: TextIO) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read_documents(
+    paths: Sequence[str], stdin: TextIO | None
+) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Every object of the given files and directories as it is written, with its place."""
     for path in paths:
         for name, text in _texts(path, stdin):
             yield from _members(name, text)
 
 
-def _texts(path: str, stdin: TextIO) -> Iterator[tuple[str, str]]:
+def _texts(path: str, stdin: TextIO | None) -> Iterator[tuple[str, str]]:
     if path == STANDARD_INPUT:
-        try:
-            yield "standard input", stdin.read()
-        except UnicodeDecodeError as error:
-            raise InputError(f"standard input is not UTF-8 text (byte {error.start})") from None
+        yield "standard input", _read_all(stdin)
     elif not path:
         raise InputError("a file name is empty: expected a file, a directory or - (standard input)")
     elif _is_directory(path):
@@ -82,6 +81,19 @@ def _texts(path: str, stdin: TextIO) -> Iterator[tuple[str, str]]:
             yield str(file), _read(file)
     else:
         yield path, _read(Path(path))
+
+
+def _read_all(stdin: TextIO | None) -> str:
+    if stdin is None:  # as Python has it where it is closed
+        raise InputError("standard input is closed")
+    try:
+        # Its own decoding goes by the locale, and may let bytes pass that are no text.
+        binary = getattr(stdin, "buffer", None)
+        return stdin.read() if binary is None else binary.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise InputError(f"standard input cannot be read: {error.strerror}") from None
 
 
 def _is_directory(path: str) -> bool:

@@ -19,8 +19,11 @@ class Subject(NamedTuple):
     node: str | None
 
 
-def find_subject(world: World, name: str, namespace: str = "default") -> Subject:
-    """The pod called `namespace/name`; a bare name is looked for in `namespace`, then anywhere."""
+def find_subject(world: World, name: str, namespace: str = "default", where: str = "") -> Subject:
+    """The pod called `namespace/name`; a bare name is looked for in `namespace`, then anywhere.
+
+    `where` says in messages what was read.
+    """
     if "/" in name:
         keys = {name}
         found = [subject for subject in _subjects(world) if subject.pod.key in keys]
@@ -34,9 +37,10 @@ def find_subject(world: World, name: str, namespace: str = "default") -> Subject
         known = ", ".join(sorted(subject.pod.key for subject in found))
         raise InputError(f"several pods are called {name}: {known}; name one in full")
     total = sum(1 for _ in _subjects(world))
+    among = f"the {total} pods that wait or run{f' in {where}' if where else ''}"
     raise InputError(
-        f"pod {name} is not among the {total} pods that wait or run; pods are named "
-        "NAMESPACE/NAME, or NAME where that is unique"
+        f"pod {name} is not among {among}; pods are named NAMESPACE/NAME, or NAME where that is "
+        "unique"
     )
 
 
@@ -49,14 +53,23 @@ def _subjects(world: World) -> Iterator[Subject]:
 
 def profile_of(world: World, pod: Pod, wanted: str = "") -> Profile:
     """The profile that schedules the pod, or the one that is wanted whatever the pod says."""
-    name = wanted or pod.spec.scheduler_name
+    if wanted:
+        return named_profile(world, wanted)
+    name = pod.spec.scheduler_name
     profile = world.profiles.get(name)
     if profile is not None:
         return profile
     known = ", ".join(sorted(world.profiles))
-    if wanted:
-        raise InputError(f"--profile: there is no profile {wanted}; there are: {known}")
     raise InputError(
         f"pod {pod.key} is another scheduler's: its schedulerName is {name}, and the profiles are: "
         f"{known}; --profile explains it with one of them"
     )
+
+
+def named_profile(world: World, name: str) -> Profile:
+    """The profile of a name that was asked for."""
+    profile = world.profiles.get(name)
+    if profile is None:
+        known = ", ".join(sorted(world.profiles))
+        raise InputError(f"--profile: there is no profile {name}; there are: {known}")
+    return profile
