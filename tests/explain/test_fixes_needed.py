@@ -205,3 +205,20 @@ def test_a_list_that_loses_an_element_shifts_those_after_it() -> None:
     assert not shifts(
         (remove("spec", "nodeSelector", "a"),), (remove("spec", "nodeSelector", "b"),)
     )
+
+
+def test_a_claim_that_two_volumes_share_is_created_once() -> None:
+    volumes = [{"name": name, **source} for name in ("a", "b") for source in uses("shared")]
+    pod = make_pod(spec={"volumes": volumes})
+    made = storage_class("late", provisioner=DRIVER)
+
+    (fix, *_) = of_kind(fixes_for(pod, [make_node("n0")], others=[made]), "createObject")
+    assert [edit.name for edit in fix.edits] == ["default/shared"]
+
+    by_hand = storage_class()
+    wanted = claim("shared")
+    (fix, *_) = of_kind(fixes_for(pod, [make_node("n0")], others=[by_hand, wanted]), "createObject")
+    assert [edit.name for edit in fix.edits] == [
+        "default-shared-on-n0",
+        "default-shared-on-n0-2",
+    ], "upstream looks for a volume for each mention of a claim"

@@ -1,5 +1,7 @@
 """Recorded decisions of kube-scheduler v1.36.4, put to our engine: all of them must agree."""
 
+from pathlib import Path
+
 import pytest
 
 from explain.recorded import EVERY_CASE, GOLDEN
@@ -8,6 +10,8 @@ from moorage.simulator.conformance import check_case
 from moorage.simulator.golden import read_lines
 from moorage.simulator.world import full_registry
 
+CORNERS = GOLDEN.parent / "corners"
+"""Computed by the same plugins: cases that once disagreed, and variations of the others."""
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in GOLDEN.glob("*.jsonl.gz"))
 PARTS = 4
 """Each family is cut into so many tests, for the sake of machines with several cores."""
@@ -21,6 +25,13 @@ def test_every_case_of_a_family_agrees(family: str, part: int) -> None:
     registry = full_registry()
     lines = list(read_lines(GOLDEN / f"{family}.jsonl.gz"))[part::PARTS]
     cases = [line.decode() for line in lines]
+    agree([d for case in cases for d in check_case(case, registry).disagreements])
+
+
+@pytest.mark.parametrize("file", sorted(CORNERS.glob("*.jsonl.gz")), ids=lambda path: path.name)
+def test_corner_cases_agree(file: Path) -> None:
+    registry = full_registry()
+    cases = [line.decode() for line in read_lines(file)]
     agree([d for case in cases for d in check_case(case, registry).disagreements])
 
 
@@ -42,3 +53,4 @@ def test_all_families_are_there() -> None:
     counts = {family: len(list(read_lines(GOLDEN / f"{family}.jsonl.gz"))) for family in FAMILIES}
     assert len(counts) == 13
     assert sum(counts.values()) == 3310
+    assert sum(len(list(read_lines(file))) for file in CORNERS.glob("*.jsonl.gz")) >= 450

@@ -59,22 +59,26 @@ class World:
     def add_all(self, objects: Iterable[ApiObject]) -> None:
         """Add objects of any kinds, in any order.
 
-        Nodes come first and by name, as the API server lists them: the order of nodes settles ties,
-        and must not depend on how somebody arranged a file.
+        Nodes come first, and pods last in the order given. All others are taken by name, as the API
+        server lists them: the order of nodes settles ties, the order of DeviceClasses which of them
+        stands for an extended resource, and neither must depend on how somebody arranged a file.
         """
-        nodes, others = [], []
+        pods: list[Pod] = []
+        others: list[ApiObject] = []
+        nodes: list[Node] = []
         for obj in objects:
             if isinstance(obj, Node):
                 nodes.append(obj)
+            elif isinstance(obj, Pod):
+                pods.append(obj)
             else:
                 others.append(obj)
         for node in sorted(nodes, key=lambda node: node.name):
             self._add_node(node)
-        for obj in others:
-            if isinstance(obj, Pod):
-                self._add_pod(obj)
-            else:
-                self.state.listers.of(type(obj)).put(obj)
+        for obj in sorted(others, key=lambda obj: (obj.namespace, obj.name)):
+            self.state.listers.of(type(obj)).put(obj)
+        for pod in pods:
+            self._add_pod(pod)
 
     def _add_node(self, node: Node) -> None:
         if node.name in self.state.nodes.row_of:

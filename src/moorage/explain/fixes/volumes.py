@@ -5,7 +5,7 @@ volume that does not exist is made up from what the cluster has; otherwise all t
 whose absence would help.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -54,7 +54,9 @@ def create_storage(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
     if not rows.any():
         return
     listers = bench.state.listers
-    claims = [claim for volume in pod.spec.volumes if (claim := _missing(pod, volume, listers))]
+    missing = (_missing(pod, volume, listers) for volume in pod.spec.volumes)
+    # Several volumes of a pod may be one claim.
+    claims = list({claim.name: claim for claim in missing if claim is not None}.values())
     if claims:
         named = " and ".join(
             f"{claim.name} in the StorageClass {claim.spec.storage_class_name}" for claim in claims
@@ -85,7 +87,11 @@ def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
     for row in np.flatnonzero(rows)[:_MOST_NODES]:
         node = obstacles.nodes.node(int(row))
         if node.labels.get(HOSTNAME_LABEL):
-            volumes = tuple(_volume(claim, node, listers) for claim in claims)
+            # Of a claim that a pod has twice, upstream wants to see two volumes.
+            volumes: dict[str, PersistentVolume] = {}
+            for claim in claims:
+                made = _volume(claim, node, listers, volumes)
+                volumes[made.name] = made
             named = " and ".join(
                 f"{claim.name} ({claim.spec.resources.requests['storage']} of class "
                 f"{claim.storage_class})"
@@ -98,13 +104,18 @@ def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
                 text,
                 1.5 + 0.5 * len(claims),
                 (BINDING,),
-                objects=volumes,
+                objects=tuple(volumes.values()),
                 topic=f"volumes for {named}",
             )
 
 
-def _volume(claim: PersistentVolumeClaim, node: Node, listers: Listers) -> PersistentVolume:
-    """A local volume that the claim can be bound to."""
+def _volume(
+    claim: PersistentVolumeClaim,
+    node: Node,
+    listers: Listers,
+    others: Mapping[str, PersistentVolume],
+) -> PersistentVolume:
+    """A local volume that the claim can be bound to, beside `others`."""
     here = NodeSelectorRequirement(
         key=HOSTNAME_LABEL, operator="In", values=(node.labels[HOSTNAME_LABEL],)
     )
@@ -113,7 +124,7 @@ def _volume(claim: PersistentVolumeClaim, node: Node, listers: Listers) -> Persi
     name = f"{claim.namespace}-{claim.name}-on-{node.name}"
     return PersistentVolume(
         metadata=ObjectMeta(
-            name=free_name(name, listers.of(PersistentVolume).get),
+            name=free_name(name, lambda n: others.get(n) or listers.of(PersistentVolume).get(n)),
             labels=dict(selector.match_labels) if selector is not None else {},
         ),
         api_version="v1",

@@ -1,12 +1,12 @@
 """The DefaultPreemption plugin: the decision; evicting the victims is done elsewhere."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from moorage.cluster.pod_groups import group_of
-from moorage.errors import ExtenderError
+from moorage.errors import ExtenderError, PluginError
 from moorage.framework.attempt import Attempt
 from moorage.framework.cluster_events import (
     ActionType,
@@ -72,8 +72,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             return _failure(objection, nominated_node=None)
         candidates, refusals, chosen = self._dry_run(attempt)
         if chosen is None:
-            errors = [status.message for status in refusals if status.code is Code.ERROR]
-            if errors:
+            if errors := _errors(refusals):
                 message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
                 return PostFilterResult(Status(Code.ERROR, (f"preemption: {message}",)))
             return _failure(_sentence(refusals, len(attempt.nodes)), nominated_node="")
@@ -175,6 +174,16 @@ def _being_preempted(pod: Pod) -> bool:
         if condition.type == "DisruptionTarget":
             return condition.status == "True" and condition.reason == "PreemptionByScheduler"
     return False
+
+
+def _errors(refusals: Iterable[Status]) -> list[str]:
+    """What went wrong on some nodes, each told once."""
+    failed = (status for status in refusals if status.code is Code.ERROR)
+    told = (
+        str(PluginError(one.plugin, "Filter", one.message)) if one.plugin else one.message
+        for one in failed
+    )
+    return list(dict.fromkeys(told))
 
 
 def _sentence(refusals: Sequence[Status], nodes: int) -> str:

@@ -112,7 +112,8 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
         for share in shares:
             over = share.requested > share.allocatable
             percent = share.requested * _FULL // np.maximum(share.allocatable, 1)
-            points = table[np.where(over, _FULL, percent)]
+            # Amounts near 2**63 wrap around, as upstream's do; the table has no place for them.
+            points = table[np.where(over, _FULL, percent.clip(0, _FULL))]
             counts: Bools = (share.allocatable != 0) & (points > 0)
             total += np.where(counts, points * share.weight, 0)
             weights += np.where(counts, share.weight, 0)
