@@ -23,19 +23,61 @@ class CannedApi:
     """Answers of the right shape; `mark` is put into every text, names included."""
 
     def __init__(
-        self, nodes: int = 20, mark: str = "", token: str = "", missing: bool = False
+        self,
+        nodes: int = 20,
+        mark: str = "",
+        token: str = "",
+        missing: bool = False,
+        pods: int = 1,
+        decisions: int = 3,
     ) -> None:
         self._nodes = nodes
         self._mark = mark
         self._token = token
         self._missing = missing
+        self._pods = pods
+        self._begun = time.time()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news = asyncio.Event()
+        self._cuts = 0
         self.seen_tokens: set[str] = set()
+        self.asked: list[str] = []
+        """Paths with their parameters, below the root."""
+        self.stream_ids: list[str] = []
+        """What those who opened the stream said that they know."""
+        self.silent: set[str] = set()
+        """Paths that are never answered."""
+        self.more: Json = {}
+        """Fields of the answer about a pod or a node that are other than usual."""
+        self.decisions = [self._summary(number) for number in range(1, decisions + 1)]
+
+    def decide(self, *numbers: int) -> None:
+        """Make decisions."""
+        self.decisions += [self._summary(number) for number in numbers]
+        self._tell()
+
+    def begin_anew(self, decisions: int) -> None:
+        """As a scheduler does that remembers nothing: numbers begin at 1, streams are cut."""
+        self._begun += 1000
+        self._cuts += 1
+        self.decisions = [self._summary(number) for number in range(1, decisions + 1)]
+        self._tell()
+
+    def _tell(self) -> None:
+        def wake() -> None:
+            self._news.set()
+            self._news = asyncio.Event()
+
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(wake)
 
     def routes(self) -> tuple[Route, ...]:
         """To be mounted beside the page."""
         return (Route("/explain/v1", self._handle, prefix=True),)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self._loop = asyncio.get_running_loop()
+        self.asked.append(str(request.rel_url).removeprefix("/explain/v1/"))
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.seen_tokens.add(given)
         if self._token and given != self._token:
@@ -45,6 +87,8 @@ class CannedApi:
         parts = [unquote(segment) for segment in segments]
         if parts == ["decisions", "stream"]:
             return await self._stream(request)
+        if "/".join(parts) in self.silent:
+            await asyncio.Event().wait()
         answer = None if self._missing else self._answer(parts, request)
         if answer is None:
             body = {"kind": "Status", "message": f"nothing here{self._mark}", "code": 404}
@@ -58,14 +102,17 @@ class CannedApi:
             case ["nodes"]:
                 return self._node_list()
             case ["nodes", name]:
-                return self._node(name)
+                return None if name.startswith("flotsam") else self._node(name) | self.more
             case ["pods"]:
-                return {"items": [self._pod_line()], "continue": "", "total": 1}
+                return self._pod_page(int(request.query.get("continue", "0")), limit)
             case ["pods", namespace, name]:
+                if request.query.get("node", "").startswith("flotsam"):
+                    return None
                 matrix = self._matrix(offset, limit) if "matrix" in request.query else None
-                return self._pod(f"{namespace}/{name}") | ({"matrix": matrix} if matrix else {})
+                found = self._pod(f"{namespace}/{name}") | self.more
+                return found | ({"matrix": matrix} if matrix else {})
             case ["decisions"]:
-                return {"items": [self._summary(1)], "continue": ""}
+                return self._decision_page(int(request.query.get("before", "0")), limit)
             case ["decisions", number]:
                 found = self._pod("harbour/tug")
                 kept = {"rejections": found["rejections"], "scores": found["scores"]}
@@ -111,15 +158,26 @@ class CannedApi:
             "refusals": [{"pod": f"harbour/tug{mark}", "verdicts": refused}],
         }
 
-    def _pod_line(self) -> Json:
-        now = time.time()
+    def _pod_page(self, first: int, limit: int) -> Json:
+        last = min(first + limit, self._pods)
+        items = [self._pod_line(index) for index in range(first, last)]
         return {
-            "pod": f"harbour/tug{self._mark}",
+            "items": items,
+            "continue": str(last) if last < self._pods else "",
+            "total": self._pods,
+        }
+
+    def _pod_line(self, index: int) -> Json:
+        """The last one is the oldest."""
+        number = f"-{index:04d}" if index else ""
+        return {
+            "pod": f"harbour/tug{number}{self._mark}",
             "uid": "1",
             "state": "unschedulable",
             "attempts": 3,
-            "added": now - 200,
-            "nextRetry": now + 60,
+            "added": self._begun - 200,
+            "created": self._begun - 7200 - 60 * index,
+            "nextRetry": self._begun + 600,
             "message": f"0/20 nodes are available{self._mark}",
             "plugins": [f"NodeResourcesFit{self._mark}"],
             "priority": 5,
@@ -201,17 +259,21 @@ class CannedApi:
         ]
         return {"plugins": names, "rows": rows, "total": self._nodes, "offset": offset}
 
+    def _decision_page(self, before: int, limit: int) -> Json:
+        found = [one for one in reversed(self.decisions) if not before or one["number"] < before]
+        return {"items": found[:limit], "continue": "more" if len(found) > limit else ""}
+
     def _summary(self, number: int) -> Json:
         return {
             "number": number,
-            "time": time.time(),
+            "time": self._begun + number / 1000,
             "pod": f"harbour/tug{self._mark}",
             "result": "unschedulable",
             "profile": f"default-scheduler{self._mark}",
             "nodes": self._nodes,
             "attempts": number,
             "seconds": 0.001,
-            "message": f"0/{self._nodes} nodes are available{self._mark}",
+            "message": f"0/{self._nodes} nodes are available{self._mark}, run {self._cuts}",
         }
 
     def _stats(self) -> Json:
@@ -231,10 +293,17 @@ class CannedApi:
         return {"configuration": {"profiles": [profile]}, "ledger": ledger}
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
+        known = request.headers.get("Last-Event-ID", "")
+        self.stream_ids.append(known)
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
-        for number in (2, 3):
-            data = json.dumps(self._summary(number))
-            await answer.write(f"id: {number}\nevent: decision\ndata: {data}\n\n".encode())
-        await asyncio.Event().wait()
+        newest, cuts = self.decisions[-1]["number"], self._cuts
+        seen = min(newest, int(known or newest))
+        while cuts == self._cuts:
+            news = self._news
+            for decision in [one for one in self.decisions if one["number"] > seen]:
+                seen = decision["number"]
+                data = json.dumps(decision)
+                await answer.write(f"id: {seen}\nevent: decision\ndata: {data}\n\n".encode())
+            await news.wait()
         return answer

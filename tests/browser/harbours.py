@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -141,13 +142,21 @@ def patch_in(command: str) -> list[Json]:
     return patch
 
 
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        found: int = probe.getsockname()[1]
+        return found
+
+
 @contextmanager
-def harbour(folder: Path, nodes: int) -> Iterator[Harbour]:
+def harbour(folder: Path, nodes: int, *flags: str) -> Iterator[Harbour]:
     """Run a cluster of so many nodes."""
     path, kubeconfig = folder / "cluster.yaml", folder / "kubeconfig"
     loader = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     path.write_text(yaml.dump_all(manifests(nodes), Dumper=loader))
-    command = [sys.executable, "-m", "moorage", "up", "-f", str(path)]
+    command = [sys.executable, "-m", "moorage", "up", "-f", str(path), *flags]
     with subprocess.Popen(
         [*command, "--write-kubeconfig", str(kubeconfig)],
         stderr=subprocess.PIPE,

@@ -3,28 +3,30 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 from playwright.sync_api import expect
 
 from browser.conftest import OpenPage, Watch
-from browser.harbours import Harbour
-from secure_port.port import Reviews
+from browser.harbours import Harbour, free_port
+from secure_port.port import Reviews, serving_files
 
 _SOURCE = Path(__file__).parents[2] / "src"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
+@pytest.fixture
+def authority(tmp_path: Path) -> trustme.CA:
+    """An authority for clients, whose certificate is in a file for the scheduler."""
+    made = trustme.CA()
+    made.cert_pem.write_to_path(str(tmp_path / "clients.crt"))
+    return made
 
 
 @pytest.fixture
@@ -52,12 +54,16 @@ def reviews(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def scheduler(small_harbour: Harbour, reviews: str, tmp_path: Path) -> Iterator[str]:
+def scheduler(
+    small_harbour: Harbour, reviews: str, authority: trustme.CA, tmp_path: Path
+) -> Iterator[str]:
     """A scheduler that watches the small harbour without touching it; the address of its page."""
-    port = _free_port()
+    del authority  # its file is what the flag names
+    port = free_port()
     flags = ["--shadow", "--explain-page", "--kubeconfig", str(small_harbour.kubeconfig)]
     flags += ["--authentication-kubeconfig", reviews, "--authorization-kubeconfig", reviews]
     flags += ["--authentication-skip-lookup", "--leader-elect=false", "-v=2"]
+    flags += ["--client-ca-file", str(tmp_path / "clients.crt")]
     flags += ["--secure-port", str(port), "--bind-address", "127.0.0.1"]
     with subprocess.Popen(
         [sys.executable, "-m", "moorage", "scheduler", *flags],
@@ -114,3 +120,46 @@ def test_a_dialog_that_is_dismissed_leaves_the_refusal_on_the_page(
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.get_by_role("alert")).to_contain_text('User "system:anonymous" cannot get path')
+
+
+def _shown(folder: Path, authority: trustme.CA, address: str, name: str) -> dict[str, Any]:
+    """Options of a browser that shows a certificate of this name to the scheduler."""
+    files = serving_files(folder, authority, f"{name}@example.com", stem=name, common_name=name)
+    certificate = {
+        "origin": address.removesuffix("/explain/"),
+        "certPath": files.cert,
+        "keyPath": files.key,
+    }
+    return {"ignore_https_errors": True, "client_certificates": [certificate]}
+
+
+def test_with_a_client_certificate_no_token_is_asked_for(
+    scheduler: str, authority: trustme.CA, open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(scheduler, "#/map", **_shown(tmp_path, authority, scheduler, "pilot"))
+    expect(page.locator("main")).to_contain_text("20 nodes with ")
+    page.get_by_role("link", name="Queue").click()
+    expect(page.get_by_role("row").filter(has_text="harbour/dinghy")).to_be_visible()
+    page.get_by_role("link", name="Decisions").click()
+    expect(page.locator("main")).to_contain_text("Live.")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+@pytest.mark.parametrize("name", ["", "stowaway"], ids=["no-certificate", "of-a-stranger"])
+def test_without_the_certificate_of_somebody_who_may_ask_a_token_is_asked_for(
+    scheduler: str,
+    authority: trustme.CA,
+    open_page: OpenPage,
+    watch: Watch,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    watch.refused = (403,)
+    options = (
+        _shown(tmp_path, authority, scheduler, name) if name else {"ignore_https_errors": True}
+    )
+    page = open_page(scheduler, "#/map", **options)
+    dialog = page.get_by_role("dialog", name="Who are you?")
+    expect(dialog).to_contain_text(f'User "{name or "system:anonymous"}" cannot get path')
+    expect(page.locator("main")).not_to_contain_text("nodes with")

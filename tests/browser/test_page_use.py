@@ -1,5 +1,6 @@
 """The page for everybody: keyboard, screen readers, light and dark, addresses to keep."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -157,8 +158,8 @@ def test_two_nodes_are_compared_plugin_by_plugin(
     page.get_by_label("Why not node").fill("quay-0003")
     page.get_by_role("button", name="Compare").click()
     expect(region).to_contain_text("quay-0003 takes the pod, but scores ")
-    row = region.get_by_role("row").filter(has_text="NodeResourcesFit")
-    expect(row.get_by_role("cell").last).to_contain_text("-")
+    # By which plugin depends on where pods of other tests went.
+    expect(region.get_by_role("cell", name=re.compile(r"^-\d")).first).to_be_visible()
 
 
 def test_a_command_is_copied_to_the_clipboard(served: Serve, open_page: OpenPage) -> None:

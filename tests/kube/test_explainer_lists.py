@@ -83,7 +83,7 @@ def test_pending_pods_are_those_that_this_scheduler_has_to_place() -> None:
         ]
     }
     made.handlers.add_pod(make_pod("there", node_name="n1", priority=7, metadata=created))
-    made.handlers.add_pod(make_pod("here", priority=3, status=refused))
+    made.handlers.add_pod(make_pod("here", priority=3, status=refused, metadata=created))
     made.handlers.add_pod(make_pod("other", spec={"schedulerName": "somebody"}))
     pending, _ = pod_page(made, pending=True, leading=True, limit=10)
     assert [line.pod for line in pending.items] == ["default/here"]
@@ -95,12 +95,13 @@ def test_pending_pods_are_those_that_this_scheduler_has_to_place() -> None:
     assert here == PodLine(
         *("default/here", "default/here", "active", 3, 0, 1e9, 1e9),
         "0/1 nodes are available",
+        created=1794805200.0,
     )
     assert (other.state, other.message) == ("absent", "not in the queue of this scheduler")
     standing_by, _ = pod_page(made, pending=True, leading=False, limit=10)
     assert standing_by.items[0].state == "absent"
     assert (there.state, there.node, there.priority) == (PLACED, "n1", 7)
-    assert there.added == pytest.approx(1794805200.0)
+    assert there.added == there.created == pytest.approx(1794805200.0)
 
 
 def test_a_refused_and_a_gated_pod_tell_who_is_against_them() -> None:

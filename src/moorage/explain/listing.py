@@ -25,6 +25,7 @@ class PodLine(msgspec.Struct, frozen=True, rename="camel"):
     plugins: tuple[str, ...] = ()
     """Who refused it in the latest attempt, or keeps it out of the queue."""
     node: str = ""
+    created: float | None = None
 
 
 class PodPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -41,14 +41,16 @@ def pod_page(
 
 
 def _line(scheduler: Scheduler, pod: Pod, leading: bool) -> PodLine:
+    created = _created(pod)
     if pod.spec.node_name:
         return PodLine(
             pod.key,
             pod.uid,
             PLACED,
             pod.priority,
-            added=_created(pod),
+            added=created,
             node=pod.spec.node_name,
+            created=created,
         )
     queue = _in_queue(scheduler, pod) if leading else QueueState(ABSENT)
     refusers = {*queue.unschedulable_plugins, *queue.pending_plugins}
@@ -60,11 +62,12 @@ def _line(scheduler: Scheduler, pod: Pod, leading: bool) -> PodLine:
         queue.state,
         pod.priority,
         queue.attempts,
-        queue.added if queue.added is not None else _created(pod),
+        queue.added if queue.added is not None else created,
         queue.next_retry,
         _refusal(pod) or queue.message,
         tuple(sorted(refusers)),
         scheduler.state.node_of(pod) or "",
+        created,
     )
 
 

@@ -3,6 +3,7 @@
 import { signIn } from "./sign_in.js";
 
 const TOKEN = "moorage-token";
+const PATIENCE = 30;
 
 export class ApiError extends Error {
   constructor(status, message) {
@@ -26,25 +27,43 @@ export function address(segments, params = {}) {
   return url;
 }
 
-// The response to a GET that was allowed; asks for a token where it was not.
-export async function ask(url, { signal, more } = {}) {
+// What `read` makes of the response to a GET that was allowed; asks for a token where it was not.
+export async function ask(url, read, { signal, more } = {}) {
   for (;;) {
-    const answer = await fetch(url, {
-      headers: headers({ Accept: "application/json", ...more }),
-      cache: "no-store",
-      signal,
+    const { refused, made } = await inTime(signal, async (limited) => {
+      const answer = await fetch(url, {
+        headers: headers({ Accept: "application/json", ...more }),
+        cache: "no-store",
+        signal: limited,
+      });
+      return answer.ok
+        ? { made: await read(answer) }
+        : { refused: new ApiError(answer.status, await told(answer)) };
     });
-    if (answer.ok) return answer;
-    const message = await told(answer);
-    if (answer.status !== 401 && answer.status !== 403) throw new ApiError(answer.status, message);
-    const token = await signIn(message);
-    if (token === null) throw new ApiError(answer.status, message);
+    if (!refused) return made;
+    if (refused.status !== 401 && refused.status !== 403) throw refused;
+    const token = await signIn(refused.message);
+    if (token === null) throw refused;
     sessionStorage.setItem(TOKEN, token);
   }
 }
 
-export async function get(segments, params, signal) {
-  return (await ask(address(segments, params), { signal })).json();
+export function get(segments, params, signal) {
+  return ask(address(segments, params), (answer) => answer.json(), { signal });
+}
+
+// Do `work`, which gets a signal of its own, but wait for it no longer than anybody would.
+async function inTime(signal, work) {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), PATIENCE * 1000);
+  try {
+    return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal);
+  } catch (error) {
+    if (!late.signal.aborted || signal?.aborted) throw error;
+    throw new ApiError(0, `The scheduler did not answer within ${PATIENCE} seconds.`);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function told(answer) {

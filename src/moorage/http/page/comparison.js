@@ -1,11 +1,14 @@
 // "Why this node and not that one": the other node is named in the address.
 
-import { el, nodeLink, refresh, route, section, table } from "./dom.js";
+import { el, nodeLink, refresh, say, section, table } from "./dom.js";
 import { count } from "./format.js";
 
 export class Comparison {
-  constructor(view) {
+  // `changed` is told that another node is to be compared.
+  constructor(view, changed) {
     this.node = view.params.get("node") ?? "";
+    this.refusal = ""; // why there is no such node
+    this.awaited = false;
     this.answer = el("div");
     const field = el("input", {
       id: "compare-node",
@@ -21,10 +24,11 @@ export class Comparison {
         class: "controls",
         onsubmit: (event) => {
           event.preventDefault();
-          location.hash = route(view.segments, {
-            ...Object.fromEntries(view.params),
-            node: field.value.trim(),
-          });
+          this.node = field.value.trim();
+          this.refusal = "";
+          this.awaited = true;
+          view.keep({ node: this.node });
+          changed();
         },
       },
       el("label", {}, "Why not node ", field),
@@ -33,12 +37,29 @@ export class Comparison {
     this.box = section("Compare with another node", form, this.answer);
   }
 
+  // What to ask for; a node that is not there is asked for once.
+  get wanted() {
+    return this.refusal ? "" : this.node;
+  }
+
+  refuse(message) {
+    this.refusal = message;
+  }
+
   show(pod) {
     const asked = pod.asked?.find((row) => row.node === this.node);
     const chosen = pod.scores?.find((node) => node.chosen);
-    refresh(this.answer, [asked ?? null, chosen ?? null], () =>
-      asked ? compared(asked, chosen) : null,
+    refresh(this.answer, [asked ?? null, chosen ?? null, this.refusal], () =>
+      asked
+        ? compared(asked, chosen)
+        : this.refusal
+          ? el("p", { class: "bad" }, this.refusal)
+          : null,
     );
+    const told = this.answer.querySelector("p");
+    if (!this.awaited || !told) return;
+    this.awaited = false;
+    say(told.textContent);
   }
 }
 
@@ -58,7 +79,9 @@ function compared(asked, chosen) {
   const verdict =
     less > 0
       ? ` takes the pod, but scores ${count(less)} less than `
-      : " takes the pod and scores as much; the first in the order of search is chosen, here ";
+      : less < 0
+        ? ` takes the pod and scores ${count(-less)} more than `
+        : " takes the pod and scores as much as ";
   return [
     el("p", {}, nodeLink(asked.node), verdict, nodeLink(chosen.node), "."),
     differences(asked, chosen),

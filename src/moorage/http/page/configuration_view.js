@@ -4,9 +4,15 @@ import { get } from "./api.js";
 import { copyable, el, facts, section, table } from "./dom.js";
 import { count, plural } from "./format.js";
 
+const RETRY = 5;
+
 export async function configurationView(view) {
   view.title("Configuration");
-  const { configuration, ledger } = await get(["config"], {}, view.signal);
+  const load = async () => show(view, await get(["config"], {}, view.signal));
+  await view.poll(RETRY, load, { once: true }).ready;
+}
+
+function show(view, { configuration, ledger }) {
   view.root.append(
     ...(configuration.profiles ?? []).map(profile),
     section("Ledger", ledgerFacts(ledger ?? {})),

@@ -7,12 +7,17 @@ import { MatrixPages, rejections, Scores } from "./evidence.js";
 import { count, duration, timeOfDay } from "./format.js";
 
 const TOP = 10;
+const RETRY = 5;
 
 export async function decisionView(view) {
   const [, number] = view.segments;
   view.title(`Decision ${number}`);
   const path = ["decisions", number];
-  const found = await get(path, { top: TOP }, view.signal);
+  const load = async () => show(view, path, await get(path, { top: TOP }, view.signal));
+  await view.poll(RETRY, load, { once: true }).ready;
+}
+
+function show(view, path, found) {
   const { decision } = found;
   const scores = new Scores(view.signal);
   const matrix = new MatrixPages(view, (offset, limit) =>

@@ -1,12 +1,15 @@
 // The stream of decisions, newest first.
 
 import { get } from "./api.js";
-import { follow } from "./decision_stream.js";
+import { comeBackAfter, follow, state as stream } from "./decision_stream.js";
 import { el, link, nodeLink, podLink, say, table } from "./dom.js";
 import { count, duration, plural, timeOfDay } from "./format.js";
 
 const SHOWN = 200;
+const MOST = 2000; // where older ones were asked for
+const MISSED = 1000; // so many does the stream tell to those who come back
 const PAGE = 100;
+const RETRY = 5;
 const REDRAW = 250;
 const TELL = 10000;
 
@@ -41,7 +44,7 @@ const COLUMNS = [
     number: true,
     cell: (decision) => (decision.seconds ? duration(decision.seconds) : ""),
   },
-  { title: "Message", cell: (decision) => decision.message ?? "" },
+  { title: "Message", kind: "message", cell: (decision) => decision.message ?? "" },
 ];
 
 class Decisions {
@@ -50,7 +53,11 @@ class Decisions {
     this.pod = view.params.get("pod") ?? "";
     this.items = [];
     this.fresh = [];
+    this.last = null; // the latest decision that is known, of whichever pod
+    this.extended = false; // were older ones asked for?
+    this.cut = false; // are some of the fresh ones left out?
     this.paused = false;
+    this.news = 0;
     this.untold = 0;
     this.status = el("p", { class: "quiet" });
     this.pause = el(
@@ -73,7 +80,8 @@ class Decisions {
           event.preventDefault();
           this.pod = filter.value.trim();
           view.keep({ pod: this.pod });
-          view.guarded(() => this.load());
+          this.clear();
+          this.loading.anew();
         },
       },
       el("label", {}, "Only of pod ", filter),
@@ -96,13 +104,18 @@ class Decisions {
   }
 
   async start() {
-    await this.load();
+    this.loading = this.view.poll(RETRY, () => this.load(), { once: true });
+    await this.loading.ready;
     const { signal } = this.view;
+    if (signal.aborted) return;
+    let known = false;
     const stop = follow(
       (decision) => this.add(decision),
       (live) => {
         this.live = live;
         this.tellStatus();
+        if (live && known && this.last) this.view.guarded(() => this.check());
+        known ||= live;
       },
       this.items[0]?.number ?? 0,
     );
@@ -115,13 +128,52 @@ class Decisions {
     });
   }
 
-  async load() {
-    const answer = await get(["decisions"], { limit: PAGE, pod: this.pod }, this.view.signal);
-    this.items = answer.items;
+  clear() {
+    this.items = [];
     this.fresh = [];
+    this.news = 0;
+    this.cut = false;
+    this.extended = false;
+    this.body.replaceChildren();
+    this.older.hidden = true;
+    this.tellStatus();
+  }
+
+  async load() {
+    const { pod } = this;
+    const answer = await get(["decisions"], { limit: PAGE, pod }, this.view.signal);
+    if (pod !== this.pod) return; // another pod was asked for in the meantime
+    const newest = answer.items[0]?.number ?? 0;
+    // What came while the answer was under way is not in it.
+    const since = this.fresh.filter((decision) => decision.number > newest);
+    const cut = this.cut && since.length > 0;
+    this.clear();
+    this.fresh = since;
+    this.news = since.length;
+    this.cut = cut;
+    this.items = answer.items;
+    if (newest > (this.last?.number ?? 0)) [this.last] = answer.items;
     this.older.hidden = !answer.continue;
     this.body.replaceChildren(...this.items.map((decision) => this.line(decision)));
     this.tellStatus();
+  }
+
+  // The stream is back. A scheduler that began anew numbers its decisions from 1 on, and what is
+  // shown is of the one before; after a long time the stream does not tell all that was missed.
+  async check() {
+    const { last } = this;
+    const newest = async (before) =>
+      (await get(["decisions"], { limit: 1, before }, this.view.signal)).items[0];
+    const latest = (await newest())?.number ?? 0;
+    if (latest >= last.number && latest - last.number <= MISSED) {
+      const same = await newest(last.number + 1);
+      if (same?.number === last.number && Math.abs(same.time - last.time) < 0.001) return;
+    }
+    this.last = null;
+    comeBackAfter(0);
+    this.clear();
+    await this.loading.anew();
+    if (this.last) comeBackAfter(this.last.number);
   }
 
   async loadOlder() {
@@ -132,19 +184,27 @@ class Decisions {
       this.view.signal,
     );
     this.items.push(...answer.items);
-    this.body.append(...answer.items.map((decision) => this.line(decision)));
+    this.extended = true;
+    const lines = answer.items.map((decision) => this.line(decision));
+    this.body.append(...lines);
+    const focused = document.activeElement === this.older;
     this.older.hidden = !answer.continue;
+    if (focused && this.older.hidden) lines[0]?.querySelector("a").focus();
     this.tellStatus();
   }
 
   add(decision) {
+    if (decision.number > (this.last?.number ?? 0)) this.last = decision;
     if (this.pod && decision.pod !== this.pod) return;
     if (decision.number <= (this.fresh.at(-1) ?? this.items[0])?.number) return;
     this.fresh.push(decision);
     this.untold += 1;
+    this.news += 1;
     // A burst leaves only what can be shown; the older ones are a request away.
-    if (!this.paused && this.fresh.length > SHOWN) this.fresh.splice(0, this.fresh.length - SHOWN);
-    if (this.paused && this.fresh.length > SHOWN * 5) this.fresh.splice(0, SHOWN);
+    const over = this.fresh.length - SHOWN * (this.paused ? 5 : 1);
+    if (over <= 0) return;
+    this.fresh.splice(0, this.paused ? Math.max(over, SHOWN) : over);
+    this.cut = true;
   }
 
   draw() {
@@ -154,12 +214,18 @@ class Decisions {
     }
     const fresh = this.fresh.reverse();
     this.fresh = [];
+    this.news = 0;
     const lines = fresh.map((decision) => this.line(decision));
     for (const line of lines) line.classList.add("fresh");
+    if (this.cut) {
+      // There is a gap below these, which "Show older" closes.
+      this.clear();
+      this.older.hidden = false;
+    }
     this.body.prepend(...lines);
     this.items.unshift(...fresh);
     while (
-      this.items.length > Math.max(SHOWN, PAGE) &&
+      this.items.length > (this.extended ? MOST : SHOWN) &&
       this.body.lastElementChild !== document.activeElement?.closest("tr")
     ) {
       this.items.pop();
@@ -191,10 +257,12 @@ class Decisions {
 
   tellStatus() {
     const state = this.paused
-      ? `Paused, ${count(this.fresh.length)} new.`
+      ? `Paused, ${count(this.news)} new.`
       : this.live
         ? "Live."
-        : "Not connected; trying again.";
+        : stream.refused
+          ? "Not connected."
+          : "Not connected; trying again.";
     this.status.textContent = `${state} ${plural(this.items.length, "decision")} shown.`;
   }
 

@@ -1,6 +1,8 @@
 // Elements made from values. Whatever an object of the cluster says goes in as text: nothing here
 // takes markup, and links lead only to views of this page.
 
+import { age } from "./format.js";
+
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -84,7 +86,32 @@ export function table(caption, columns, rows, attributes = {}) {
     el("thead", {}, el("tr", {}, head)),
     body,
   );
-  return el("div", { class: "scroll" }, whole);
+  return scrolled(caption, whole);
+}
+
+// Something wide, to be moved sideways with the keyboard as well.
+export function scrolled(name, content) {
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, content);
+}
+
+// How long ago a time was, or (`until`) how long it is until then; `tellAges` keeps it true.
+export function since(seconds, kind = "age") {
+  if (!seconds) return "";
+  return el("time", {
+    "data-since": seconds,
+    "data-kind": kind,
+    datetime: new Date(seconds * 1000).toISOString(),
+  });
+}
+
+export function tellAges(box) {
+  const now = Date.now() / 1000;
+  for (const shown of box.querySelectorAll("time[data-since]")) {
+    const at = Number(shown.dataset.since);
+    const text =
+      shown.dataset.kind === "age" ? age(now - at) : at > now ? `in ${age(at - now)}` : "due";
+    if (shown.textContent !== text) shown.textContent = text;
+  }
 }
 
 // Fill `box` anew if `data` changed since the last time, and leave the keyboard where it was.
@@ -93,7 +120,11 @@ export function refresh(box, data, build) {
   if (box.drawn === key) return false;
   box.drawn = key;
   const place = focusedIn(box);
+  const moved = [...box.querySelectorAll(".scroll")].map((at) => at.scrollLeft);
   box.replaceChildren(...[build(data)].flat().filter(Boolean));
+  box.querySelectorAll(".scroll").forEach((at, index) => {
+    if (moved[index]) at.scrollLeft = moved[index];
+  });
   if (place) like(box, place.known)[place.index]?.focus({ preventScroll: true });
   return true;
 }
@@ -107,13 +138,15 @@ function focusedIn(box) {
 }
 
 const knownBy = (at) =>
-  [
-    at.tagName,
-    at.id,
-    at.getAttribute("href"),
-    at.getAttribute("aria-label"),
-    at.getAttribute("href") || at.id ? "" : at.textContent,
-  ].join("\n");
+  at.classList.contains("scroll") // it is named after what it shows, which changes
+    ? "scroll"
+    : [
+        at.tagName,
+        at.id,
+        at.getAttribute("href"),
+        at.getAttribute("aria-label"),
+        at.getAttribute("href") || at.id ? "" : at.textContent,
+      ].join("\n");
 const like = (box, known) =>
   [...box.querySelectorAll("a, button, input, select, summary, [tabindex]")].filter(
     (at) => knownBy(at) === known,
@@ -155,11 +188,16 @@ export function copyable(text, what) {
   return el("div", { class: "copy" }, shown, button);
 }
 
-// Page through `total` things, `size` at a time; `turn` gets the new offset.
+// Page through `total` things, `size` at a time; `turn` gets the new offset. On the last page "Next"
+// does nothing, but keeps the focus, which a disabled button would lose.
 export function pager(total, offset, size, turn, what) {
   if (total <= size) return null;
   const step = (text, to, off) =>
-    el("button", { type: "button", disabled: off, onclick: () => turn(to) }, text);
+    el(
+      "button",
+      { type: "button", "aria-disabled": off ? "true" : null, onclick: () => off || turn(to) },
+      text,
+    );
   const last = Math.min(offset + size, total);
   return el(
     "nav",

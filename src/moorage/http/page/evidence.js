@@ -1,7 +1,7 @@
 // What pods' and decisions' explanations share: who rejects, who scores what, node by plugin.
 
 import { chart, plain } from "./charts.js";
-import { el, joined, nodeLink, pager, section, table } from "./dom.js";
+import { el, joined, nodeLink, pager, refresh, scrolled, section, table } from "./dom.js";
 import { count, plural } from "./format.js";
 import { series } from "./theme.js";
 
@@ -58,7 +58,7 @@ export class Scores {
     this.scores = scores ?? [];
     this.box.hidden = this.scores.length === 0;
     if (!this.scores.length) return;
-    this.list.replaceChildren(scoreTable(this.scores));
+    refresh(this.list, this.scores, scoreTable);
     this.chart.style.height = `${Math.max(240, this.scores.length * 34 + 130)}px`;
     this.draw();
   }
@@ -144,21 +144,16 @@ export class MatrixPages {
     this.offset = offset;
     this.view.keep({ matrix: String(offset) });
     return this.view.guarded(async () => {
-      const answer = await this.load(offset, MATRIX_PAGE);
-      if (!answer.matrix) {
-        this.body.replaceChildren(el("p", { class: "quiet" }, "No verdicts are known."));
-        return;
-      }
-      const { matrix } = answer;
-      const pages = pager(
-        matrix.total,
-        matrix.offset ?? 0,
-        MATRIX_PAGE,
-        (to) => this.turn(to),
-        "nodes",
-      );
-      this.body.replaceChildren(...[matrixTable(matrix), pages].filter(Boolean));
+      const { matrix = null } = await this.load(offset, MATRIX_PAGE);
+      refresh(this.body, matrix, () => this.page(matrix));
     });
+  }
+
+  page(matrix) {
+    if (!matrix) return el("p", { class: "quiet" }, "No verdicts are known.");
+    const turn = (to) => this.turn(to);
+    const pages = pager(matrix.total, matrix.offset ?? 0, MATRIX_PAGE, turn, "nodes");
+    return [matrixTable(matrix), pages];
   }
 }
 
@@ -211,9 +206,8 @@ function matrixTable(matrix) {
       ),
     );
   const caption = `${plural(matrix.total, "node")}: ✓ accepts, ✗ rejects, – has nothing to say about this pod, · was not asked`;
-  return el(
-    "div",
-    { class: "scroll" },
+  return scrolled(
+    "Every plugin's verdict on every node",
     el(
       "table",
       { class: "matrix" },

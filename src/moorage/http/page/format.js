@@ -1,6 +1,7 @@
 // How numbers, times and amounts are written.
 
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const calendar = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const counted = new Intl.NumberFormat("en");
 
 export const count = (number) => counted.format(number ?? 0);
@@ -8,7 +9,13 @@ export const plural = (number, one, many = `${one}s`) =>
   `${count(number)} ${number === 1 ? one : many}`;
 export const percent = (share) =>
   share === undefined || share === null ? "" : `${Math.round(share * 100)} %`;
-export const timeOfDay = (seconds) => (seconds ? clock.format(new Date(seconds * 1000)) : "");
+
+// The time of day, with the date where that is not today's.
+export function timeOfDay(seconds) {
+  if (!seconds) return "";
+  const at = new Date(seconds * 1000);
+  return (at.toDateString() === new Date().toDateString() ? clock : calendar).format(at);
+}
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "";

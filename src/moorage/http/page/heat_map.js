@@ -35,7 +35,10 @@ export class HeatMap {
         "aria-label": "Nodes of the cluster. Arrow keys move from node to node, Enter opens one.",
         onkeydown: (event) => this.key(event),
         onfocus: () => this.focused(),
-        onblur: () => this.draw(),
+        onblur: () => {
+          this.tip.hidden = true;
+          this.draw();
+        },
       },
       this.canvas,
       this.tip,
@@ -141,7 +144,8 @@ export class HeatMap {
     const gap = this.size > 7 ? 2 : 1;
     const side = this.size - gap;
     const paint = this.fill();
-    const [line, cross, dim] = [colour("line"), colour("bad"), Number(colour("dim"))];
+    const [line, cross, ground] = [colour("line"), colour("bad"), colour("ground")];
+    const dim = Number(colour("dim"));
     pen.lineWidth = 1;
     for (const { node, x, y } of this.cells) {
       pen.globalAlpha = this.dimmed(node) ? dim : 1;
@@ -154,11 +158,15 @@ export class HeatMap {
         pen.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
       }
       if (node.unschedulable) {
-        pen.strokeStyle = cross;
-        pen.lineWidth = 2;
         pen.beginPath();
         pen.moveTo(x + 1, y + side - 1);
         pen.lineTo(x + side - 1, y + 1);
+        // On a cell of nearly its own colour the stroke is seen by its edge.
+        pen.strokeStyle = ground;
+        pen.lineWidth = this.size > 9 ? 5 : 3;
+        pen.stroke();
+        pen.strokeStyle = cross;
+        pen.lineWidth = this.size > 9 ? 2 : 1;
         pen.stroke();
         pen.lineWidth = 1;
       }

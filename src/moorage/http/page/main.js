@@ -8,11 +8,14 @@ import { mapView } from "./map_view.js";
 import { nodeView } from "./node_view.js";
 import { podView } from "./pod_view.js";
 import { queueView } from "./queue_view.js";
+import { timeAsked } from "./sign_in.js";
 import { startTheme } from "./theme.js";
 import { throughputView } from "./throughput_view.js";
 
 const main = document.getElementById("main");
 const trouble = document.getElementById("trouble");
+const LONGEST_PAUSE = 60;
+const LOADING = 500;
 let leaving = new AbortController();
 let first = true;
 
@@ -68,29 +71,36 @@ class View {
   }
 
   // Do `work` now and every so often while the page is seen; slow answers are asked for less often.
-  // Returns a function that does it at once.
-  poll(seconds, work) {
+  // With `once` only until it succeeds, or is refused for good. Returns a function that does it at
+  // once, and one that does so after what is under way: what was asked for may have changed.
+  poll(seconds, work, { once = false } = {}) {
     let timer = 0;
     let running = null;
-    const once = async () => {
+    const round = async () => {
       clearTimeout(timer);
-      const begun = performance.now();
-      await guarded(work, this.signal);
-      const took = (performance.now() - begun) / 1000;
-      if (!this.signal.aborted) timer = setTimeout(tick, Math.max(seconds, took * 20) * 1000);
+      const begun = performance.now() - timeAsked();
+      const error = await guarded(work, this.signal);
+      if (this.signal.aborted || (once && (!error || isRefusal(error)))) return;
+      const took = (performance.now() - timeAsked() - begun) / 1000;
+      const pause = Math.max(seconds, Math.min(took * 20, LONGEST_PAUSE));
+      timer = setTimeout(tick, pause * 1000);
     };
     const now = () => {
-      running ??= once().finally(() => {
+      running ??= round().finally(() => {
         running = null;
       });
       return running;
+    };
+    const anew = async () => {
+      await running;
+      if (!this.signal.aborted) await now();
     };
     const tick = () => {
       if (document.hidden) timer = setTimeout(tick, seconds * 1000);
       else now();
     };
     this.signal.addEventListener("abort", () => clearTimeout(timer));
-    return { now, ready: now() };
+    return { now, anew, ready: now() };
   }
 
   async guarded(work) {
@@ -98,17 +108,47 @@ class View {
   }
 }
 
+// The trouble that `work` had, or null; it is shown until something succeeds.
 async function guarded(work, signal) {
   try {
     await work();
     if (!signal.aborted) trouble.hidden = true;
+    return null;
   } catch (error) {
-    if (signal.aborted) return;
-    const unreachable = error instanceof TypeError && /fetch/i.test(error.message);
-    trouble.textContent = unreachable ? "The scheduler does not answer." : String(error.message);
-    trouble.hidden = false;
-    if (!unreachable && error.status === undefined) console.error(error);
+    if (!signal.aborted) tell(error);
+    return error;
   }
+}
+
+function tell(error) {
+  const unreachable =
+    error instanceof TypeError && /fetch|network|load failed/i.test(error.message);
+  const text = unreachable ? "The scheduler does not answer." : String(error.message);
+  // An alert is read out whenever its text is set, the same text as well.
+  if (trouble.textContent !== text) trouble.textContent = text;
+  trouble.hidden = false;
+  if (!unreachable && error.status === undefined) console.error(error);
+}
+
+const isRefusal = (error) => error.status >= 400 && error.status < 500;
+
+// Make the view; what it asks for tells its own troubles.
+async function filled(view, show) {
+  const waits = el("p", { class: "quiet", role: "status" });
+  const timer = setTimeout(() => {
+    view.root.setAttribute("aria-busy", "true");
+    waits.textContent = "Loading…";
+  }, LOADING);
+  view.heading.after(waits);
+  try {
+    await show(view);
+  } catch (error) {
+    if (!view.signal.aborted) tell(error);
+  }
+  clearTimeout(timer);
+  waits.remove();
+  view.root.removeAttribute("aria-busy");
+  delete view.root.dataset.loading;
 }
 
 function open() {
@@ -127,10 +167,7 @@ function open() {
   }
   const view = new View(segments, params, leaving.signal);
   main.replaceChildren(view.heading, view.root);
-  guarded(async () => {
-    await show(view);
-    delete view.root.dataset.loading;
-  }, leaving.signal);
+  filled(view, show);
   if (!first) {
     scrollTo(0, 0);
     view.heading.focus({ preventScroll: true });

@@ -5,6 +5,7 @@ import { el, joined, link, pager, podLink, refresh, section, table, tag } from "
 import { count, listed, percent, plural, quantity } from "./format.js";
 
 const PAGE = 50;
+const MANY = 10000;
 
 export async function nodeView(view) {
   const [, name] = view.segments;
@@ -16,15 +17,42 @@ export async function nodeView(view) {
   const draw = () => {
     refresh(parts[0], [node.unschedulable, node.taints, node.labels], () => overview(node));
     refresh(parts[1], [node.allocatable, node.requested], () => resources(node));
-    refresh(parts[2], [node.refusals, node.accepts, offsets.refusals], () =>
+    refresh(parts[2], [node.refusals, node.accepts, node.waiting, offsets.refusals], () =>
       waiting(node, offsets, draw),
     );
     refresh(parts[3], [node.podList, offsets.pods], () => pods(node, offsets, draw));
   };
   await view.poll(3, async () => {
-    node = await get(["nodes", name], {}, view.signal);
+    try {
+      node = await get(["nodes", name], {}, view.signal);
+    } catch (error) {
+      if (error.status === 404 && !node) await perhapsPod(parts[0], name, view.signal);
+      throw error;
+    }
     draw();
   }).ready;
+}
+
+// Whoever looks for a pod may have left out its namespace.
+async function perhapsPod(box, name, signal) {
+  if (box.drawn) return;
+  const found = [];
+  try {
+    let more = "";
+    do {
+      const answer = await get(["pods"], { state: "all", limit: MANY, continue: more }, signal);
+      found.push(...answer.items.map(({ pod }) => pod).filter((pod) => pod.endsWith(`/${name}`)));
+      more = answer.continue;
+    } while (more);
+  } catch (error) {
+    if (error.status === undefined) throw error;
+    return; // why there is no answer is told for the node
+  }
+  refresh(box, found, () =>
+    found.length
+      ? el("p", {}, "A pod has that name: ", joined(found, podLink), ".")
+      : el("p", {}, "No pod has that name either; a pod is looked for as namespace/name."),
+  );
 }
 
 function overview(node) {
@@ -88,6 +116,11 @@ function waiting(node, offsets, draw) {
   const refusals = node.refusals ?? [];
   const accepts = node.accepts ?? [];
   const shown = [];
+  const asked = refusals.length + accepts.length;
+  if (asked && node.waiting > asked) {
+    const text = `${plural(node.waiting, "pod waits", "pods wait")}; the most important ${count(asked)} were asked about.`;
+    shown.push(el("p", {}, text));
+  }
   if (accepts.length) shown.push(el("p", {}, "Would be accepted: ", joined(accepts, podLink)));
   if (refusals.length) {
     const reasons = (refusal) =>
@@ -113,12 +146,12 @@ function waiting(node, offsets, draw) {
       offsets.refusals = to;
       draw();
     };
+    const caption =
+      node.waiting > asked
+        ? `${count(refusals.length)} of these ${count(asked)} are refused`
+        : `${plural(refusals.length, "waiting pod is", "waiting pods are")} refused`;
     shown.push(
-      table(
-        `${plural(refusals.length, "waiting pod is", "waiting pods are")} refused`,
-        columns,
-        page,
-      ),
+      table(caption, columns, page),
       pager(refusals.length, offsets.refusals, PAGE, turn, "waiting pods"),
     );
   }

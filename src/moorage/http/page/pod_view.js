@@ -14,11 +14,13 @@ import {
   refresh,
   say,
   section,
+  since,
   table,
+  tellAges,
 } from "./dom.js";
 import { commandFor } from "./edits.js";
 import { MatrixPages, rejections, Scores } from "./evidence.js";
-import { age, count, plural, timeOfDay } from "./format.js";
+import { count, plural, timeOfDay } from "./format.js";
 
 const TOP = 10;
 
@@ -28,7 +30,7 @@ export async function podView(view) {
   const parts = Object.fromEntries(
     ["state", "fixes", "rejections", "queue", "preemption"].map((part) => [part, el("div")]),
   );
-  const comparison = new Comparison(view);
+  const comparison = new Comparison(view, () => anew());
   const path = ["pods", namespace, name];
   const scores = new Scores(view.signal);
   const matrix = new MatrixPages(view, (offset, limit) =>
@@ -45,7 +47,17 @@ export async function podView(view) {
     matrix.box,
   );
   let before = null;
-  const ask = (more) => get(path, { top: TOP, node: comparison.node, ...more }, view.signal);
+  const ask = async (more) => {
+    const node = comparison.wanted;
+    try {
+      return await get(path, { top: TOP, node, ...more }, view.signal);
+    } catch (error) {
+      if (!node || error.status !== 404) throw error;
+      const pod = await get(path, { top: TOP, ...more }, view.signal);
+      if (node === comparison.node) comparison.refuse(error.message);
+      return pod;
+    }
+  };
   let helped = { key: "", fixes: [] };
   const show = (pod) => {
     refresh(
@@ -55,7 +67,7 @@ export async function podView(view) {
     );
     refresh(parts.fixes, [pod.placed, pod.schedulable, pod.fixes ?? null], () => fixes(pod));
     refresh(parts.rejections, pod.rejections, rejections);
-    refresh(parts.queue, pod.queue ?? null, queue);
+    if (refresh(parts.queue, pod.queue ?? null, queue)) tellAges(parts.queue);
     refresh(parts.preemption, pod.preemption ?? null, preemption);
     scores.show(pod.scores);
     comparison.show(pod);
@@ -63,7 +75,7 @@ export async function podView(view) {
       say(pod.placed ? `${pod.pod} is on ${pod.node} now` : `${pod.pod} waits again`);
     before = pod.placed;
   };
-  const { now, ready } = view.poll(5, async () => {
+  const { now, anew, ready } = view.poll(5, async () => {
     // Looking for fixes takes the scheduler a while, so that it is asked to only where anything changed.
     let pod = await ask({ fixes: false });
     const key = JSON.stringify([pod.message, pod.rejections, pod.placed]);
@@ -75,10 +87,22 @@ export async function podView(view) {
     show({ ...pod, fixes: helped.fixes });
   });
   await ready;
-  const stop = follow((decision) => {
-    if (decision.pod === `${namespace}/${name}`) now();
+  if (view.signal.aborted) return;
+  let known = false;
+  const stop = follow(
+    (decision) => {
+      if (decision.pod === `${namespace}/${name}`) now();
+    },
+    (live) => {
+      if (live && known) now(); // the stream was away, and so may be the decision
+      known ||= live;
+    },
+  );
+  const ticking = setInterval(() => tellAges(parts.queue), 1000);
+  view.signal.addEventListener("abort", () => {
+    stop();
+    clearInterval(ticking);
   });
-  view.signal.addEventListener("abort", stop);
 }
 
 function state(pod) {
@@ -158,6 +182,8 @@ function fix(found) {
   );
 }
 
+const ago = (time) => (time ? [timeOfDay(time), " (", since(time), " ago)"] : null);
+
 function queue(found) {
   if (!found) return null;
   const wakers = (found.waitsFor ?? []).map((waker) => ({
@@ -174,12 +200,14 @@ function queue(found) {
     facts([
       ["State", found.state],
       ["Attempts", count(found.attempts)],
+      ["First attempt", ago(found.initialAttempt)],
+      ["In this state since", ago(found.added)],
       [
-        "Waits since",
-        found.added ? `${timeOfDay(found.added)} (${age(Date.now() / 1000 - found.added)})` : null,
+        "Tried again at the latest",
+        found.nextRetry
+          ? [timeOfDay(found.nextRetry), " (", since(found.nextRetry, "until"), ")"]
+          : null,
       ],
-      ["First attempt", found.initialAttempt ? timeOfDay(found.initialAttempt) : null],
-      ["Tried again at the latest", found.nextRetry ? timeOfDay(found.nextRetry) : null],
       ["Held back by", found.gatedBy],
       ["Unschedulable plugins", (found.unschedulablePlugins ?? []).join(", ")],
       ["Pending plugins", (found.pendingPlugins ?? []).join(", ")],

@@ -1,14 +1,18 @@
 // Pods that wait: how long, how often they were tried, and what for. Or all pods.
 
 import { get } from "./api.js";
-import { el, nodeLink, podLink, refresh, table } from "./dom.js";
-import { age, count, plural } from "./format.js";
+import { el, nodeLink, podLink, refresh, since, table, tellAges } from "./dom.js";
+import { count, plural } from "./format.js";
 
 const PAGE = 100;
+const MANY = 10000; // the API gives no more at once
+
+// When it was made; each attempt puts it into the queue anew.
+const begun = (pod) => pod.created ?? pod.added;
 
 const ORDERS = {
   name: () => 0,
-  age: (a, b) => (a.added ?? Infinity) - (b.added ?? Infinity),
+  age: (a, b) => (begun(a) ?? Infinity) - (begun(b) ?? Infinity),
   attempts: (a, b) => (b.attempts ?? 0) - (a.attempts ?? 0),
   priority: (a, b) => (b.priority ?? 0) - (a.priority ?? 0),
 };
@@ -60,11 +64,27 @@ export async function queueView(view) {
     list,
     more,
   );
-  let limit = PAGE;
-  let pods = { items: [], total: 0 };
+  let shown = PAGE;
+  let pods = { items: [], total: 0, wanted: 0 };
+  // Lists come in the order of names: whoever searches or orders otherwise needs all of it.
+  const wanted = () => (search.value.trim() || order.value !== "name" ? Infinity : shown);
+  const load = async () => {
+    const found = { items: [], total: 0, wanted: wanted() };
+    let rest = "";
+    do {
+      const limit = Math.min(MANY, found.wanted - found.items.length);
+      const params = { state: state.value, limit, continue: rest };
+      const answer = await get(["pods"], params, view.signal);
+      found.items.push(...answer.items);
+      found.total = answer.total ?? found.items.length;
+      rest = answer.continue;
+    } while (rest && found.items.length < found.wanted);
+    found.more = Boolean(rest);
+    return found;
+  };
   const draw = () => {
     const sought = search.value.trim().toLowerCase();
-    const rows = pods.items
+    const matching = pods.items
       .filter(
         (pod) =>
           !sought ||
@@ -73,35 +93,54 @@ export async function queueView(view) {
             .includes(sought),
       )
       .sort(ORDERS[order.value]);
-    refresh(list, [rows, pods.total], () => listing(rows, pods.total ?? rows.length));
-    more.hidden = !pods.continue;
+    const rows = matching.slice(0, shown);
+    const before = list.querySelectorAll("tbody tr").length;
+    const caption = sought
+      ? `${count(rows.length)} of ${count(matching.length)} that match, of ${plural(pods.total, "pod")}`
+      : `${count(rows.length)} of ${plural(pods.total, "pod")}`;
+    const none = !pods.total
+      ? "No pod waits."
+      : pods.more && pods.wanted < wanted()
+        ? "Looking through all pods."
+        : "No pod of these matches.";
+    refresh(list, [rows, caption, none], () =>
+      rows.length ? listing(caption, rows) : el("p", { class: "quiet" }, none),
+    );
+    const focused = document.activeElement === more;
+    more.hidden = !pods.more && matching.length <= shown;
+    if (focused && more.hidden) {
+      const first = list.querySelectorAll("tbody tr")[before] ?? list;
+      first.querySelector("a")?.focus();
+    }
     tellAges(list);
   };
-  const { now, ready } = view.poll(2, async () => {
-    const [stats, found] = await Promise.all([
-      get(["stats"], {}, view.signal),
-      get(["pods"], { state: state.value, limit }, view.signal),
-    ]);
+  const { anew, ready } = view.poll(2, async () => {
+    const [stats, found] = await Promise.all([get(["stats"], {}, view.signal), load()]);
     pods = found;
     refresh(tiles, { pending: stats.pending, leading: stats.leading }, counts);
     draw();
   });
+  // Show at once what is there, and ask for what is not.
+  const changed = () => {
+    if (pods.wanted) draw();
+    if (pods.wanted < wanted()) anew();
+  };
   more.addEventListener("click", () => {
-    limit += PAGE;
-    now();
+    shown += PAGE;
+    changed();
   });
   state.addEventListener("change", () => {
-    limit = PAGE;
+    shown = PAGE;
     view.keep({ state: state.value === "all" ? "all" : "" });
-    now();
+    anew();
   });
   order.addEventListener("change", () => {
     view.keep({ order: order.value === "name" ? "" : order.value });
-    draw();
+    changed();
   });
   search.addEventListener("input", () => {
     view.keep({ q: search.value });
-    draw();
+    changed();
   });
   const ticking = setInterval(() => tellAges(list), 1000);
   view.signal.addEventListener("abort", () => clearInterval(ticking));
@@ -121,39 +160,24 @@ export function counts({ pending, leading }) {
   );
 }
 
-function listing(rows, total) {
-  if (!rows.length)
-    return el("p", { class: "quiet" }, total ? "No pod of these matches." : "No pod waits.");
-  const since = (seconds, kind) =>
-    seconds
-      ? el("time", {
-          "data-since": seconds,
-          "data-kind": kind,
-          datetime: new Date(seconds * 1000).toISOString(),
-        })
-      : "";
+function listing(caption, rows) {
   const columns = [
     { title: "Pod", kind: "name", cell: (pod) => podLink(pod.pod) },
     {
       title: "State",
       cell: (pod) => el("span", { title: STATES[pod.state] ?? null }, pod.state ?? ""),
     },
-    { title: "Age", number: true, cell: (pod) => since(pod.added, "age") },
-    { title: "Attempts", number: true, cell: (pod) => count(pod.attempts) },
+    { title: "Age", number: true, cell: (pod) => since(begun(pod)) },
+    {
+      title: "Attempts",
+      number: true,
+      cell: (pod) => (pod.state === "placed" ? "" : count(pod.attempts)),
+    },
     { title: "Next retry", number: true, cell: (pod) => since(pod.nextRetry, "until") },
     { title: "Priority", number: true, cell: (pod) => count(pod.priority) },
     { title: "Node", cell: (pod) => nodeLink(pod.node) },
     { title: "Plugins", cell: (pod) => (pod.plugins ?? []).join(", ") },
-    { title: "Message", cell: (pod) => pod.message ?? "" },
+    { title: "Message", kind: "message", cell: (pod) => pod.message ?? "" },
   ];
-  return table(`${count(rows.length)} of ${plural(total, "pod")}`, columns, rows);
-}
-
-function tellAges(list) {
-  const now = Date.now() / 1000;
-  for (const shown of list.querySelectorAll("time[data-since]")) {
-    const at = Number(shown.dataset.since);
-    if (shown.dataset.kind === "age") shown.textContent = age(now - at);
-    else shown.textContent = at > now ? `in ${age(at - now)}` : "due";
-  }
+  return table(caption, columns, rows);
 }
