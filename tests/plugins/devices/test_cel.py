@@ -96,7 +96,7 @@ def test_what_selects_the_device(expression: str, offered: ResourceSlice) -> Non
         (f"{A}.model > 1", "no such overload"),
         (
             f'{A}.model.isGreaterThan(semver("1.0.0"))',
-            "no such overload: semver_is_greater_than(string, kubernetes.Semver)",
+            "no such overload: isGreaterThan(string, kubernetes.Semver)",
         ),
         (f"{A}.numa / 0 == 1", "division by zero"),
         (f"[1][{A}.numa] == 1", "index out of bounds: 1"),

@@ -27,12 +27,12 @@ from moorage.plugins.dynamic_resources.cel.types import (
     Functions,
     Overload,
     Type,
-    assignable,
     list_of,
     map_of,
     optional_of,
-    resolve,
+    type_of,
 )
+from moorage.plugins.dynamic_resources.cel.unification import Unification, is_variable
 from moorage.plugins.dynamic_resources.cel.values import kind_of
 
 TYPE_NAMES = frozenset(
@@ -49,7 +49,6 @@ SORTABLE = frozenset(
     )
 )
 """The types that have an order."""
-_TYPE = Type("type")
 
 Scope = dict[str, Type]
 Fields = dict[str, Type]
@@ -61,14 +60,21 @@ class Checker:
     def __init__(self, functions: Functions, objects: dict[str, Fields]) -> None:
         self._functions = functions
         self._objects = objects
+        self._unification = Unification()
         self.issues: list[Issue] = []
         self.overloads: dict[int, list[Overload]] = {}
         """By the identity of a call: what it may mean."""
         self.types: dict[int, Type] = {}
         """By the identity of a node."""
 
-    def check(self, node: Node, scope: Scope) -> Type:
-        """The type of a node; complaints go to `issues`, and the type is then unknown."""
+    def check(self, tree: Node, scope: Scope) -> Type:
+        """The type of an expression; complaints go to `issues`, and the type is then unknown."""
+        self._type(tree, scope)
+        for node, found in self.types.items():
+            self.types[node] = self._unification.resolved(found, final=True)
+        return self.types[id(tree)]
+
+    def _type(self, node: Node, scope: Scope) -> Type:
         found = self.types[id(node)] = self._check(node, scope)
         return found
 
@@ -89,8 +95,8 @@ class Checker:
             case MakeMap():
                 return self._map(node, scope)
             case Bind():
-                inner = {**scope, node.name: self.check(node.value, scope)}
-                return self.check(node.body, inner)
+                inner = {**scope, node.name: self._type(node.value, scope)}
+                return self._type(node.body, inner)
             case OptionalMap():
                 return self._optional_map(node, scope)
             case Comprehension():
@@ -105,23 +111,25 @@ class Checker:
         if found is not None:
             return found
         if node.name in TYPE_NAMES:
-            return _TYPE
+            return type_of(node.name)
         return self._complain(node, f"undeclared reference to '{node.name}' (in container '')")
 
     def _select(self, node: Select, scope: Scope) -> Type:
-        if type_name(node, scope.keys()) is not None:
-            return _TYPE
-        target = self.check(node.operand, scope)
+        qualified = type_name(node, scope.keys())
+        if qualified is not None:
+            return type_of(qualified)
+        target = self._unification.resolved(self._type(node.operand, scope))
         optional = node.optional or target.name == "optional_type"
         if target.name == "optional_type":
             target = target.parameters[0]
         found = self._field(node, target)
         if node.test:
             return BOOL
-        return optional_of(found) if optional else found
+        return self._unification.resolved(optional_of(found) if optional else found)
 
     def _field(self, node: Select, target: Type) -> Type:
-        if target.unknown:
+        if target.unknown or is_variable(target):
+            self._unification.fits(DYN, target)
             return DYN
         if target.name == "map":
             return target.parameters[1]
@@ -134,29 +142,27 @@ class Checker:
         return found
 
     def _index(self, node: Index, scope: Scope) -> Type:
-        arguments = (self.check(node.operand, scope), self.check(node.key, scope))
-        if node.optional:
-            target = arguments[0]
-            if target.name == "optional_type":
-                target = target.parameters[0]
-            if target.unknown:
-                return optional_of(DYN)
-            if target.name in ("list", "map"):
-                return optional_of(target.parameters[-1])
-            return self._mismatch(node, "_[?_]", arguments)
-        if arguments[0].unknown:
-            return DYN
-        return self._resolve(node, "_[_]", arguments, member=False)
+        arguments = (self._type(node.operand, scope), self._type(node.key, scope))
+        function = "_[?_]" if node.optional else "_[_]"
+        return self._resolve(node, function, arguments, member=False)
 
     def _call(self, node: Call, scope: Scope) -> Type:
-        arguments = tuple(self.check(argument, scope) for argument in node.arguments)
+        arguments = tuple(self._type(argument, scope) for argument in node.arguments)
+        if node.function in ("_&&_", "_||_"):
+            for part, found in zip(node.arguments, arguments, strict=True):
+                self._require_bool(part, found)
+            return BOOL
         if node.target is None:
             return self._resolve(node, node.function, arguments, member=False)
         qualified = qualified_function(node, scope.keys(), self._functions)
         if qualified is not None:
             return self._resolve(node, qualified, arguments, member=False)
-        target = self.check(node.target, scope)
+        target = self._type(node.target, scope)
         return self._resolve(node, node.function, (target, *arguments), member=True)
+
+    def _require_bool(self, node: Node, found: Type) -> None:
+        if not self._unification.fits(found, BOOL):
+            self._complain(node, f"expected type 'bool' but found '{found}'")
 
     def _resolve(
         self, node: Node, function: str, arguments: tuple[Type, ...], *, member: bool
@@ -165,21 +171,27 @@ class Checker:
         if known is None:
             return self._complain(node, f"undeclared reference to '{function}' (in container '')")
         found: list[Overload] = []
-        results: list[Type] = []
+        result: Type | None = None
         for overload in known:
-            if overload.member == member:
-                result = resolve(overload, arguments)
-                if result is not None:
-                    found.append(overload)
-                    results.append(result)
-        if not found:
+            if overload.member != member:
+                continue
+            this = self._unification.call(overload, arguments)
+            if this is None:
+                continue
+            found.append(overload)
+            if result is None:
+                result = this
+            elif not result.unknown and result != this:
+                result = DYN
+        if result is None:
             return self._mismatch(node, function, arguments, member=member)
         self.overloads[id(node)] = found
-        return results[0] if all(result == results[0] for result in results) else DYN
+        return result
 
     def _mismatch(
         self, node: Node, function: str, arguments: tuple[Type, ...], *, member: bool = False
     ) -> Type:
+        arguments = tuple(self._unification.resolved(one, final=True) for one in arguments)
         if member:
             rest = ", ".join(map(str, arguments[1:]))
             applied = f"{arguments[0]}.({rest})"
@@ -192,41 +204,50 @@ class Checker:
     def _list(self, node: MakeList, scope: Scope) -> Type:
         item: Type | None = None
         for place, part in enumerate(node.items):
-            found = self.check(part, scope)
-            if place in node.optional:
-                found = found.parameters[0] if found.name == "optional_type" else DYN
-            item = self._joined(item, found)
-        return list_of(item or DYN)
+            item = self._joined(item, self._part(part, scope, optional=place in node.optional))
+        return list_of(item or self._unification.variable())
 
     def _map(self, node: MakeMap, scope: Scope) -> Type:
         key: Type | None = None
         value: Type | None = None
         for place, (key_part, value_part) in enumerate(node.entries):
-            key = self._joined(key, self.check(key_part, scope))
-            found = self.check(value_part, scope)
-            if place in node.optional:
-                found = found.parameters[0] if found.name == "optional_type" else DYN
+            key = self._joined(key, self._type(key_part, scope))
+            found = self._part(value_part, scope, optional=place in node.optional)
             value = self._joined(value, found)
-        return map_of(key or DYN, value or DYN)
+        return map_of(key or self._unification.variable(), value or self._unification.variable())
 
-    @staticmethod
-    def _joined(before: Type | None, found: Type) -> Type:
-        """The type of parts together; that literals must not mix them is said in `literals`."""
-        if before is None or (before.unknown and not found.unknown):
+    def _part(self, node: Node, scope: Scope, *, optional: bool) -> Type:
+        """The type of a part of a list or map; where it is optional, that of what is inside."""
+        found = self._type(node, scope)
+        if not optional:
             return found
-        return before if assignable(before, found, {}) else DYN
+        if found.name == "optional_type":
+            return found.parameters[0]
+        if not found.unknown:
+            self._complain(node, f"expected type '{optional_of(found)}' but found '{found}'")
+        return found
+
+    def _joined(self, before: Type | None, found: Type) -> Type:
+        """The type of parts together; that literals must not mix them is said in `literals`."""
+        if before is None:
+            return found
+        return self._unification.joined(before, found) or DYN
 
     def _optional_map(self, node: OptionalMap, scope: Scope) -> Type:
-        target = self.check(node.target, scope)
-        if target.name != "optional_type" and not target.unknown:
-            function = "optFlatMap" if node.flat else "optMap"
-            return self._mismatch(node, function, (target,))
-        inner = target.parameters[0] if target.parameters else DYN
-        body = self.check(node.body, {**scope, node.name: inner})
-        return body if node.flat else optional_of(body)
+        """As upstream's macro: `target.hasValue() ? ... target.value() ... : optional.none()`."""
+        target = self._type(node.target, scope)
+        self._resolve(node, "hasValue", (target,), member=True)
+        inner = self._resolve(node, "value", (target,), member=True)
+        body = self._type(node.body, {**scope, node.name: inner})
+        made = body if node.flat else optional_of(body)
+        absent = optional_of(self._unification.variable())
+        return self._resolve(node, "_?_:_", (BOOL, made, absent), member=False)
 
     def _comprehension(self, node: Comprehension, scope: Scope) -> Type:
-        target = self.check(node.target, scope)
+        target = self._unification.resolved(self._type(node.target, scope))
+        if is_variable(target):
+            self._unification.fits(DYN, target)
+            target = DYN
         if target.name not in ("list", "map", "dyn"):
             return self._complain(
                 node.target,
@@ -243,18 +264,18 @@ class Checker:
         inner = {**scope, node.name: first}
         if node.second is not None:
             inner[node.second] = second
-        body = self.check(node.body, inner)
+        body = self._type(node.body, inner)
         if node.kind == "map" and node.transform is None:
             return list_of(body)
         if node.kind == "sortBy":
             return self._sorted(node, target, body)
-        if not assignable(BOOL, body, {}):
-            self._complain(node.body, f"expected type 'bool' but found '{body}'")
+        self._require_bool(node.body, body)
         if node.transform is not None:
-            return self._transformed(node, first, self.check(node.transform, inner))
+            return self._transformed(node, first, self._type(node.transform, inner))
         return list_of(first) if node.kind == "filter" else BOOL
 
     def _sorted(self, node: Comprehension, target: Type, key: Type) -> Type:
+        key = self._unification.resolved(key, final=True)
         if target.name == "map" or not (key.unknown or key.name in SORTABLE):
             return self._mismatch(
                 node, "@sortByAssociatedKeys", (target, list_of(key)), member=True
@@ -266,6 +287,7 @@ class Checker:
             case "transformMap":
                 return map_of(key, made)
             case "transformMapEntry":
+                made = self._unification.resolved(made, final=True)
                 if made.name == "map" or made.unknown:
                     return made
                 return self._mismatch(node, "cel.@mapInsert", (map_of(DYN, DYN), made))

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 
+_WIDE_DOT = "\uff0e"
+_WIDE_MARK = "\uff3e"
+"""What points to a letter beyond ASCII is as wide as that may be."""
+
 
 class CompileError(Exception):
     """The expression cannot be used at all; the text is what upstream's compiler would say."""
@@ -9,6 +13,10 @@ class CompileError(Exception):
 
 class EvaluationError(Exception):
     """The expression failed for one input; `||`, `&&` and quantifiers may absorb it."""
+
+
+class EvaluationAborted(Exception):  # noqa: N818  # not an error of the expression's values
+    """Evaluation cannot go on; unlike an `EvaluationError`, nothing absorbs it."""
 
 
 class Issue(Exception):  # noqa: N818  # cel-go's word for it
@@ -29,7 +37,9 @@ def report(source: str, issues: Iterable[Issue]) -> str:
         row = before.count("\n")
         column = issue.position - (before.rfind("\n") + 1)
         text = f"ERROR: <input>:{row + 1}:{column + 1}: {issue.message}"
-        shown.append(f"{text}\n | {lines[row]}\n | {'.' * column}^")
+        dots = "".join("." if letter.isascii() else _WIDE_DOT for letter in lines[row][:column])
+        mark = "^" if lines[row][column : column + 1].isascii() else _WIDE_MARK
+        shown.append(f"{text}\n | {lines[row]}\n | {dots}{mark}")
     return "\n".join(shown)
 
 

@@ -13,23 +13,26 @@ from moorage.plugins.dynamic_resources.cel import (
     text_format,
     time_functions,
 )
-from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
 from moorage.plugins.dynamic_resources.cel.types import Functions, Signatures
 from moorage.plugins.dynamic_resources.cel.values import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,
+    ComputedQuantity,
+    DomainMap,
     Optional,
     Quantity,
     Semver,
     TypeValue,
     Uint,
-    equals,
+    incapable,
     kind_of,
     parse_quantity,
     parse_semver,
     quantity_as_float,
     quantity_as_int,
+    surely_equal,
 )
 
 MAX_LIST_VALUES = 48
@@ -58,15 +61,21 @@ def function_table(*, list_attributes: bool) -> Functions:
 
 
 def _declare_standard(signatures: Signatures) -> None:
+    add = signatures.add
     for kind in ("string", "bytes", "list(A)", "map(A, B)"):
         name = kind.partition("(")[0]
-        signatures.add(f"size_{name}", f"size({kind}) -> int", len)
-        signatures.add(f"{name}_size", f"{kind}.size() -> int", len)
-    signatures.add("string_contains_string", "string.contains(string) -> bool", str.__contains__)
-    signatures.add("starts_with_string", "string.startsWith(string) -> bool", str.startswith)
-    signatures.add("ends_with_string", "string.endsWith(string) -> bool", str.endswith)
-    signatures.add("matches", "matches(string, string) -> bool", _matches)
-    signatures.add("matches_string", "string.matches(string) -> bool", _matches)
+        add(f"size_{name}", f"size({kind}) -> int", _size, guarded=False)
+        add(f"{name}_size", f"{kind}.size() -> int", _size, guarded=False)
+    tests = {
+        "contains": ("string_contains", str.__contains__),
+        "startsWith": ("starts_with", str.startswith),
+        "endsWith": ("ends_with", str.endswith),
+    }
+    for name, (identifier, test) in tests.items():
+        signature = f"string.{name}(string) -> bool"
+        add(f"{identifier}_string", signature, _text_test(test), guarded=False)
+    add("matches", "matches(string, string) -> bool", _matches, guarded=False)
+    add("matches_string", "string.matches(string) -> bool", _matches, guarded=False)
 
 
 def _declare_conversions(signatures: Signatures) -> None:
@@ -79,9 +88,10 @@ def _declare_conversions(signatures: Signatures) -> None:
     add("double", _to_double, "double", "int", "uint", "string")
     add("string", _to_string, "string", "bool", "int", "uint", "double", "bytes")
     add("bool", _to_bool, "bool", "string")
-    add("bytes", lambda value: value.encode() if isinstance(value, str) else value, "string")
+    add("bytes", lambda value: value.encode() if isinstance(value, str) else value, "bytes")
+    add("bytes", str.encode, "string")
     signatures.add("to_dyn", "dyn(A) -> dyn", lambda value: value)
-    signatures.add("type", "type(A) -> type", lambda value: TypeValue(kind_of(value)))
+    signatures.add("type", "type(A) -> type(A)", lambda value: TypeValue(kind_of(value)))
 
 
 def _declare_optionals(signatures: Signatures) -> None:
@@ -95,17 +105,8 @@ def _declare_optionals(signatures: Signatures) -> None:
     )
     add("optional_hasValue", "optional(A).hasValue() -> bool", lambda option: option.present)
     add("optional_value", "optional(A).value() -> A", _value)
-    add(
-        "optional_orValue_value",
-        "optional(A).orValue(A) -> A",
-        lambda option, other: option.value if option.present else other,
-    )
-    add(
-        "optional_or_optional",
-        "optional(A).or(optional(A)) -> optional(A)",
-        lambda option, other: option if option.present else other,
-    )
-
+    add("optional_orValue_value", "optional(A).orValue(A) -> A")
+    add("optional_or_optional", "optional(A).or(optional(A)) -> optional(A)")
     add("list_first", "list(A).first() -> optional(A)", lambda items: _at(items, 0))
     add("list_last", "list(A).last() -> optional(A)", lambda items: _at(items, -1))
     add("optional_unwrap", "@optional.unwrap(list(optional(A))) -> list(A)", _present)
@@ -146,22 +147,22 @@ def _declare_quantities(signatures: Signatures) -> None:
     add(
         "quantity_add",
         "quantity.add(quantity) -> quantity",
-        lambda left, right: Quantity(left.nano + right.nano),
+        lambda left, right: ComputedQuantity(left.nano + right.nano),
     )
     add(
         "quantity_add_int",
         "quantity.add(int) -> quantity",
-        lambda left, right: Quantity(left.nano + right * _NANO),
+        lambda left, right: ComputedQuantity(left.nano + right * _NANO),
     )
     add(
         "quantity_sub",
         "quantity.sub(quantity) -> quantity",
-        lambda left, right: Quantity(left.nano - right.nano),
+        lambda left, right: ComputedQuantity(left.nano - right.nano),
     )
     add(
         "quantity_sub_int",
         "quantity.sub(int) -> quantity",
-        lambda left, right: Quantity(left.nano - right * _NANO),
+        lambda left, right: ComputedQuantity(left.nano - right * _NANO),
     )
 
 
@@ -226,19 +227,38 @@ def _value(option: Optional) -> Any:
 
 def _includes(target: Any, item: Any) -> bool:
     if not isinstance(target, list):
-        return equals(target, item)
+        return surely_equal(target, item)
     for place, other in enumerate(target):
         if place >= MAX_LIST_VALUES:
             raise EvaluationError(
                 f"'includes' function cannot be applied to lists longer than "
                 f"{MAX_LIST_VALUES} values"
             )
-        if equals(other, item):
+        if surely_equal(other, item):
             return True
     return False
 
 
-def _matches(text: str, pattern: str) -> bool:
+def _size(value: Any) -> int:
+    if type(value) not in (str, bytes, list, dict, DomainMap):
+        raise incapable("size", value)
+    return len(value)
+
+
+def _text_test(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    def call(text: Any, part: Any) -> bool:
+        if type(text) is not str or type(part) is not str:
+            raise no_such_overload()
+        return test(text, part)
+
+    return call
+
+
+def _matches(text: Any, pattern: Any) -> bool:
+    if type(text) is not str:
+        raise incapable("matches", text)
+    if type(pattern) is not str:
+        raise no_such_overload()
     return compiled_regex(pattern).search(text) is not None
 
 

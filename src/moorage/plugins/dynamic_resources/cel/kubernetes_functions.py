@@ -4,9 +4,9 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
 from moorage.plugins.dynamic_resources.cel.named_formats import FORMATS, NamedFormat
-from moorage.plugins.dynamic_resources.cel.network_values import IP, parse_cidr, parse_ip
+from moorage.plugins.dynamic_resources.cel.network_values import CIDR, IP, parse_cidr, parse_ip
 from moorage.plugins.dynamic_resources.cel.types import Signatures
 from moorage.plugins.dynamic_resources.cel.url_values import parse_url, url_complaint
 from moorage.plugins.dynamic_resources.cel.values import Optional
@@ -49,7 +49,7 @@ def _declare_networks(signatures: Signatures) -> None:
     add(
         "cidr_contains_ip_string",
         "cidr.containsIP(string) -> bool",
-        lambda cidr, text: cidr.contains(parse_ip(text)),
+        _contains_address,
     )
     add("cidr_contains_ip_ip", "cidr.containsIP(ip) -> bool", lambda cidr, ip: cidr.contains(ip))
     add(
@@ -61,6 +61,13 @@ def _declare_networks(signatures: Signatures) -> None:
     add("cidr_ip", "cidr.ip() -> ip", lambda cidr: cidr.ip)
     add("cidr_prefix_length", "cidr.prefixLength() -> int", lambda cidr: cidr.bits)
     add("cidr_masked", "cidr.masked() -> cidr", lambda cidr: cidr.masked)
+
+
+def _contains_address(cidr: CIDR, text: str) -> bool:
+    try:
+        return cidr.contains(parse_ip(text))
+    except EvaluationError:  # upstream takes the failure for an address of the wrong type
+        raise no_such_overload() from None
 
 
 def _declare_urls(signatures: Signatures) -> None:

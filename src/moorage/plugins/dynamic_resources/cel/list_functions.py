@@ -6,16 +6,29 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
-from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.errors import (
+    EvaluationAborted,
+    EvaluationError,
+    no_such_overload,
+)
 from moorage.plugins.dynamic_resources.cel.operators import add as plus
+from moorage.plugins.dynamic_resources.cel.operators import contained
 from moorage.plugins.dynamic_resources.cel.time_values import Duration
 from moorage.plugins.dynamic_resources.cel.types import Signatures, parse_type
-from moorage.plugins.dynamic_resources.cel.values import Uint, compare, equals, kind_of
+from moorage.plugins.dynamic_resources.cel.values import (
+    Uint,
+    compare,
+    go_type,
+    incapable,
+    kind_of,
+    surely_equal,
+)
 
 _ORDERED = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
 _SUMMED = ("int", "uint", "double", "duration")
 _ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 _COMPARABLE = frozenset(parse_type(kind).name for kind in _ORDERED)
+_ADDABLE = _COMPARABLE - {"bool"}
 
 
 def declare(signatures: Signatures) -> None:
@@ -25,16 +38,16 @@ def declare(signatures: Signatures) -> None:
         add(f"list_{kind}_is_sorted_bool", f"list({kind}).isSorted() -> bool", _is_sorted)
         add(f"list_{kind}_min_{kind}", f"list({kind}).min() -> {kind}", _min)
         add(f"list_{kind}_max_{kind}", f"list({kind}).max() -> {kind}", _max)
-        add(f"list_{kind}_sort", f"list({kind}).sort() -> list({kind})", _sorted)
+        add(f"list_{kind}_sort", f"list({kind}).sort() -> list({kind})", _sorted, guarded=False)
     for kind in _SUMMED:
         zero = _ZEROS[kind]
         add(f"list_{kind}_sum_{kind}", f"list({kind}).sum() -> {kind}", _summer(zero))
     add("list_a_index_of_int", "list(A).indexOf(A) -> int", _index_of)
     add("list_a_last_index_of_int", "list(A).lastIndexOf(A) -> int", _last_index_of)
     add("list_slice", "list(A).slice(int, int) -> list(A)", _slice)
-    add("list_flatten", "list(list(A)).flatten() -> list(A)", _flatten)
-    add("list_flatten_int", "list(dyn).flatten(int) -> list(dyn)", _flatten)
-    add("list_distinct", "list(A).distinct() -> list(A)", _distinct)
+    add("list_flatten", "list(list(A)).flatten() -> list(A)", _flattened, guarded=False)
+    add("list_flatten_int", "list(dyn).flatten(int) -> list(dyn)", _flattened, guarded=False)
+    add("list_distinct", "list(A).distinct() -> list(A)", _distinct, guarded=False)
     add("list_reverse", "list(A).reverse() -> list(A)", lambda items: items[::-1])
     add("lists_range", "@lists.range(int) -> list(int)", lambda count: list(range(count)))
     add("list_sets_contains_list", "@sets.contains(list(A), list(A)) -> bool", _contains_all)
@@ -46,33 +59,45 @@ def declare(signatures: Signatures) -> None:
     add(
         "list_sets_intersects_list",
         "@sets.intersects(list(A), list(A)) -> bool",
-        lambda left, right: any(_index_of(left, item) >= 0 for item in right),
+        lambda left, right: any(contained(item, right) for item in left),
     )
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(compare("isSorted", one, other) <= 0 for one, other in pairwise(items))
+    return not any(_greater(one, other) for one, other in pairwise(_comparable(items)))
 
 
 def _min(items: list[Any]) -> Any:
-    return _extreme(items, "min", -1)
+    return _extreme(items, "min", lambda best, item: _greater(best, item))
 
 
 def _max(items: list[Any]) -> Any:
-    return _extreme(items, "max", 1)
+    return _extreme(items, "max", lambda best, item: _greater(item, best))
 
 
-def _extreme(items: list[Any], name: str, sign: int) -> Any:
+def _extreme(items: list[Any], name: str, exceeds: Callable[[Any, Any], bool]) -> Any:
     if not items:
         raise EvaluationError(f"{name} called on empty list")
-    best = items[0]
-    for item in items[1:]:
-        if compare(name, item, best) == sign:
-            best = item
-    return best
+    return reduce(lambda best, item: item if exceeds(best, item) else best, _comparable(items))
 
 
-def _sorted(items: list[Any]) -> list[Any]:
+def _comparable(items: list[Any]) -> list[Any]:
+    if any(kind_of(item) not in _COMPARABLE for item in items):
+        raise no_such_overload()
+    return items
+
+
+def _greater(one: Any, other: Any) -> bool:
+    """Upstream takes values that cannot be compared with each other as they come."""
+    try:
+        return compare("compare", one, other) > 0
+    except EvaluationError:
+        return False
+
+
+def _sorted(items: Any) -> list[Any]:
+    if type(items) is not list:
+        raise incapable("sort", items)
     return sort_by([(item, item) for item in items])
 
 
@@ -95,7 +120,7 @@ def _summer(zero: Any) -> Callable[[list[Any]], Any]:
 
 
 def _index_of(items: list[Any], item: Any) -> int:
-    return next((i for i, other in enumerate(items) if equals(item, other)), -1)
+    return next((i for i, other in enumerate(items) if surely_equal(other, item)), -1)
 
 
 def _last_index_of(items: list[Any], item: Any) -> int:
@@ -115,6 +140,21 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
     return items[start:end]
 
 
+def _flattened(items: Any, *levels: Any) -> list[Any]:
+    for level in levels:
+        if type(level) is not int:
+            raise _misjudged(f"ref.Val is {go_type(level)}, not types.Int")
+    if type(items) is not list:
+        given = ", ".join(map(kind_of, levels))
+        raise EvaluationError(f"no such overload: {kind_of(items)}.flatten({given})")
+    return _flatten(items, *levels)
+
+
+def _misjudged(text: str) -> EvaluationAborted:
+    """Upstream stumbles over such a value while it counts the cost of the call."""
+    return EvaluationAborted(f"internal error: interface conversion: {text}")
+
+
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
@@ -127,13 +167,16 @@ def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     return flat
 
 
-def _distinct(items: list[Any]) -> list[Any]:
+def _distinct(items: Any) -> list[Any]:
+    if type(items) is not list:
+        missing = "Contains" if kind_of(items) in _ADDABLE else "Add"
+        raise _misjudged(f"{go_type(items)} is not traits.Lister: missing method {missing}")
     found: list[Any] = []
     for item in items:
-        if _index_of(found, item) < 0:
+        if not contained(item, found):
             found.append(item)
     return found
 
 
 def _contains_all(container: list[Any], items: list[Any]) -> bool:
-    return all(_index_of(container, item) >= 0 for item in items)
+    return all(contained(item, container) for item in items)

@@ -29,7 +29,7 @@ from moorage.plugins.dynamic_resources.cel.time_values import (
     parse_timestamp,
     timestamp_of,
 )
-from moorage.plugins.dynamic_resources.cel.types import Type, assignable
+from moorage.plugins.dynamic_resources.cel.types import Type
 
 _NUMBERS = ("int", "uint")
 _FITTING = {
@@ -73,9 +73,6 @@ _TESTS: dict[str, Callable[[Any], object]] = {
 
 Types = dict[int, Type]
 
-_NOTHING = Type("nothing")
-"""The type of an optional part that is absent: it goes with all others."""
-
 
 def literal_issues(tree: Node, types: Types) -> list[Issue]:
     """All complaints; `types` are those of the nodes, by identity."""
@@ -106,19 +103,14 @@ def _issues(node: Node, types: Types, *, may_mix: bool) -> Iterator[Issue]:
 
 def _type_of(node: Node, types: Types, optional: bool) -> Type:
     found = types[id(node)]
-    if not optional or not found.parameters:
-        return found
-    return found.parameters[0] if not found.parameters[0].unknown else _NOTHING
+    return found.parameters[0] if optional and found.parameters else found
 
 
 def _mixed(nodes: Sequence[Node], found: Sequence[Type]) -> Iterator[Issue]:
     """Kubernetes wants the parts of a literal to be of one type, unless they are formatted."""
     for node, other in zip(nodes[1:], found[1:], strict=True):
-        first = found[0]
-        if other is _NOTHING:
-            continue
-        if first.name != other.name or not assignable(first, other, {}):
-            yield Issue(node.position, f"expected type '{first}' but found '{other}'")
+        if other != found[0]:
+            yield Issue(node.position, f"expected type '{found[0]}' but found '{other}'")
 
 
 def _passes(test: Callable[[Any], object], value: object) -> bool:

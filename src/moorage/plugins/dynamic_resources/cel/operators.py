@@ -1,10 +1,15 @@
 """Arithmetic, comparison and look-up on CEL values, and the signatures of all operators."""
 
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.errors import (
+    EvaluationAborted,
+    EvaluationError,
+    no_such_overload,
+)
 from moorage.plugins.dynamic_resources.cel.time_values import (
     Duration,
     Timestamp,
@@ -20,14 +25,24 @@ from moorage.plugins.dynamic_resources.cel.values import (
     MIN_INT,
     DomainMap,
     Optional,
+    Semver,
     Uint,
     compare,
     equals,
+    go_type,
+    incapable,
     kind_of,
+    surely_equal,
 )
 
 _NUMBERS = ("int", "uint", "double")
 _TIMES = (Duration, Timestamp)
+_CALCULATING = {
+    **dict.fromkeys(("_+_", "_-_", "_*_", "_/_"), (int, Uint, float)),
+    "_%_": (int, Uint),
+}
+_QUALIFIERS = (str, int, Uint, float, bool)
+_UNHASHABLE = (Semver, bytes)
 
 
 def declare(signatures: Signatures) -> None:
@@ -57,6 +72,10 @@ def declare(signatures: Signatures) -> None:
     add("in_map", "@in", "A, map(A, B)", "bool")
     add("index_list", "_[_]", "list(A), int", "A")
     add("index_map", "_[_]", "map(A, B), A", "B")
+    add("list_optindex_optional_int", "_[?_]", "list(A), int", "optional(A)")
+    add("optional_list_optindex_optional_int", "_[?_]", "optional(list(A)), int", "optional(A)")
+    add("map_optindex_optional_value", "_[?_]", "map(A, B), A", "optional(B)")
+    add("optional_map_optindex_optional_value", "_[?_]", "optional(map(A, B)), A", "optional(B)")
     add("optional_list_index_int", "_[_]", "optional(list(A)), int", "optional(A)")
     add("optional_map_index_value", "_[_]", "optional(map(A, B)), A", "optional(B)")
 
@@ -76,19 +95,19 @@ def add(left: Any, right: Any) -> Any:
         return left + right
     if type(left) in _TIMES:
         return plus(left, right)
-    return _number(left, right, left.__add__ if kind_of(left) in _NUMBERS else None)
+    return _number("_+_", left, right, operator.add)
 
 
 def subtract(left: Any, right: Any) -> Any:
     """Difference of numbers or times."""
     if type(left) in _TIMES:
         return minus(left, right)
-    return _number(left, right, left.__sub__ if kind_of(left) in _NUMBERS else None)
+    return _number("_-_", left, right, operator.sub)
 
 
 def multiply(left: Any, right: Any) -> Any:
     """Product of numbers."""
-    return _number(left, right, left.__mul__ if kind_of(left) in _NUMBERS else None)
+    return _number("_*_", left, right, operator.mul)
 
 
 def divide(left: Any, right: Any) -> Any:
@@ -97,18 +116,14 @@ def divide(left: Any, right: Any) -> Any:
         if right == 0:
             return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left)
         return left / right
-    if right == 0 and type(left) is type(right):
-        raise EvaluationError("division by zero")
-    return _number(left, right, lambda by: _quotient(left, by))
+    return _number("_/_", left, right, _quotient)
 
 
 def modulo(left: Any, right: Any) -> Any:
     """What a division of integers leaves, with the sign of the dividend."""
-    if type(left) is float:
-        raise no_such_overload()
     if right == 0 and type(left) is type(right):
         raise EvaluationError("modulus by zero")
-    return _number(left, right, lambda by: left - by * _quotient(left, by))
+    return _number("_%_", left, right, lambda one, by: one - by * _quotient(one, by))
 
 
 def negate(value: Any) -> Any:
@@ -117,21 +132,27 @@ def negate(value: Any) -> Any:
         return -value
     if type(value) is Duration:
         return negative(value)
-    if type(value) is not int:
+    if type(value) is bool:  # upstream's have a negation, which is that of `!`
         raise no_such_overload()
+    if type(value) is not int:
+        raise incapable("-_", value)
     return _in_range(-value, int)
 
 
 def _quotient(left: int, right: int) -> int:
+    if right == 0:
+        raise EvaluationError("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _number(left: Any, right: Any, operation: Callable[[Any], Any] | None) -> Any:
+def _number(symbol: str, left: Any, right: Any, operation: Callable[[Any, Any], Any]) -> Any:
     kind = type(left)
-    if operation is None or kind is not type(right):
+    if kind is type(right) and kind in _CALCULATING[symbol]:
+        return _in_range(operation(left, right), kind)
+    if kind in _CALCULATING[symbol] or (symbol == "_+_" and kind in (bytes, list)):
         raise no_such_overload()
-    return _in_range(operation(right), kind)
+    raise incapable(symbol, left)
 
 
 def _in_range(value: Any, kind: type) -> Any:
@@ -147,43 +168,54 @@ def contained(item: Any, container: Any) -> bool:
     """`item in container`."""
     kind = type(container)
     if kind is list:
-        return any(equals(item, other) for other in container)
+        return any(surely_equal(item, other) for other in container)
     if kind is dict or kind is DomainMap:
-        try:
-            return find_key(container, item) is not None
-        except TypeError:
-            return False
+        return find_key(container, item) is not None
     raise no_such_overload()
+
+
+def hashed_in(item: Any, container: Any) -> bool:
+    """`item in container`, by its hash; upstream gives up where there is none."""
+    if type(item) is str:
+        return item in container
+    if container and type(item) in _UNHASHABLE:
+        raise EvaluationAborted(
+            f"internal error: runtime error: hash of unhashable type {go_type(item)}"
+        )
+    return contained(item, container)
 
 
 def find_key(container: Mapping[Any, Any], key: Any) -> tuple[Any] | None:
     """The value under a key, in a tuple to tell it from "absent"."""
-    if type(key) is bool or key not in container:
+    if type(key) is bool or not isinstance(key, Hashable) or key not in container:
         # In Python True is 1; and CEL finds 1.0 under 1.
         for other, value in container.items():
-            if equals(key, other):
+            if surely_equal(key, other):
                 return (value,)
         return None
     return (container[key],)
 
 
 def look_up(container: Any, key: Any) -> Any:
-    """`container[key]`."""
+    """`container[key]`; what is no container has no keys."""
     kind = type(container)
     if kind is dict:
         if type(key) is str:
             if key in container:
                 return container[key]
-        elif (found := find_key(container, key)) is not None:
-            return found[0]
-        raise EvaluationError(f"no such key: {key}")
-    if kind is DomainMap:
+        else:
+            require_qualifier(key)
+            found = find_key(container, key)
+            if found is not None:
+                return found[0]
+    elif kind is DomainMap:
         return container.get(key, EMPTY)
-    if kind is list:
+    elif kind is list:
         return _item(container, key)
-    if kind is Optional:
+    elif kind is Optional:
         return optional_look_up(container, key)
-    raise no_such_overload()
+    require_qualifier(key)
+    raise EvaluationError(f"no such key: {shown(key)}")
 
 
 def optional_look_up(container: Any, key: Any) -> Optional:
@@ -192,16 +224,16 @@ def optional_look_up(container: Any, key: Any) -> Optional:
         if not container.present:
             return container
         container = container.value
+    require_qualifier(key)
     kind = type(container)
     if kind is list:
-        if type(key) is int and 0 <= key < len(container):
-            return Optional(True, container[key])
+        place = _place(key)
+        if 0 <= place < len(container):
+            return Optional(True, container[place])
         return Optional(False)
     if kind is DomainMap:
         return Optional(True, container.get(key, EMPTY))
-    if kind is not dict:
-        raise no_such_overload()
-    found = find_key(container, key)
+    found = find_key(container, key) if kind is dict else None
     return Optional(False) if found is None else Optional(True, found[0])
 
 
@@ -210,14 +242,32 @@ def has_key(container: Any, key: str) -> bool:
     return optional_look_up(container, key).present
 
 
+def require_qualifier(key: Any) -> None:
+    """Can anything be looked up under it?"""
+    if type(key) not in _QUALIFIERS:
+        raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
+
+
+def shown(key: Any) -> str:
+    """A value as complaints name it."""
+    if type(key) is bool:
+        return "true" if key else "false"
+    return f"{key:g}" if type(key) is float else str(key)
+
+
 def _item(items: list[Any], index: Any) -> Any:
+    place = _place(index)
+    if not 0 <= place < len(items):
+        raise EvaluationError(f"index out of bounds: {place}")
+    return items[place]
+
+
+def _place(index: Any) -> int:
     if type(index) is float and index.is_integer():
-        index = int(index)
+        return int(index)
     if type(index) not in (int, Uint):
         raise EvaluationError(f"unsupported index type '{kind_of(index)}' in list")
-    if not 0 <= index < len(items):
-        raise EvaluationError(f"index out of bounds: {index}")
-    return items[index]
+    return int(index)
 
 
 BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -227,7 +277,7 @@ BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "_/_": divide,
     "_%_": modulo,
     "_==_": equals,
-    "_!=_": lambda left, right: not equals(left, right),
+    "_!=_": lambda left, right: not surely_equal(left, right),
     "_<_": lambda left, right: compare("_<_", left, right) < 0,
     "_<=_": lambda left, right: compare("_<=_", left, right) <= 0,
     "_>_": lambda left, right: compare("_>_", left, right) > 0,

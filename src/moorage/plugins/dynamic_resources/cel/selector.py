@@ -10,11 +10,18 @@ from typing import Any
 from moorage.model.devices import Device, DeviceAttribute
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.cel.checker import Checker
-from moorage.plugins.dynamic_resources.cel.compiler import Closure, Compiler
-from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, Issue, report
+from moorage.plugins.dynamic_resources.cel.closures import Closure
+from moorage.plugins.dynamic_resources.cel.compiler import Compiler
+from moorage.plugins.dynamic_resources.cel.errors import (
+    EvaluationAborted,
+    EvaluationError,
+    Issue,
+    report,
+)
 from moorage.plugins.dynamic_resources.cel.functions import function_table
 from moorage.plugins.dynamic_resources.cel.interface import CelFeatures, Reads, qualified
 from moorage.plugins.dynamic_resources.cel.literals import literal_issues
+from moorage.plugins.dynamic_resources.cel.native_bool import native_bool
 from moorage.plugins.dynamic_resources.cel.parser import TOO_DEEP, parse
 from moorage.plugins.dynamic_resources.cel.reads import attributes_read
 from moorage.plugins.dynamic_resources.cel.types import (
@@ -29,7 +36,6 @@ from moorage.plugins.dynamic_resources.cel.types import (
 from moorage.plugins.dynamic_resources.cel.values import (
     DomainMap,
     Quantity,
-    kind_of,
     parse_semver,
 )
 
@@ -56,13 +62,9 @@ class Selector:
             result = self._closure(frame)
         except RecursionError:
             raise EvaluationError("evaluation nested too deeply") from None
-        if type(result) is not bool:
-            kind = kind_of(result)
-            raise EvaluationError(
-                f"CEL result of type {kind} could not be converted to bool: "
-                f"type conversion error from '{kind}' to 'bool'"
-            )
-        return result
+        except EvaluationAborted as aborted:
+            raise EvaluationError(str(aborted)) from None
+        return result if type(result) is bool else native_bool(result)
 
 
 def compiled(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:
@@ -93,7 +95,7 @@ def _compiled(expression: str, consumable_capacity: bool, list_attributes: bool)
     if issues:
         return f"compilation failed: {report(expression, issues)}"
     if result not in (BOOL, ANY) and not (list_attributes and result == DYN):
-        return f"must evaluate to bool or the unknown type, not {result}"
+        return f"must evaluate to bool or the unknown type, not {result.full_name}"
     compiler = Compiler(functions, checker.overloads)
     slot = compiler.slot()
     try:

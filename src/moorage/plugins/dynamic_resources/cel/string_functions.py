@@ -2,8 +2,10 @@
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.operators import shown
 from moorage.plugins.dynamic_resources.cel.types import Signatures
 
 
@@ -28,8 +30,8 @@ def declare(signatures: Signatures) -> None:
     add("string_substring_int", "string.substring(int) -> string", _substring)
     add("string_substring_int_int", "string.substring(int, int) -> string", _substring)
     add("string_trim", "string.trim() -> string", str.strip)
-    add("list_join", "list(string).join() -> string", lambda items: "".join(items))
-    add("list_join_string", "list(string).join(string) -> string", lambda items, by: by.join(items))
+    add("list_join", "list(string).join() -> string", _join)
+    add("list_join_string", "list(string).join(string) -> string", _join)
     add("string_find_string", "string.find(string) -> string", _find)
     add("string_find_all_string", "string.findAll(string) -> list(string)", _find_all)
     add("string_find_all_string_int", "string.findAll(string, int) -> list(string)", _find_all)
@@ -44,7 +46,7 @@ def _char_at(text: str, index: int) -> str:
 def _index_of(text: str, part: str, start: int) -> int:
     if not part:
         return start
-    if not 0 <= start <= len(text):
+    if start < 0:
         raise EvaluationError(f"index out of range: {start}")
     return text.find(part, start)
 
@@ -52,9 +54,9 @@ def _index_of(text: str, part: str, start: int) -> int:
 def _last_index_of(text: str, part: str, end: int) -> int:
     if not part:
         return end
-    if not 0 <= end <= len(text):
+    if end < 0:
         raise EvaluationError(f"index out of range: {end}")
-    return text.rfind(part, 0, end + len(part))
+    return text.rfind(part, 0, end + len(part)) if end < len(text) else -1
 
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -80,14 +82,21 @@ def _split(text: str, by: str, most: int = -1) -> list[str]:
     return text.split(by, most - 1 if most > 0 else -1)
 
 
+def _join(items: list[Any], by: str = "") -> str:
+    for item in items:
+        if type(item) is not str:
+            raise EvaluationError(f"join: invalid input: {shown(item)}")
+    return by.join(items)
+
+
 def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
+    if end is not None and start > end:
+        raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
         raise EvaluationError(f"index out of range: {start}")
     if not 0 <= stop <= len(text):
         raise EvaluationError(f"index out of range: {stop}")
-    if start > stop:
-        raise EvaluationError(f"invalid substring range. start: {start}, end: {stop}")
     return text[start:stop]
 
 

@@ -1,11 +1,13 @@
 """The types the checker reasons with, and the signatures of functions.
 
-Owns which type can stand for which. A signature is written as text, `string.split(string) ->
-list(string)`; single capital letters are type parameters.
+Must not know which type can stand for which: `unification` does. A signature is written as text,
+`string.split(string) -> list(string)`; single capital letters are type parameters.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from moorage.plugins.dynamic_resources.cel.values import kind_of
 
 _WRITTEN = {
     "cidr": "net.CIDR",
@@ -39,6 +41,14 @@ class Type(NamedTuple):
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     @property
+    def full_name(self) -> str:
+        """Its name where no shorter one is used."""
+        name = "google.protobuf.Any" if self.name == "any" else self.name
+        if not self.parameters:
+            return name
+        return f"{name}({', '.join(inner.full_name for inner in self.parameters)})"
+
+    @property
     def unknown(self) -> bool:
         """Can it be anything?"""
         return self.name in ("dyn", "any")
@@ -67,6 +77,12 @@ def optional_of(value: Type) -> Type:
     return Type("optional_type", (value,))
 
 
+def type_of(name: str) -> Type:
+    """The type of a type's name; what is in lists, maps and optionals is left open."""
+    inside = {"list": 1, "map": 2, "optional_type": 1}.get(name, 0)
+    return Type("type", (Type(name, (DYN,) * inside),))
+
+
 class Overload(NamedTuple):
     """One way to call a function; `implementation` None: the compiler knows the operator."""
 
@@ -77,12 +93,23 @@ class Overload(NamedTuple):
     member: bool
     implementation: Callable[..., Any] | None
 
-    def accepts(self, kinds: tuple[str, ...]) -> bool:
-        """Are values of these kinds what the function is made for?"""
-        return len(kinds) == len(self.arguments) and all(
-            wanted.name == kind or wanted.unknown or _is_parameter(wanted)
-            for wanted, kind in zip(self.arguments, kinds, strict=True)
+    guarded: bool = True
+    """Are values of other types kept away? If not, the implementation refuses them itself."""
+
+    def accepts(self, values: Sequence[object]) -> bool:
+        """Is the function made for these values?"""
+        return not self.guarded or (
+            len(values) == len(self.arguments) and all(map(_accepts, self.arguments, values))
         )
+
+
+def _accepts(wanted: Type, value: Any) -> bool:
+    """Upstream takes a list for what its first item is."""
+    if wanted.unknown or is_parameter(wanted):
+        return True
+    if wanted.name != kind_of(value):
+        return False
+    return wanted.name != "list" or not value or _accepts(wanted.parameters[0], value[0])
 
 
 Functions = dict[str, list[Overload]]
@@ -95,7 +122,12 @@ class Signatures:
         self.functions: Functions = {}
 
     def add(
-        self, identifier: str, signature: str, implementation: Callable[..., Any] | None = None
+        self,
+        identifier: str,
+        signature: str,
+        implementation: Callable[..., Any] | None = None,
+        *,
+        guarded: bool = True,
     ) -> None:
         """Add one overload, written `target.name(arguments) -> result`."""
         call, _, result = signature.partition(" -> ")
@@ -107,7 +139,7 @@ class Signatures:
             arguments.insert(0, parse_type(target))
         full_name = name if member or not dot else f"{target[1:]}.{name}"
         overload = Overload(
-            identifier, tuple(arguments), parse_type(result), member, implementation
+            identifier, tuple(arguments), parse_type(result), member, implementation, guarded
         )
         self.functions.setdefault(full_name, []).append(overload)
 
@@ -125,45 +157,8 @@ def parse_type(text: str) -> Type:
     return Type(_WRITTEN.get(name, name), parameters)
 
 
-def resolve(overload: Overload, arguments: Iterable[Type]) -> Type | None:
-    """The type of a call, or None if the arguments do not fit."""
-    actual = tuple(arguments)
-    if len(actual) != len(overload.arguments):
-        return None
-    bound: dict[str, Type] = {}
-    for wanted, given in zip(overload.arguments, actual, strict=True):
-        if not assignable(wanted, given, bound):
-            return None
-    return _substitute(overload.result, bound)
-
-
-def assignable(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
-    """Can a value of type `given` be used where `wanted` is asked for?"""
-    if wanted.unknown or given.unknown:
-        if _is_parameter(wanted):
-            bound.setdefault(wanted.name, given)
-        return True
-    if _is_parameter(wanted):
-        known = bound.get(wanted.name)
-        if known is None or known.unknown:
-            bound[wanted.name] = given
-            return True
-        return assignable(known, given, bound)
-    if wanted.name != given.name:
-        return False
-    return all(
-        assignable(inner, other, bound)
-        for inner, other in zip(wanted.parameters, given.parameters, strict=False)
-    )
-
-
-def _substitute(pattern: Type, bound: dict[str, Type]) -> Type:
-    if _is_parameter(pattern):
-        return bound.get(pattern.name, DYN)
-    return Type(pattern.name, tuple(_substitute(inner, bound) for inner in pattern.parameters))
-
-
-def _is_parameter(pattern: Type) -> bool:
+def is_parameter(pattern: Type) -> bool:
+    """Is it a parameter of a signature?"""
     return len(pattern.name) == 1
 
 

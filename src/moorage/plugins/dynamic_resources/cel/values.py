@@ -32,6 +32,10 @@ class Quantity(NamedTuple):
     nano: int
 
 
+class ComputedQuantity(Quantity):
+    """What `add` and `sub` give; on the right of `==` upstream does not take it for a quantity."""
+
+
 class Semver(NamedTuple):
     """A semantic version; builds do not count in comparisons."""
 
@@ -82,6 +86,7 @@ KINDS: Mapping[type, str] = {
     dict: "map",
     DomainMap: "map",
     Quantity: "kubernetes.Quantity",
+    ComputedQuantity: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
     Optional: "optional_type",
     TypeValue: "type",
@@ -93,7 +98,23 @@ KINDS: Mapping[type, str] = {
     NamedFormat: "kubernetes.NamedFormat",
 }
 
+_GO_TYPES: Mapping[type, str] = {
+    type(None): "types.Null",
+    list: "*types.baseList",
+    dict: "*types.baseMap",
+    DomainMap: "cel.mapper",
+    Optional: "*types.Optional",
+    TypeValue: "*types.Type",
+    Quantity: "cel.Quantity",
+    ComputedQuantity: "*cel.Quantity",
+    Semver: "cel.Semver",
+    IP: "cel.IP",
+    CIDR: "cel.CIDR",
+    URL: "cel.URL",
+    NamedFormat: "*cel.Format",
+}
 _NUMBERS = (int, Uint, float)
+_PARTICULAR = (Quantity, ComputedQuantity, Semver, IP, CIDR, URL, NamedFormat)
 _ORDERED = (bool, str, bytes, Duration, Timestamp)
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
@@ -106,24 +127,57 @@ def kind_of(value: object) -> str:
     return KINDS.get(type(value), "dyn")
 
 
+def go_type(value: object) -> str:
+    """What upstream's complaints call the type of a value."""
+    kind = type(value)
+    if kind in (Duration, Timestamp):
+        return f"types.{kind.__name__}"
+    return _GO_TYPES.get(kind) or f"types.{kind_of(value).capitalize()}"
+
+
 def equals(left: Any, right: Any) -> bool:
-    """CEL's equality: numbers compare by value, other types only with their like."""
+    """CEL's equality: numbers compare by value, other types only with their like.
+
+    On the left, the types that Kubernetes adds refuse to be compared with other ones.
+    """
     kind, other = type(left), type(right)
-    if kind is other:
+    if kind is other and kind is not ComputedQuantity:
         if kind is list:
-            return len(left) == len(right) and all(map(equals, left, right))
+            return len(left) == len(right) and not any(map(_differ, left, right))
         if kind is dict or kind is DomainMap:
             return len(left) == len(right) and all(
-                key in right and equals(value, right[key]) for key, value in left.items()
+                key in right and not _differ(value, right[key]) for key, value in left.items()
             )
         if kind is Semver:
             return bool(left.order == right.order)
+        if kind is Optional:
+            return left.present is right.present and equals(left.value, right.value)
         return bool(left == right)
     if kind in _NUMBERS and other in _NUMBERS:
         return bool(left == right)
     if issubclass(kind, dict) and issubclass(other, dict):
         return equals(dict(left), dict(right))
+    if kind is ComputedQuantity and other is Quantity:
+        return bool(left == right)
+    if kind in _PARTICULAR and right is not None:
+        raise no_such_overload()
     return False
+
+
+def surely_equal(left: Any, right: Any) -> bool:
+    """Equality for searches and `!=`, to which what cannot be compared is not equal."""
+    try:
+        return equals(left, right)
+    except EvaluationError:
+        return False
+
+
+def _differ(left: Any, right: Any) -> bool:
+    """Inequality for parts of lists and maps, in which what cannot be compared does not differ."""
+    try:
+        return not equals(left, right)
+    except EvaluationError:
+        return False
 
 
 def compare(function: str, left: Any, right: Any) -> int:
@@ -135,6 +189,13 @@ def compare(function: str, left: Any, right: Any) -> int:
             raise no_such_overload()
         raise EvaluationError(f"no such overload: {function}")
     return int(left > right) - int(left < right)
+
+
+def incapable(function: str, value: Any) -> EvaluationError:
+    """A value cannot do what a function wants; those that have methods of their own say less."""
+    if type(value) in (str, Duration, Timestamp):
+        return no_such_overload()
+    return EvaluationError(f"no such overload: {function}")
 
 
 def parse_quantity(text: str) -> Quantity:
@@ -191,6 +252,8 @@ def _semver_complaint(text: str) -> str:
         return "No Major.Minor.Patch elements found"
     names = ("major", "minor", "patch")
     for name, part in zip(names, re.split(r"[+-]", text, maxsplit=1)[0].split("."), strict=False):
+        if not part:
+            return 'strconv.ParseUint: parsing "": invalid syntax'
         if not part.isdigit():
             return f'Invalid character(s) found in {name} number "{part}"'
         if len(part) > 1 and part[0] == "0":
