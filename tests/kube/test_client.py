@@ -196,6 +196,21 @@ def test_broken_connections_are_retried_only_where_that_is_safe() -> None:
     run(scenario())
 
 
+def test_who_is_in_a_hurry_gives_up_on_broken_connections_sooner() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        async with (
+            FakeApi() as api,
+            KubeClient(Access(server=api.url), timer=timer, reconnects=1, env={}) as client,
+        ):
+            api.faults.extend([_hang_up] * 5)
+            with pytest.raises(UnreachableError):
+                await client.send(Request("GET", "/x"))
+            assert len(timer.waits) == 1
+
+    run(scenario())
+
+
 def test_unreachable_server_is_one_sentence() -> None:
     async def scenario() -> None:
         api = FakeApi()

@@ -34,6 +34,8 @@ from moorage.simulator.subjects import Subject, find_subject, named_profile, pro
 from moorage.simulator.world import World
 
 _FINISHED = ("Succeeded", "Failed")
+_RECONNECTS = 1
+"""Who waits for an answer wants to be told soon that there is none; schedulers have more time."""
 
 
 class FileSource:
@@ -165,7 +167,9 @@ def _snapshot(access: Access, world: World, pod: str) -> Snapshot:
     async def read() -> None:
         # Few requests, all of which read: the rate that schedulers keep would only be waited for.
         agent = user_agent("explain")
-        async with KubeClient(access, qps=0, agent=agent, read_only=True) as client:
+        async with KubeClient(
+            access, qps=0, agent=agent, read_only=True, reconnects=_RECONNECTS
+        ) as client:
             if pod:
                 await _check_pod(client, pod)
             found.append(await read_cluster(client, kinds, keep))

@@ -121,12 +121,14 @@ class KubeClient:
         timer: Timer | None = None,
         observe: Observer | None = None,
         read_only: bool = False,
+        reconnects: int = MAX_RETRIES,
         may_write: Callable[[], bool] | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         self.access = access
         self._read_only = read_only
         self._may_write = may_write
+        self._reconnects = min(reconnects, MAX_RETRIES)
         self._timer = timer or WallTimer()
         self._limiter = TokenBucket(qps, burst, self._timer)
         self._observe = observe
@@ -163,7 +165,7 @@ class KubeClient:
             try:
                 return await self._once(request)
             except UnreachableError as error:
-                if attempt == MAX_RETRIES or not (request.repeatable and error.maybe_applied):
+                if attempt >= self._reconnects or not (request.repeatable and error.maybe_applied):
                     raise
                 self._retry(request, 0)
                 await self._timer.sleep(BROKEN_CONNECTION_WAIT)
