@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.closures import STEPS, Closure, Frame, truth
 from moorage.plugins.dynamic_resources.cel.errors import (
-    EvaluationAborted,
+    EvaluationAbortedError,
     EvaluationError,
     no_such_overload,
 )
@@ -29,7 +29,7 @@ def rounds_over(target: Closure, first: int, second: int, *, pairs: bool) -> Rou
         for key, value in _entries(target(frame), pairs=pairs):
             frame[STEPS] += 1
             if frame[STEPS] > MAX_STEPS:
-                raise EvaluationAborted("operation cancelled: actual cost limit exceeded")
+                raise EvaluationAbortedError("operation cancelled: actual cost limit exceeded")
             frame[first], frame[second] = key, value
             yield key
 

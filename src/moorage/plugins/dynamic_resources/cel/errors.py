@@ -15,7 +15,7 @@ class EvaluationError(Exception):
     """The expression failed for one input; `||`, `&&` and quantifiers may absorb it."""
 
 
-class EvaluationAborted(Exception):  # noqa: N818  # not an error of the expression's values
+class EvaluationAbortedError(Exception):
     """Evaluation cannot go on; unlike an `EvaluationError`, nothing absorbs it."""
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import (
-    EvaluationAborted,
+    EvaluationAbortedError,
     EvaluationError,
     no_such_overload,
 )
@@ -150,9 +150,9 @@ def _flattened(items: Any, *levels: Any) -> list[Any]:
     return _flatten(items, *levels)
 
 
-def _misjudged(text: str) -> EvaluationAborted:
+def _misjudged(text: str) -> EvaluationAbortedError:
     """Upstream stumbles over such a value while it counts the cost of the call."""
-    return EvaluationAborted(f"internal error: interface conversion: {text}")
+    return EvaluationAbortedError(f"internal error: interface conversion: {text}")
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:

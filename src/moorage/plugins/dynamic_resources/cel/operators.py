@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import (
-    EvaluationAborted,
+    EvaluationAbortedError,
     EvaluationError,
     no_such_overload,
 )
@@ -179,7 +179,7 @@ def hashed_in(item: Any, container: Any) -> bool:
     if type(item) is str:
         return item in container
     if container and type(item) in _UNHASHABLE:
-        raise EvaluationAborted(
+        raise EvaluationAbortedError(
             f"internal error: runtime error: hash of unhashable type {go_type(item)}"
         )
     return contained(item, container)

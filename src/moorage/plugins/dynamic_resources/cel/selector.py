@@ -13,7 +13,7 @@ from moorage.plugins.dynamic_resources.cel.checker import Checker
 from moorage.plugins.dynamic_resources.cel.closures import Closure
 from moorage.plugins.dynamic_resources.cel.compiler import Compiler
 from moorage.plugins.dynamic_resources.cel.errors import (
-    EvaluationAborted,
+    EvaluationAbortedError,
     EvaluationError,
     Issue,
     report,
@@ -62,7 +62,7 @@ class Selector:
             result = self._closure(frame)
         except RecursionError:
             raise EvaluationError("evaluation nested too deeply") from None
-        except EvaluationAborted as aborted:
+        except EvaluationAbortedError as aborted:
             raise EvaluationError(str(aborted)) from None
         return result if type(result) is bool else native_bool(result)
 
