@@ -40,7 +40,9 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
     best = next((score for score in told.scores if score.chosen), None)
     if best is None and told.scores and not told.placed:
         best = told.scores[0]
-    alone = _why_alone(told) if told.placed and told.scores else ""
+    alone = ""
+    if told.placed and told.scores:
+        alone = f"node {told.node}, where the pod is, is none that would take it now"
     for row in told.asked:
         print_why_not(out, row, best, alone)
     if told.preemption is not None:
@@ -51,13 +53,6 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
         print_matrix(out, told.matrix)
     if told.decision is not None:
         out.sentence(f"The latest decision about it is number {told.decision}.")
-
-
-def _why_alone(told: PodExplanation) -> str:
-    """Why the node that a pod is on may have no score to compare with."""
-    if told.message.startswith("Successfully assigned"):
-        return f"node {told.node}, where the pod is, would not take it now"
-    return f"node {told.node}, where the pod is, is not known"
 
 
 def _pod_sentence(told: PodExplanation) -> str:

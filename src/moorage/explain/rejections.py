@@ -14,7 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.errors import MoorageError, PluginError
-from moorage.explain.grounds import Ground, by_plugin, grouped
+from moorage.explain.grounds import Ground, grouped
 from moorage.explain.report import Rejection
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender, passing
@@ -48,10 +48,6 @@ class Survey(msgspec.Struct, frozen=True):
         for ground in self.grounds:
             rejected |= ground.rows
         return rejected
-
-    def by_plugin(self) -> Mapping[str, Bools]:
-        """The rows that each plugin rejects, for whatever reason."""
-        return by_plugin(self.grounds)
 
 
 def survey(

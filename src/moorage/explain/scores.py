@@ -11,7 +11,7 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
-from moorage.explain.grounds import Ground
+from moorage.explain.grounds import Ground, by_plugin
 from moorage.explain.rejections import Survey
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, ScorePart, Verdict
 from moorage.framework.diagnosis import EXTENDER
@@ -147,7 +147,7 @@ def _columns(found: Survey) -> list[_Column]:
     grounds: dict[str, list[Ground]] = {}
     for ground in found.grounds:
         grounds.setdefault(ground.plugin, []).append(ground)
-    rejecting = found.by_plugin()
+    rejecting = by_plugin(found.grounds)
     unasked = np.zeros(len(found.nodes), np.bool_)
     for plugin, rows in rejecting.items():
         if plugin != EXTENDER:

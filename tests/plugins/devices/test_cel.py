@@ -8,11 +8,10 @@ from moorage.plugins.dynamic_resources.cel import (
     CompileError,
     EvaluationError,
     compile_selector,
-    device_value,
 )
+from plugins.devices.cel_asking import FEATURES, ask, offering
 from plugins.devices.device_objects import DRIVER, device, slice_of
 
-FEATURES = CelFeatures()
 LISTS = CelFeatures(list_attributes=True)
 A = f'device.attributes["{DRIVER}"]'
 C = f'device.capacity["{DRIVER}"]'
@@ -20,19 +19,8 @@ C = f'device.capacity["{DRIVER}"]'
 
 @pytest.fixture(scope="module")
 def offered() -> ResourceSlice:
-    attributes = {
-        "model": "a100",
-        "numa": 1,
-        "healthy": True,
-        "driverVersion": {"version": "1.6.0-rc.1"},
-        "other.example.com/rank": 7,
-    }
-    return slice_of("s", [device("d", attributes=attributes, capacity={"memory": "40Gi"})])
-
-
-def ask(expression: str, offered: ResourceSlice, features: CelFeatures = FEATURES) -> bool:
-    value = device_value(offered.spec.devices[0], DRIVER, features)
-    return compile_selector(expression, features).matches(value)
+    rank = {"other.example.com/rank": 7}
+    return offering(driverVersion={"version": "1.6.0-rc.1"}, **rank)
 
 
 @pytest.mark.parametrize(

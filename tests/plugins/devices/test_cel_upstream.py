@@ -4,13 +4,12 @@ import pytest
 
 from moorage.model.devices import ResourceSlice
 from moorage.plugins.dynamic_resources.cel import (
-    CelFeatures,
     CompileError,
     EvaluationError,
     compile_selector,
-    device_value,
 )
-from plugins.devices.device_objects import DRIVER, device, slice_of
+from plugins.devices.cel_asking import FEATURES, ask, offering
+from plugins.devices.device_objects import DRIVER
 
 A = f'device.attributes["{DRIVER}"]'
 C = f'device.capacity["{DRIVER}"]'
@@ -20,19 +19,7 @@ UNHASHABLE = "internal error: runtime error: hash of unhashable type"
 
 @pytest.fixture(scope="module")
 def offered() -> ResourceSlice:
-    attributes = {
-        "model": "a100",
-        "numa": 1,
-        "healthy": True,
-        "driverVersion": {"version": "1.5.0"},
-    }
-    return slice_of("s", [device("d", attributes=attributes, capacity={"memory": "40Gi"})])
-
-
-def ask(expression: str, offered: ResourceSlice) -> bool:
-    features = CelFeatures()
-    value = device_value(offered.spec.devices[0], DRIVER, features)
-    return compile_selector(expression, features).matches(value)
+    return offering(driverVersion={"version": "1.5.0"})
 
 
 def complaint(expression: str, offered: ResourceSlice) -> str:
@@ -357,5 +344,5 @@ def test_null_has_no_order_but_compiles(offered: ResourceSlice) -> None:
 )
 def test_what_the_checker_refuses(expression: str, reason: str) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_selector(expression, CelFeatures())
+        compile_selector(expression, FEATURES)
     assert reason in str(refused.value)

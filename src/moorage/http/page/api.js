@@ -4,6 +4,7 @@ import { signIn } from "./sign_in.js";
 
 const TOKEN = "moorage-token";
 const PATIENCE = 30;
+const MANY = 10000; // the API gives no more at once
 
 export class ApiError extends Error {
   constructor(status, message) {
@@ -50,6 +51,21 @@ export async function ask(url, read, { signal, more } = {}) {
 
 export function get(segments, params, signal) {
   return ask(address(segments, params), (answer) => answer.json(), { signal });
+}
+
+// Pods in the order of their names, as many as are `wanted`; `more`: there are others.
+export async function podList(state, wanted, signal) {
+  const found = { items: [], total: 0, more: false };
+  let rest = "";
+  do {
+    const limit = Math.min(MANY, wanted - found.items.length);
+    const answer = await get(["pods"], { state, limit, continue: rest }, signal);
+    found.items.push(...answer.items);
+    found.total = answer.total ?? found.items.length;
+    rest = answer.continue;
+  } while (rest && found.items.length < wanted);
+  found.more = Boolean(rest);
+  return found;
 }
 
 // Do `work`, which gets a signal of its own, but wait for it no longer than anybody would.

@@ -1,11 +1,10 @@
 // One node: what it has, who is on it, and which waiting pods it refuses.
 
-import { get } from "./api.js";
+import { get, podList } from "./api.js";
 import { el, joined, link, pager, podLink, refresh, section, table, tag } from "./dom.js";
 import { count, listed, percent, plural, quantity } from "./format.js";
 
 const PAGE = 50;
-const MANY = 10000;
 
 export async function nodeView(view) {
   const [, name] = view.segments;
@@ -36,18 +35,14 @@ export async function nodeView(view) {
 // Whoever looks for a pod may have left out its namespace.
 async function perhapsPod(box, name, signal) {
   if (box.drawn) return;
-  const found = [];
+  let all;
   try {
-    let more = "";
-    do {
-      const answer = await get(["pods"], { state: "all", limit: MANY, continue: more }, signal);
-      found.push(...answer.items.map(({ pod }) => pod).filter((pod) => pod.endsWith(`/${name}`)));
-      more = answer.continue;
-    } while (more);
+    all = await podList("all", Infinity, signal);
   } catch (error) {
     if (error.status === undefined) throw error;
     return; // why there is no answer is told for the node
   }
+  const found = all.items.map(({ pod }) => pod).filter((pod) => pod.endsWith(`/${name}`));
   refresh(box, found, () =>
     found.length
       ? el("p", {}, "A pod has that name: ", joined(found, podLink), ".")

@@ -1,11 +1,10 @@
 // Pods that wait: how long, how often they were tried, and what for. Or all pods.
 
-import { get } from "./api.js";
+import { get, podList } from "./api.js";
 import { el, nodeLink, podLink, refresh, since, table, tellAges } from "./dom.js";
 import { count, plural } from "./format.js";
 
 const PAGE = 100;
-const MANY = 10000; // the API gives no more at once
 
 // When it was made; each attempt puts it into the queue anew.
 const begun = (pod) => pod.created ?? pod.added;
@@ -69,18 +68,8 @@ export async function queueView(view) {
   // Lists come in the order of names: whoever searches or orders otherwise needs all of it.
   const wanted = () => (search.value.trim() || order.value !== "name" ? Infinity : shown);
   const load = async () => {
-    const found = { items: [], total: 0, wanted: wanted() };
-    let rest = "";
-    do {
-      const limit = Math.min(MANY, found.wanted - found.items.length);
-      const params = { state: state.value, limit, continue: rest };
-      const answer = await get(["pods"], params, view.signal);
-      found.items.push(...answer.items);
-      found.total = answer.total ?? found.items.length;
-      rest = answer.continue;
-    } while (rest && found.items.length < found.wanted);
-    found.more = Boolean(rest);
-    return found;
+    const asked = wanted();
+    return { ...(await podList(state.value, asked, view.signal)), wanted: asked };
   };
   const draw = () => {
     const sought = search.value.trim().toLowerCase();
