@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e browser check fix bench clean
+.PHONY: help setup demo test e2e browser check fix pins bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -49,6 +49,16 @@ check: setup ## Formatting, lint, types and import contracts, as CI runs them
 fix: setup ## Format the code and apply the safe lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# For Python 3.11 and newer on every platform; no header and no index, so that only versions and
+# hashes are in the files, wherever they are made.
+PIN = $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --constraints constraints.txt
+
+pins: setup ## Write deploy/*requirements.txt, the hashes of what constraints.txt pins
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pins]'
+	$(PIN) --output-file deploy/requirements.txt pyproject.toml
+	printf 'setuptools\n' | $(PIN) --output-file deploy/build-requirements.txt -
 
 bench: setup ## Measure the engine on every workload at 5,000 nodes
 	@for workload in basic spread prefspread affinity antiaffinity prefaffinity; do \

@@ -1,5 +1,6 @@
 """What is in deploy/ is whole and agrees with itself, with the source and with kubeadm."""
 
+import itertools
 import json
 import re
 import shlex
@@ -108,11 +109,7 @@ def test_the_deployment_meets_the_restricted_pod_security_standard() -> None:
     (only,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert only["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-    }
+    assert only["securityContext"] == CONFINED
     assert {"configMap", "emptyDir"} == {kind for v in pod["volumes"] for kind in v} - {"name"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
 
@@ -161,19 +158,38 @@ def differences(left: object, right: object, path: str = "") -> Iterator[str]:
         yield f"{path}: {left!r} -> {right!r}"
 
 
-def test_the_static_pod_is_kubeadms_but_for_image_command_and_user() -> None:
+CONFINED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+"""What every container of Moorage has, whoever it runs as."""
+
+
+def without_temporary_files(pod: Json) -> Json:
+    """The pod without the volume for /tmp, which kubeadm's has not: it may write anywhere."""
+    (only,) = pod["spec"]["containers"]
+    assert only["volumeMounts"].pop() == {"mountPath": "/tmp", "name": "tmp"}
+    volume = pod["spec"]["volumes"].pop()
+    assert volume == {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}, "name": "tmp"}
+    return pod
+
+
+def test_the_static_pod_is_kubeadms_but_for_image_command_and_confinement() -> None:
     (ours,) = documents(STATIC_POD)
     (theirs,) = documents(KUBEADM)
-    assert list(differences(theirs, ours)) == [
+    context = {**CONFINED, "runAsGroup": 0, "runAsUser": 0}
+    assert list(differences(theirs, without_temporary_files(ours))) == [
         "/spec/containers/0/command/0: 'kube-scheduler' -> 'moorage-scheduler'",
         f"/spec/containers/0/image: 'kube-scheduler:v1.36.4' -> 'moorage:{__version__}'",
-        "/spec/containers/0/securityContext: None -> {'runAsGroup': 0, 'runAsUser': 0}",
+        f"/spec/containers/0/securityContext: None -> {context}",
     ]
+    assert ours["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_kubeadms_patch_makes_the_static_pod() -> None:
-    (pod,) = documents(KUBEADM)
-    path = DEPLOY / "static-pod" / "patches" / "kube-scheduler+json.yaml"
+def patched(pod: Json, folder: str) -> Json:
+    """A manifest of kubeadm's with a JSON patch of ours."""
+    path = DEPLOY / "static-pod" / folder / "kube-scheduler+json.yaml"
     for step in yaml.safe_load(path.read_text()):
         *way, last = step["path"].strip("/").split("/")
         at: Any = pod
@@ -182,10 +198,47 @@ def test_kubeadms_patch_makes_the_static_pod() -> None:
         key = int(last) if last.isdigit() else last
         if step["op"] == "test":
             assert at[key] == step["value"]
+        elif key == "-":
+            at.append(step["value"])
         else:
             at[key] = step["value"]
+    return pod
+
+
+def test_kubeadms_patch_makes_the_static_pod() -> None:
+    (pod,) = documents(KUBEADM)
     (wanted,) = documents(STATIC_POD)
-    assert pod == wanted
+    assert patched(pod, "patches") == wanted
+
+
+def test_the_user_that_kubeadm_chose_for_a_rootless_control_plane_stays() -> None:
+    (pod,) = documents(KUBEADM)
+    # What kubeadm adds with the gate RootlessControlPlane (runKubeSchedulerAsNonRoot).
+    pod["spec"]["securityContext"] |= {"runAsUser": 998, "runAsGroup": 998}
+    pod["spec"]["containers"][0]["securityContext"] = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    made = patched(pod, "patches-rootless")
+    assert made["spec"]["containers"][0]["securityContext"] == CONFINED
+    assert made["spec"]["securityContext"]["runAsUser"] == 998
+    (wanted,) = documents(STATIC_POD)
+    wanted["spec"]["containers"][0]["securityContext"] = CONFINED
+    wanted["spec"]["securityContext"] |= {"runAsUser": 998, "runAsGroup": 998}
+    assert made == wanted
+
+
+def test_the_chart_confines_its_container_as_the_base_does() -> None:
+    text = (CHART / "templates" / "deployment.yaml").read_text()
+    base = (BASE / "deployment.yaml").read_text()
+    for block in ("      securityContext:\n", "          securityContext:\n"):
+        inner = block.index("s") * " " + "  "
+
+        def lines(manifest: str, block: str = block, inner: str = inner) -> list[str]:
+            rest = manifest.partition("\n" + block)[2].splitlines()
+            return list(itertools.takewhile(lambda line: line.startswith(inner), rest))
+
+        assert lines(text) == lines(base) != []
 
 
 # ---- versions, chart and image ----
@@ -205,6 +258,7 @@ def test_every_manifest_names_the_image_of_this_version() -> None:
         "kustomize/base/deployment.yaml": [f"moorage:{__version__}"],
         "static-pod/kube-scheduler.yaml": [f"moorage:{__version__}"],
         "static-pod/patches/kube-scheduler+json.yaml": [f"moorage:{__version__}"],
+        "static-pod/patches-rootless/kube-scheduler+json.yaml": [f"moorage:{__version__}"],
     }
     (chart,) = documents(CHART / "Chart.yaml")
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
@@ -254,8 +308,9 @@ def test_the_image_is_built_from_files_that_exist_and_runs_as_the_deployments_us
         f"{user['runAsUser']}:{user['runAsGroup']}"
     ]
     assert [rest for word, rest in steps if word == "FROM"] == ["${PYTHON} AS build", "${PYTHON}"]
-    (pip,) = [rest for word, rest in steps if word == "RUN" and " pip " in rest]
-    assert "-c constraints.txt" in pip
+    pips = [rest for word, rest in steps if word == "RUN" and " pip " in rest]
+    assert pips
+    assert all("--require-hashes" in pip or "--no-index" in pip for pip in pips)
     commands = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     (command,) = [json.loads(rest) for word, rest in steps if word == "CMD"]
     assert command[0] in commands
