@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from moorage.private_files import write_privately
+
 _VALID_DAYS = 365
 
 
@@ -38,9 +40,8 @@ def kept_certificate(folder: Path, host: str) -> Tls:
         pem = certificate.read_bytes()
         return Tls(pem, key.read_bytes(), pem)
     made = self_signed(host)
-    folder.mkdir(parents=True, exist_ok=True)
-    key.touch(mode=0o600)
-    key.write_bytes(made.key)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_privately(key, made.key)
     certificate.write_bytes(made.certificate)
     return made
 

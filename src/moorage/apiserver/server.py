@@ -31,6 +31,7 @@ from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHA
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
 from moorage.errors import InputError
 from moorage.model.priority import SYSTEM_PRIORITIES
+from moorage.private_files import write_privately
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MAX_BODY = 3 * 2**20
@@ -153,8 +154,7 @@ class ApiServer:
         text = yaml.safe_dump(self.kubeconfig(), sort_keys=False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            path.write_text(text, encoding="utf-8")
+            write_privately(path, text.encode())
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}") from error
 

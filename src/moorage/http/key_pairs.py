@@ -176,9 +176,11 @@ def _write(path: str, content: bytes, mode: int) -> None:
             f"error creating self-signed certificates: mkdir {folder}: {reason}"
         ) from None
     try:
-        # Made with its mode: a key must not be readable for others even for a moment.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        # A key must not be readable for others even for a moment, whatever was there before.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, mode)
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
+            file.truncate(0)
             file.write(content)
     except OSError as error:
         raise InputError(

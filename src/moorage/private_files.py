@@ -1,0 +1,34 @@
+"""Files that only their owner may read: kubeconfigs, keys, configurations with passwords.
+
+Owns how they are written: beside the old file and then in its place, so that an older file's wider
+mode ends, nobody reads half a file, and a name in a folder of others is never written through.
+Must not import anything of Moorage.
+"""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+PRIVATE = 0o600
+
+
+def write_privately(path: Path, content: bytes) -> None:
+    """Replace a file, or make it, with mode 0600; an `OSError` leaves the old one as it was.
+
+    A link is followed and the file behind it replaced. What is no regular file, such as
+    /dev/stdout, is written to as it is.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        target.write_bytes(content)
+        return
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
