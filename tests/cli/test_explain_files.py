@@ -351,7 +351,7 @@ def test_a_name_that_was_typed_cannot_command_the_terminal(run: Run, write: Writ
     for subject in ("pod", "node"):
         done = run("explain", subject, "q\x1b]0;pwned\x07", "-f", path)
         assert (done.code, done.out) == (1, "")
-        assert "q\\x1b]0;pwned\\x07" in done.err
+        assert "q\\x1b]0;pwned\\a" in done.err
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 200])

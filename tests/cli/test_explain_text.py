@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moorage.cli.explain_subjects import print_decision, print_decisions, print_node, print_pod
 from moorage.cli.explain_tables import stacked_header
 from moorage.cli.explain_text import duration, paragraph, shortened, table
-from moorage.cli.output import print_json, print_yaml, printable
+from moorage.cli.output import print_json, print_yaml
 from moorage.explain.report import (
     DecisionExplanation,
     DecisionSummary,
@@ -35,10 +35,11 @@ from moorage.explain.report import (
     Verdict,
     Waker,
 )
+from moorage.printable import printable
 from moorage.simulator.documents import parse_documents
 
 EVIL = "a\x1b]0;pwned\x07\x9b2J\nb\u202e"
-SPELLED = r"a\x1b]0;pwned\x07\x9b2J\nb\u202e"
+SPELLED = r"a\x1b]0;pwned\a\u009b2J\nb\u202e"
 
 _PART = ScorePart(EVIL, 1, 2, 3, 6)
 _VERDICT = Verdict(EVIL, "rejected", EVIL, (EVIL,))

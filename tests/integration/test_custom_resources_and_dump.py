@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from moorage.app.log_formats import TextFormatter
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Binding, Scheduler
@@ -92,8 +93,8 @@ def test_the_dump_shows_nodes_pods_and_queue_and_what_differs_from_the_api(
     informers = cast(Informers, SimpleNamespace(stores=stores))
     with caplog.at_level(logging.INFO):
         dump(scheduler, informers)
-    text = caplog.text
+    text = "\n".join(map(TextFormatter().format, caplog.records))
     assert "Cache mismatch missedNodes=['n2'] redundantNodes=[]" in text
-    assert "Node name: n1" in text
+    assert '"Dump of cached NodeInfo" nodes=<\n\tNode name: n1\n' in text
     assert "name: moored, namespace: default" in text
     assert "activeQ:1; backoffQ:0; unschedulablePods:0" in text

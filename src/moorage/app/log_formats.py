@@ -1,6 +1,7 @@
 """Log records as lines: klog's text and component-base's JSON.
 
-Owns the two formats. Must not decide what is logged or where it goes (`logs`).
+Owns the two formats, and that neither lets through what could forge a line, command a terminal or
+give away a secret. Must not decide what is logged or where it goes (`logs`).
 """
 
 import logging
@@ -14,6 +15,8 @@ import msgspec
 from moorage.config.duration import Duration
 from moorage.config.field_errors import go_json, quoted
 from moorage.log_fields import KObj, fields_of, verbosity_of
+from moorage.printable import continued, printable
+from moorage.redaction import redacted
 
 _SEVERITIES = (
     (logging.CRITICAL, "F"),
@@ -31,17 +34,22 @@ class TextFormatter(logging.Formatter):
         self._pid = os.getpid() if pid is None else pid
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without the break at its end; a traceback follows on lines of its own."""
+        """The line, without the break at its end.
+
+        Values of several lines and tracebacks follow on indented lines.
+        """
         fields = fields_of(record)
         text = record.getMessage()
-        if fields is not None:
+        if fields is None:
+            text = printable(text.removesuffix("\n"), keep="\t")
+        else:
             text = quoted(text) + "".join(
                 f" {key}{_text_value(value)}" for key, value in _error_first(fields).items()
             )
-        line = f"{self._head(record)}] {text}".removesuffix("\n")
+        line = f"{self._head(record)}] {text}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
-        return line
+            line += continued(self.formatException(record.exc_info))
+        return redacted(printable(line, keep="\n\t"))
 
     def _head(self, record: logging.LogRecord) -> str:
         severity = next((sign for level, sign in _SEVERITIES if record.levelno >= level), "I")
@@ -72,7 +80,7 @@ class JsonFormatter(logging.Formatter):
             line[_ERROR] = str(error)
         if record.exc_info:
             line["stacktrace"] = self.formatException(record.exc_info)
-        return _plain_json(line)
+        return redacted(_plain_json(line))
 
 
 class _Raw(str):
@@ -96,8 +104,7 @@ def _text_value(value: Any) -> str:
 def _text_string(text: str) -> str:
     if "\n" not in text:
         return f"={quoted(text)}"
-    lines = "".join(f"\t{line}\n" for line in text.removesuffix("\n").split("\n"))
-    return f"=<\n{lines} >"
+    return f"=<{continued(text.removesuffix(chr(10)))}\n >"
 
 
 def _json_value(value: Any) -> Any:

@@ -21,6 +21,7 @@ from moorage.http.server import SecureServer
 from moorage.kube.explainer import Explainer
 from moorage.kube.shadow import Shadow
 from moorage.metrics.exporter import AllMetrics
+from moorage.redaction import redacted
 from moorage.version import KUBERNETES_VERSION
 
 
@@ -65,7 +66,7 @@ def endpoints(
     )
 
     def flags() -> Mapping[str, str]:
-        return dict(completed.flag_values)
+        return {name: redacted(value) for name, value in completed.flag_values.items()}
 
     return Endpoints(
         healthz=[HealthCheck(name, check) for name, check in health.healthz],

@@ -21,7 +21,7 @@ from moorage.app.logs import Logs
 from moorage.app.port import Port
 from moorage.app.reload import Reloader, Subject, subject
 from moorage.app.sources import Source
-from moorage.config import KubeSchedulerConfiguration, encode_config
+from moorage.config import KubeSchedulerConfiguration, shown_config
 from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError
@@ -257,7 +257,7 @@ class Process:
         self._explainer = Explainer(
             self._live,
             self._ledger,
-            configuration=lambda: encode_config(self._reloader.config),
+            configuration=lambda: shown_config(self._reloader.config),
             leads=self._leads,
         )
         return endpoints(
@@ -266,7 +266,7 @@ class Process:
             self._metrics,
             started=self._started,
             resources=self._resources,
-            configz=lambda: encode_config(self._reloader.config),
+            configz=lambda: shown_config(self._reloader.config),
             set_verbosity=self._logs.set_verbosity,
             shadow=self._shadow,
             explainer=self._explainer,

@@ -11,10 +11,11 @@ from typing import Any
 
 import yaml
 
-from moorage.config import KubeSchedulerConfiguration, encode_config
+from moorage.config import KubeSchedulerConfiguration, encode_config, shown_config
 from moorage.config.as_built import as_built
 from moorage.errors import InputError
 from moorage.log_fields import V, fields
+from moorage.private_files import write_privately
 
 log = logging.getLogger(__name__)
 
@@ -23,14 +24,18 @@ _STRING = "tag:yaml.org,2002:str"
 _INDICATOR = "tag:yaml.org,2002:yaml"
 
 
-def config_yaml(config: KubeSchedulerConfiguration) -> str:
-    """A configuration in the form of a file."""
+def config_yaml(config: KubeSchedulerConfiguration, *, unicode: bool = True) -> str:
+    """A configuration in the form of a file; without `unicode` all of it is ASCII."""
+    return _yaml(encode_config(config), unicode=unicode)
+
+
+def _yaml(plain: dict[str, Any], *, unicode: bool = True) -> str:
     return yaml.dump(
-        encode_config(config),
+        plain,
         Dumper=_Dumper,
         default_flow_style=False,
         sort_keys=True,
-        allow_unicode=True,
+        allow_unicode=unicode,
         width=float("inf"),
     )
 
@@ -47,11 +52,13 @@ def log_or_write_config(
     if not is_shown and not path:
         return config
     config = as_built(config)
-    text = config_yaml(config)
-    log.log(V(_SHOWN_FROM), "Using component config", extra=fields(config=text))
+    if is_shown:
+        text = _yaml(shown_config(config))
+        log.log(V(_SHOWN_FROM), "Using component config", extra=fields(config=text))
     if path:
         try:
-            Path(path).write_text(text, "utf-8")
+            # It may hold the keys and passwords of extenders.
+            write_privately(Path(path), config_yaml(config).encode())
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise InputError(f"open {path}: {reason}") from None

@@ -106,7 +106,7 @@ async def _check_cluster(client: KubeClient, load: ApiLoad) -> None:
     nodes = await client.page(requests.list_(resource_for("Node"), limit=1))
     if nodes.items and not load.existing_nodes:
         raise InputError(
-            f"the cluster at {client.access.server} has nodes already, on which the benchmark's "
+            f"the cluster at {client.access.address} has nodes already, on which the benchmark's "
             "pods would land: give --with-existing-nodes if that is meant"
         )
 
@@ -266,7 +266,7 @@ async def _drain(
             await _create_pods(stage, load)
             if times:
                 raise InputError(
-                    f"another scheduler is at work at {stage.client.access.server}: "
+                    f"another scheduler is at work at {stage.client.access.address}: "
                     f"{len(times)} pods were bound before {command.name} was started"
                 )
         process = command.start(kubeconfig, folder)

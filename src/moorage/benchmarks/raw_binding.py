@@ -93,7 +93,7 @@ class _Connection:
         try:
             opened = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
         except OSError as error:
-            text = f"the API server {access.server} cannot be reached: {error.strerror or error}"
+            text = f"the API server {access.address} cannot be reached: {error.strerror or error}"
             raise UnreachableError(text, maybe_applied=False) from error
         return cls(*opened)
 

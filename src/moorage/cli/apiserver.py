@@ -2,8 +2,6 @@
 
 import argparse
 import contextlib
-import logging
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,8 @@ from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.run import ApiServerOptions, run_apiserver
 from moorage.apiserver.server import ApiServer
 from moorage.cli.arguments import port
+from moorage.cli.command_logs import log_to_stderr
+from moorage.cli.output import say
 
 
 def add_parser(commands: Any) -> None:
@@ -48,9 +48,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until told to stop."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
-    )
+    log_to_stderr()
     with contextlib.ExitStack() as stack:
         kubeconfig = args.write_kubeconfig
         if kubeconfig is None:  # one for as long as the server runs
@@ -73,7 +71,6 @@ def _serve(args: argparse.Namespace, kubeconfig: Path) -> int:
     )
 
     def started(server: ApiServer) -> None:
-        text = f"API server at {server.url}\nkubeconfig: {kubeconfig}"
-        print(text, file=sys.stderr, flush=True)
+        say(f"API server at {server.url}\nkubeconfig: {kubeconfig}")
 
     return run_apiserver(options, started)

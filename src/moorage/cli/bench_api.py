@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ from moorage.benchmarks.processes import ProcessError
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.schedulers import Command, moorage_command, parse_command
 from moorage.cli.arguments import positive
-from moorage.cli.output import fail, print_json, print_table
+from moorage.cli.output import fail, print_json, print_line, print_table, say
 from moorage.errors import InputError
 from moorage.kube.locate import user_access
 from moorage.simulator.workloads import PODS_PER_NODE, WORKLOADS
@@ -131,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         runs = asyncio.run(_measure(args, commands, rounds))
     except ProcessError as error:
-        print(error.log_end, file=sys.stderr)
+        say(error.log_end)
         return fail(f"{error}; the end of its log is above")
     result = compare(commands, runs)
     if args.plot is not None:
@@ -203,7 +202,7 @@ def _print(
 ) -> None:
     of = f", median of {rounds}" if rounds > 1 else ""
     bound = f" with {args.bound:,} pods on them" if args.bound else ""
-    print(f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes{bound}{of}")
+    print_line(f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes{bound}{of}")
     header = ["", *(command.name for command in commands)]
     if result.ratios:
         header.append("RATIO")

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from moorage.benchmarks.perf.runs import (
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.schedulers import moorage_command, parse_command
 from moorage.cli.arguments import positive
-from moorage.cli.output import print_json, print_table
+from moorage.cli.command_logs import log_to_stderr
+from moorage.cli.output import print_json, print_line, print_table
 from moorage.errors import InputError
 
 _DESCRIPTION = """\
@@ -93,7 +93,7 @@ def add_parser(kinds: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen workloads; 1 if one fails or is slower than its threshold."""
-    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(levelname)s %(message)s")
+    log_to_stderr(logging.ERROR)
     if args.scheduler and not args.api:
         raise InputError("--scheduler: only with --api; in process Moorage itself runs")
     label = args.label if args.label is not None else "" if args.workload else _DEFAULT_LABEL
@@ -155,7 +155,7 @@ def _print(results: list[WorkloadResult]) -> None:
     for result in results:
         for text in (result.reason, *result.notes):
             if text:
-                print(f"{result.name}: {' '.join(text.split())}")
+                print_line(f"{result.name}: {' '.join(text.split())}")
 
 
 def _write(path: Path, value: Any) -> None:

@@ -15,7 +15,15 @@ from moorage.cli.config_input import (
     read_text,
     source_of,
 )
-from moorage.cli.output import BAD_INPUT, fail, print_json, print_yaml, warn
+from moorage.cli.output import (
+    BAD_INPUT,
+    fail,
+    print_json,
+    print_line,
+    print_yaml,
+    print_yaml_text,
+    warn,
+)
 from moorage.config import (
     DEFAULT_SCHEDULER_NAME,
     FeatureGates,
@@ -180,7 +188,7 @@ def _view(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json(encode_config(config))
     else:
-        print(config_yaml(config), end="")
+        print_yaml_text(lambda unicode: config_yaml(config, unicode=unicode))
     return 0
 
 
@@ -193,16 +201,16 @@ def _validate(args: argparse.Namespace) -> int:
         try:
             text, source = read_configuration_text(path)
         except InputError as error:
-            print(error)
+            print_line(str(error))
             valid = False
             continue
         findings = check_configuration(text, gates)
         for error_text in findings.errors:
-            print(f"{source}: {error_text}")
+            print_line(f"{source}: {error_text}")
         for warning in findings.warnings:
-            print(f"{source}: warning: {warning}")
+            print_line(f"{source}: warning: {warning}")
         if not findings.errors:
-            print(f"{source}: valid")
+            print_line(f"{source}: valid")
         valid = valid and not findings.errors
     return 0 if valid else BAD_INPUT
 
@@ -222,13 +230,13 @@ def _diff(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json([_plain_difference(one) for one in found])
     elif found:
-        print(f"--- {source_of(before) if before else _DEFAULTS}")
-        print(f"+++ {source_of(after)}")
+        print_line(f"--- {source_of(before) if before else _DEFAULTS}")
+        print_line(f"+++ {source_of(after)}")
         for profile, group in itertools.groupby(found, key=lambda one: one.profile):
             if profile is not None:
-                print(f"profile {profile}:")
+                print_line(f"profile {profile}:")
             for one in group:
-                print(("  " if profile is not None else "") + _line(one))
+                print_line(("  " if profile is not None else "") + _line(one))
     return _DIFFERENT if found else 0
 
 

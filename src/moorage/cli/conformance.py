@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage.cli.arguments import positive
-from moorage.cli.output import print_json, print_table
+from moorage.cli.output import print_json, print_line, print_table
 from moorage.simulator.conformance import CRASH, Report, as_json, run
 
 _DESCRIPTION = """\
@@ -78,14 +78,17 @@ def _print(report: Report, most: int) -> None:
         right=" rrr",
     )
     for found in report.disagreements[:most]:
-        print(f"\n{found.case}: {found.field}")
+        print()
+        print_line(f"{found.case}: {found.field}")
         if found.field != CRASH:
-            print(f"  expected  {_cell(found.expected)}")
-        print(f"  actual    {_cell(found.actual)}")
+            print_line(f"  expected  {_cell(found.expected)}")
+        print_line(f"  actual    {_cell(found.actual)}")
     hidden = len(report.disagreements) - most
     if hidden > 0:
-        print(f"\n{hidden} more disagreements (--show N shows more, --json all)")
-    print(f"\n{report.agree} of {report.cases} cases agree")
+        print()
+        print_line(f"{hidden} more disagreements (--show N shows more, --json all)")
+    print()
+    print_line(f"{report.agree} of {report.cases} cases agree")
 
 
 def _share(part: int, whole: int) -> str:

@@ -149,7 +149,7 @@ async def _latest(client: KubeClient, name: str) -> int:
         found = await _about(client, name)
     if found is None:
         raise InputError(
-            f"the scheduler at {client.access.server} remembers no decision about pod {name}"
+            f"the scheduler at {client.access.address} remembers no decision about pod {name}"
         )
     return found
 
@@ -178,7 +178,7 @@ async def _full_name(client: KubeClient, name: str) -> str:
         return found[0]
     if found:
         raise InputError(f"several pods are called {name}: {', '.join(found)}; name one in full")
-    raise InputError(f"the scheduler at {client.access.server} knows no pod {name}")
+    raise InputError(f"the scheduler at {client.access.address} knows no pod {name}")
 
 
 async def _with_matrix(
@@ -201,7 +201,7 @@ async def _with_matrix(
 
 async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = ()) -> Told:
     request = Request("GET", f"{_ROOT}/{path}", query)
-    server = client.access.server
+    server = client.access.address
     try:
         # One limit for all tries of the client: its own is made for schedulers, who have time.
         async with asyncio.timeout(_PATIENCE):
@@ -228,7 +228,7 @@ async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = (
 
 
 def _complaint(error: ApiError, access: Access) -> str:
-    server, who = access.server, access.source
+    server, who = access.address, access.source
     if isinstance(error, UnreachableError):
         text = str(error).replace(f"the API server {server}", f"the scheduler at {server}")
         if "certificate" in text.lower():

@@ -15,8 +15,8 @@ from moorage.cli.explain_text import (
     terminal_width,
     widest,
 )
-from moorage.cli.output import printable
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, Rejection, ScorePart
+from moorage.printable import printable
 
 _EXAMPLES = 3
 _WIDE_EXAMPLES = 10

@@ -1,6 +1,6 @@
 """Text for a terminal: tables and paragraphs that know its width.
 
-Owns how cells are laid out; values of objects cannot command the terminal (`output.printable`).
+Owns how cells are laid out; values of objects cannot command the terminal (`printable`).
 Knows nothing of what is explained: `explain_tables` says what goes where.
 """
 
@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from moorage.cli.output import printable
+from moorage.printable import printable
 
 _GAP = "  "
 _NARROWEST = 24

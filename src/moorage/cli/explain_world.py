@@ -69,7 +69,7 @@ class ClusterSource:
         self._world = empty_world(args)
         self._profile: str = args.profile
         self._access = cluster_access(args.kubeconfig or "", args.context)
-        self._where = f"the cluster {self._access.server}"
+        self._where = f"the cluster {self._access.address}"
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
         """Everything about a pod."""
@@ -184,7 +184,7 @@ async def _check_pod(client: KubeClient, key: str) -> None:
     namespace, _, name = key.partition("/")
     phase = await pod_phase(client, namespace, name)
     if phase is None:
-        raise InputError(f"there is no pod {key} in the cluster {client.access.server}")
+        raise InputError(f"there is no pod {key} in the cluster {client.access.address}")
     if phase in _FINISHED:
         raise InputError(f"pod {key} has run to its end ({phase}): no scheduler looks at it")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from moorage.cli.explain_tables import MARKS, stacked_header
-from moorage.cli.output import print_json, print_table, print_yaml
+from moorage.cli.output import print_json, print_line, print_table, print_yaml
 from moorage.explain.report import Verdict
 from moorage.explain.scores import NOT_CONSIDERED, REJECTED
 from moorage.simulator.explanation import ExplainedNode, Explanation
@@ -22,14 +22,16 @@ def print_explanations(explanations: Sequence[Explanation], output: str) -> None
     first, *later = explanations
     _print(first)
     for explanation in later:
-        print(f"\nAfter the eviction: {explanation.outcome}")
+        print()
+        print_line(f"After the eviction: {explanation.outcome}")
         _print_scores(explanation)
 
 
 def _print(told: Explanation) -> None:
-    print(f"Pod {told.pod} (profile {told.scheduler_name}): {told.outcome}")
+    print_line(f"Pod {told.pod} (profile {told.scheduler_name}): {told.outcome}")
     if told.pre_filter is not None:
-        print(f"\nNo node was looked at: {_reason(told.pre_filter)}")
+        print()
+        print_line(f"No node was looked at: {_reason(told.pre_filter)}")
     if told.nodes:
         _print_filters(told)
         _print_scores(told)
@@ -38,10 +40,11 @@ def _print(told: Explanation) -> None:
 
 def _print_filters(told: Explanation) -> None:
     plugins = [verdict.plugin for verdict in told.nodes[0].filters]
-    print("\nFilter plugins   (. ok   x refuses   - skipped, nothing to say about this pod)")
+    print()
+    print_line("Filter plugins   (. ok   x refuses   - skipped, nothing to say about this pod)")
     for start in range(0, len(plugins), _LEGEND_COLUMNS):
         names = enumerate(plugins[start : start + _LEGEND_COLUMNS], start + 1)
-        print("".join(f"  {number:>2} {name:<32}" for number, name in names).rstrip())
+        print_line("".join(f"  {number:>2} {name:<32}" for number, name in names).rstrip())
     print()
     header = [
         "NODE",
@@ -81,14 +84,16 @@ def _print_scores(told: Explanation) -> None:
         return
     feasible.sort(key=lambda node: (-(node.total or 0), node.name != told.node, node.name))
     if not told.weights:
-        print(
-            f"\nNo plugin scores: of {len(feasible)} feasible nodes the first is taken, {told.node}"
+        print()
+        print_line(
+            f"No plugin scores: of {len(feasible)} feasible nodes the first is taken, {told.node}"
         )
         return
     noun = "node" if len(feasible) == 1 else "nodes"
-    print(f"\nScores of {len(feasible)} feasible {noun}   (raw > normalized and weighted)")
+    print()
+    print_line(f"Scores of {len(feasible)} feasible {noun}   (raw > normalized and weighted)")
     if told.skipped_score_plugins:
-        print(f"  skipped: {', '.join(told.skipped_score_plugins)}")
+        print_line(f"  skipped: {', '.join(told.skipped_score_plugins)}")
     print()
     rows = [
         [
@@ -101,12 +106,14 @@ def _print_scores(told: Explanation) -> None:
     header, *below = stacked_header(told.weights.items())
     print_table(header, [*below, *rows], right=" " + "r" * (len(told.weights) + 1))
     if told.node is not None:
-        print(f"\n* chosen: {told.node}")
+        print()
+        print_line(f"* chosen: {told.node}")
 
 
 def _print_preemption(told: Explanation) -> None:
     if told.candidates:
-        print("\nNodes that preemption could free")
+        print()
+        print_line("Nodes that preemption could free")
         print_table(
             ["NODE", "PDB VIOLATIONS", "VICTIMS"],
             [
@@ -120,4 +127,5 @@ def _print_preemption(told: Explanation) -> None:
             right=" r",
         )
     if told.nominated_node:
-        print(f"\n* nominated: {told.nominated_node}; evicted: {', '.join(told.victims)}")
+        print()
+        print_line(f"* nominated: {told.nominated_node}; evicted: {', '.join(told.victims)}")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
+from moorage.cli.command_logs import print_safely
 from moorage.cli.numeric_threads import spare_threads
 from moorage.cli.output import fail
 from moorage.errors import MoorageError
@@ -82,6 +83,7 @@ def build_parser(only: str = "") -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     spare_threads()
+    print_safely()
     words = sys.argv[1:] if argv is None else list(argv)
     closed = _without_gaps()
     for stream in (sys.stdout, sys.stderr):

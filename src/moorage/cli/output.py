@@ -1,13 +1,19 @@
-"""How commands print: tables, JSON, YAML, and the one sentence of an error."""
+"""How commands print: lines, tables, JSON, YAML, and the one sentence of an error.
+
+Owns that nothing an object says can command the terminal it is shown on: other modules of the
+command line print text that is not their own through here.
+"""
 
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
 
+from moorage.printable import printable
+from moorage.redaction import redacted
 from moorage.simulator.documents import plain_words
 
 BAD_INPUT = 1
@@ -17,26 +23,27 @@ _UNSEEN = re.compile(r"[^\n -~]")
 
 def fail(sentence: str, program: str = "moorage") -> int:
     """Say what is wrong in one line; returns the exit code."""
-    print(f"{program}: error: {printable(' '.join(sentence.split()))}", file=sys.stderr)
+    print(f"{program}: error: {_one_line(sentence)}", file=sys.stderr)
     return BAD_INPUT
 
 
 def warn(sentence: str) -> None:
     """Say what was left out."""
-    print(f"moorage: warning: {printable(' '.join(sentence.split()))}", file=sys.stderr)
+    print(f"moorage: warning: {_one_line(sentence)}", file=sys.stderr)
 
 
-def printable(text: str) -> str:
-    r"""The text with control and invisible characters spelled out (`\x1b`), on one line.
+def _one_line(sentence: str) -> str:
+    return redacted(printable(" ".join(sentence.split())))
 
-    What users write into objects must not move the cursor of whoever looks at them.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
+
+def print_line(text: str) -> None:
+    """One line, whatever stands in it."""
+    print(printable(text))
+
+
+def say(text: str) -> None:
+    """What a command that keeps running tells on standard error, at once."""
+    print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
@@ -63,8 +70,21 @@ for _words in plain_words():
 
 def print_yaml(value: Any) -> None:
     """Block-style YAML in the order given."""
-    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
-    print(text, end="")
+    print_yaml_text(
+        lambda unicode: yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, allow_unicode=unicode, width=1_000_000
+        )
+    )
+
+
+def print_yaml_text(dump: Callable[[bool], str]) -> None:
+    """What `dump` writes with Unicode; without, where a terminal would obey some of it.
+
+    PyYAML then escapes all that is not ASCII, which YAML reads back.
+    """
+    text = dump(True)
+    safe = text.replace("\n", "").isprintable()
+    print(text if safe else dump(False), end="")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> None:
@@ -72,8 +92,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
 
     `right` names the columns to align right, by place: "r" or anything else for left.
     """
-    widths = [max(len(row[place]) for row in [header, *rows]) for place in range(len(header))]
-    for row in [header, *rows]:
+    lines = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[place]) for row in lines) for place in range(len(header))]
+    for row in lines:
         cells = []
         for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
             if right[place : place + 1] == "r":

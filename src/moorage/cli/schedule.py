@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
 from moorage.cli.explanation import print_explanations
-from moorage.cli.output import BAD_INPUT, print_json, print_table, print_yaml, warn
+from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, print_yaml, warn
 from moorage.model.meta import Json
 from moorage.simulator.explaining import place_and_explain
 from moorage.simulator.manifests import load_manifests
@@ -136,7 +136,7 @@ def _print_schedule(schedule: Schedule, output: str) -> None:
         )
     if schedule.pods:
         print()
-    print(_summary(schedule))
+    print_line(_summary(schedule))
 
 
 def _print_pods(schedule: Schedule, *, wide: bool) -> None:

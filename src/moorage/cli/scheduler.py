@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from moorage.cli.command_logs import print_safely
 from moorage.cli.numeric_threads import spare_threads
 
 
@@ -22,6 +23,7 @@ def add_parser(commands: Any) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """`moorage-scheduler`."""
     spare_threads()
+    print_safely()
     from moorage.app.run import main as run
 
     return run(sys.argv[1:] if argv is None else argv)

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import logging
 import signal
 import sys
 import tempfile
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from moorage.cli.arguments import port
+from moorage.cli.command_logs import log_to_stderr
 from moorage.cli.configuration import add_config_argument, read_configuration
-from moorage.cli.output import fail, print_table, warn
+from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.errors import InputError
 from moorage.local.cluster import LocalCluster, node_manifests
@@ -82,9 +82,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the cluster until told to stop, or until it has settled."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
-    )
+    log_to_stderr()
     if args.nodes is not None and args.nodes < 0:
         raise InputError(f"--nodes: expected a number of nodes, got {args.nodes}")
     # Before the loop takes the signals over: Ctrl-C must end a wait for standard input.
@@ -143,12 +141,12 @@ async def _until_stopped(
 
 
 async def _serve(args: argparse.Namespace, cluster: LocalCluster, documents: Documents) -> int:
-    _say(f"API server at {cluster.server.url}")
+    say(f"API server at {cluster.server.url}")
     if cluster.console is not None:
-        _say(f"Page at {cluster.console.url}")
+        say(f"Page at {cluster.console.url}")
     for kind, count in (await apply_documents(cluster.client(), documents)).items():
         warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
-    _say(f"{len(documents)} objects created")
+    say(f"{len(documents)} objects created")
     if args.once:
         return await _once(cluster)
     with contextlib.ExitStack() as stack:
@@ -157,7 +155,7 @@ async def _serve(args: argparse.Namespace, cluster: LocalCluster, documents: Doc
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
             kubeconfig = Path(folder, "kubeconfig")
         cluster.server.write_kubeconfig(kubeconfig)
-        _say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
+        say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
         await asyncio.Event().wait()  # until cancelled
     return 0
 
@@ -171,7 +169,8 @@ async def _once(cluster: LocalCluster) -> int:
     rows = [(pod.namespace, pod.name, *_outcome(pod)) for pod in sorted(pods, key=lambda p: p.key)]
     print_table(("NAMESPACE", "POD", "NODE", "MESSAGE"), rows)
     placed = sum(bool(pod.spec.node_name) for pod in pods)
-    print(f"\n{len(pods)} pods: {placed} on nodes, {len(pods) - placed} waiting")
+    print()
+    print_line(f"{len(pods)} pods: {placed} on nodes, {len(pods) - placed} waiting")
     if not settled:
         warn(f"the cluster had not settled after {_SETTLE_SECONDS:.0f} s")
         return 1
@@ -185,7 +184,3 @@ def _outcome(pod: Pod) -> tuple[str, str]:
         if condition.type == "PodScheduled" and condition.status == "False":
             return f"<{condition.reason}>", condition.message
     return "<pending>", f"schedulerName is {pod.spec.scheduler_name}"
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

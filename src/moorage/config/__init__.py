@@ -24,7 +24,7 @@ from moorage.config.args import (
 from moorage.config.default_plugins import default_plugins
 from moorage.config.defaulting import default_args
 from moorage.config.duration import Duration
-from moorage.config.encoding import encode_config
+from moorage.config.encoding import encode_config, shown_config
 from moorage.config.expansion import (
     EffectivePlugins,
     Implements,
@@ -107,6 +107,7 @@ __all__ = [
     "load_profile",
     "merge_plugins",
     "read_config",
+    "shown_config",
     "validate_config",
     "with_extender_resources",
 ]

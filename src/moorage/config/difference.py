@@ -12,6 +12,7 @@ import msgspec
 from moorage.config.encoding import encode_config
 from moorage.config.expansion import EffectivePlugins, Implements, effective_profiles
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration
+from moorage.redaction import redacted_url
 
 _WEIGHING = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 _UNORDERED = (*_WEIGHING, ExtensionPoint.PRE_SCORE)
@@ -69,7 +70,7 @@ def _by_address(extenders: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Extenders under a name each; those with one address are told apart by their place."""
     result: dict[str, Any] = {}
     for extender in extenders:
-        name = f"extenders[{extender['urlPrefix']}]"
+        name = f"extenders[{redacted_url(extender['urlPrefix'])}]"
         number = sum(1 for other in result if other == name or other.startswith(f"{name}#"))
         result[f"{name}#{number + 1}" if number else name] = extender
     return result

@@ -29,6 +29,7 @@ from moorage.config.types import (
     PluginConfig,
     PluginRef,
 )
+from moorage.redaction import MASK, redacted_url
 
 _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
     ClientConnectionConfiguration: frozenset(ClientConnectionConfiguration.__struct_fields__),
@@ -52,6 +53,16 @@ _ZERO_IS_EMPTY = (Extender,)
 def encode_config(config: KubeSchedulerConfiguration) -> dict[str, Any]:
     """The whole configuration, with the kinds of itself and of all plugin arguments."""
     return {"apiVersion": API_VERSION, "kind": KIND, **_struct(config)}
+
+
+def shown_config(config: KubeSchedulerConfiguration) -> dict[str, Any]:
+    """The whole configuration as logs and pages show it: without passwords and keys."""
+    plain = encode_config(config)
+    for extender in plain.get("extenders", ()):
+        extender["urlPrefix"] = redacted_url(extender["urlPrefix"])
+        if "keyData" in extender.get("tlsConfig", {}):
+            extender["tlsConfig"]["keyData"] = MASK
+    return plain
 
 
 def _struct(value: msgspec.Struct) -> dict[str, Any]:

@@ -6,6 +6,8 @@ Owns how a path, a value and a list of errors look. Must not know any rule.
 import json
 from collections.abc import Iterable, Sequence
 
+from moorage.printable import escaped
+
 
 def invalid(path: str, value: object, detail: str) -> str:
     """A value that breaks a rule."""
@@ -66,25 +68,7 @@ def _shown(value: object) -> str:
     return quoted(value) if isinstance(value, str) else go_json(value)
 
 
-_SHORT_ESCAPES = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    '"': '\\"',
-    "\\": "\\\\",
-}
-
-
 def _escaped(character: str) -> str:
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else escaped(character)

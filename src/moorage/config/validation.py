@@ -27,6 +27,7 @@ from moorage.config.types import (
 )
 from moorage.config.validation_args import ARGS_RULES
 from moorage.errors import ConfigError
+from moorage.redaction import redacted_url
 
 _REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 _REMOVED_TEXT = (
@@ -207,7 +208,9 @@ def _address_errors(path: str, address: str) -> list[str]:
     try:
         _ = urlsplit(address).port
     except ValueError as error:
-        return [invalid(path, address, f"must be a URL: {error}")]
+        # Python quotes what it stumbled over, which may be a part of a password.
+        reason = "it is malformed" if "@" in address else error
+        return [invalid(path, redacted_url(address), f"must be a URL: {reason}")]
     return []
 
 

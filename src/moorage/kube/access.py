@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from moorage.redaction import redacted_url
+
 
 class Pem(msgspec.Struct, frozen=True):
     """Certificates or a key: inline, or in a file that may be replaced while we run."""
@@ -73,6 +75,15 @@ class Access(msgspec.Struct, frozen=True):
     oidc: OidcProvider | None = None
     impersonate: Impersonation = Impersonation()
 
+    @property
+    def address(self) -> str:
+        """The server as messages name it: without a password."""
+        return redacted_url(self.server)
+
+    def __repr__(self) -> str:
+        # The other fields hold credentials, which no message may show by accident.
+        return f"Access(server={self.address!r}, source={self.source!r})"
+
 
 def url_problem(url: str) -> str:
     """Why nothing can be reached at a URL: a port out of range, a bracket that is missing, ..."""
@@ -80,5 +91,6 @@ def url_problem(url: str) -> str:
         parts = urlsplit(url)
         _ = parts.port  # read only when it is asked for
     except ValueError as error:
-        return str(error)
+        # Python quotes what it stumbled over, which may be a part of a password.
+        return "it is malformed" if "@" in url else str(error)
     return "" if parts.hostname else "it names no host"

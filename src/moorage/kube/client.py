@@ -132,7 +132,7 @@ class KubeClient:
         self._timer = timer or WallTimer()
         self._limiter = TokenBucket(qps, burst, self._timer)
         self._observe = observe
-        self._host = urlsplit(access.server).netloc
+        self._host = urlsplit(access.server).netloc.rpartition("@")[2]
         self._transport = Transport(
             access,
             self._timer,
@@ -195,7 +195,7 @@ class KubeClient:
             async with asyncio.timeout(STREAM_PATIENCE):
                 stream = await self._transport.stream(request)
         except TimeoutError:
-            message = f"the API server {self.access.server} does not answer {request}"
+            message = f"the API server {self.access.address} does not answer {request}"
             raise UnreachableError(message, maybe_applied=True) from None
         finally:
             self._answered(request, stream.status if stream is not None else 0)
@@ -377,7 +377,7 @@ class KubeClient:
             code=answer.status,
             otherwise=f"{request}: the API server answered {answer.status} {answer.reason}",
             retry_after=retry_after,
-            refused=f"the API server {self.access.server} does not accept the credentials of"
+            refused=f"the API server {self.access.address} does not accept the credentials of"
             f" {self.access.source or 'this client'}",
         )
 

@@ -4,6 +4,7 @@ import logging
 
 from moorage.engine.scheduler import Scheduler
 from moorage.kube.informers import Informers
+from moorage.log_fields import fields
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
@@ -12,11 +13,10 @@ log = logging.getLogger(__name__)
 def dump(scheduler: Scheduler, informers: Informers) -> None:
     """Compare the books with the informers' stores, then write them out."""
     compare(scheduler, informers)
-    log.info("Dump of cached NodeInfo\n%s", "\n\n".join(_nodes(scheduler)))
+    log.info("Dump of cached NodeInfo", extra=fields(nodes="\n\n".join(_nodes(scheduler))))
     pending = scheduler.queue.pending_pods()
-    log.info(
-        "Dump of scheduling queue: %s\n%s", pending.summary, "\n".join(map(_pod, pending.pods))
-    )
+    pods = "\n".join(map(_pod, pending.pods))
+    log.info("Dump of scheduling queue", extra=fields(summary=pending.summary, pods=pods))
 
 
 def compare(scheduler: Scheduler, informers: Informers) -> None:

@@ -38,6 +38,7 @@ from moorage.kube.tls import client_context
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
+from moorage.redaction import redacted_url
 
 DEFAULT_SECONDS = 5.0
 _OK = 200
@@ -90,7 +91,7 @@ class HttpExtender(Extender):
     """An extender as configured."""
 
     def __init__(self, config: ExtenderConfig, env: Mapping[str, str] | None = None) -> None:
-        self.name = config.url_prefix
+        self.name = redacted_url(config.url_prefix)
         self.ignorable = config.ignorable
         self.weight = config.weight
         self.filters = bool(config.filter_verb)
@@ -158,15 +159,16 @@ class _Client:
     def post(self, verb: str, body: bytes) -> bytes:
         """The body of the answer."""
         url = f"{self._prefix}/{verb}"
+        shown = redacted_url(url)
         if self._server.scheme not in ("http", "https"):
             scheme = self._server.scheme
-            raise ExtenderError(f'Post "{url}": unsupported protocol scheme "{scheme}"')
+            raise ExtenderError(f'Post "{shown}": unsupported protocol scheme "{scheme}"')
         deadline = time.monotonic() + self._seconds
         connection, response = self._ask(url, body, deadline)
         try:
             if response.status != _OK:
                 raise ExtenderError(
-                    f"failed {verb} with extender at URL {url}, code {response.status}"
+                    f"failed {verb} with extender at URL {shown}, code {response.status}"
                 )
             answer = response.read()
         except TimeoutError:
@@ -207,13 +209,13 @@ class _Client:
         except TimeoutError:
             connection.close()
             raise ExtenderError(
-                f'Post "{url}": context deadline exceeded (Client.Timeout exceeded while '
-                "awaiting headers)"
+                f'Post "{redacted_url(url)}": context deadline exceeded (Client.Timeout exceeded '
+                "while awaiting headers)"
             ) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             where = connection.where
             connection.close()
-            raise ExtenderError(f'Post "{url}": {_reason(error, where)}') from None
+            raise ExtenderError(f'Post "{redacted_url(url)}": {_reason(error, where)}') from None
 
     @property
     def _via_plain_proxy(self) -> bool:

@@ -25,6 +25,7 @@ from moorage.kube.access import (
     url_problem,
 )
 from moorage.model.decode import explain, without_nulls
+from moorage.redaction import redacted_url
 
 T = TypeVar("T")
 
@@ -224,9 +225,10 @@ def server_url(server: str, tls: bool) -> str:
     url = server if "://" in server else f"{'https' if tls else 'http'}://{server}"
     scheme, _, rest = url.partition("://")
     if scheme not in ("http", "https") or not rest.strip("/"):
-        raise KubeconfigError(f'the server "{server}" is not an http or https URL')
+        raise KubeconfigError(f'the server "{redacted_url(server)}" is not an http or https URL')
     if wrong := url_problem(url):
-        raise KubeconfigError(f'the server "{server}" is not an http or https URL: {wrong}')
+        shown = redacted_url(server)
+        raise KubeconfigError(f'the server "{shown}" is not an http or https URL: {wrong}')
     return url.rstrip("/")
 
 

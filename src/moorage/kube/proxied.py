@@ -46,7 +46,7 @@ class Proxied:
         """Send a request and read its answer."""
         response = await self._open(request, headers, body, timeout, long=False)
         try:
-            with _translated(self._access.server):
+            with _translated(self._access.address):
                 received = await response.read()
         finally:
             response.release()
@@ -62,7 +62,7 @@ class Proxied:
         """Send a request whose answer is long."""
         body = None if request.body is None else encoded(request.body)
         response = await self._open(request, headers, body, timeout, long=True)
-        return _ProxiedStream(response, self._access.server)
+        return _ProxiedStream(response, self._access.address)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -77,7 +77,7 @@ class Proxied:
         if body is not None:
             all_headers.append(("Content-Type", request.content_type))
         context = await self._context()
-        with _translated(self._access.server):
+        with _translated(self._access.address):
             return await self._session(long).request(
                 request.method,
                 self._access.server + request.path,

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from moorage.errors import KubeconfigError
 from moorage.kube.access import url_problem
+from moorage.redaction import redacted_url
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
@@ -29,9 +30,11 @@ def usable_proxy(proxy: str) -> str:
     """The proxy as a URL that aiohttp can use."""
     url = proxy if "://" in proxy else f"http://{proxy}"
     if wrong := url_problem(url):
-        raise KubeconfigError(f"the proxy {proxy} is not a URL: {wrong}")
+        raise KubeconfigError(f"the proxy {redacted_url(proxy)} is not a URL: {wrong}")
     if urlsplit(url).scheme not in ("http", "https"):
-        raise KubeconfigError(f"the proxy {proxy}: only http and https proxies can be used")
+        raise KubeconfigError(
+            f"the proxy {redacted_url(proxy)}: only http and https proxies can be used"
+        )
     return url
 
 

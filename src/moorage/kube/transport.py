@@ -195,7 +195,7 @@ class _Direct:
         parts = urlsplit(access.server)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._server = access.server
+        self._server = access.address
         self._host = parts.netloc.rpartition("@")[2]
         self._prefix = parts.path.rstrip("/")
         self._headers = headers

@@ -10,7 +10,7 @@ from typing import Any
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer
 from moorage.config import FeatureGates, KubeSchedulerConfiguration
-from moorage.config.encoding import encode_config
+from moorage.config.encoding import shown_config
 from moorage.engine.clock import WallClock
 from moorage.errors import InputError
 from moorage.framework.registry import Registry
@@ -117,7 +117,7 @@ class LocalCluster:
         """Record decisions, and serve the page that explains them."""
         ledger = Ledger()
         self._scheduler.record(ledger.recorder)
-        configuration = encode_config(self._config)
+        configuration = shown_config(self._config)
         self._explainer = Explainer(live, ledger, configuration=lambda: configuration)
         await console.start([*page_routes(), *explain_routes(self._explainer)])
 

@@ -1,0 +1,45 @@
+"""What commands other than the scheduler log: warnings and errors on standard error, one line each.
+
+Owns that format, and that tracebacks nobody expected are safe to print as well. The scheduler's
+logging is `app.logs`.
+"""
+
+import logging
+import sys
+import traceback
+from types import TracebackType
+
+from moorage.printable import continued, printable
+from moorage.redaction import redacted
+
+
+class CommandFormatter(logging.Formatter):
+    """`WARNING message`; a traceback follows on indented lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without the break at its end."""
+        line = f"{record.levelname} {printable(record.getMessage())}"
+        if record.exc_info:
+            line += continued(self.formatException(record.exc_info))
+        return redacted(line)
+
+
+def log_to_stderr(level: int = logging.WARNING) -> None:
+    """Log from this level on, unless somebody has configured logging already."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(CommandFormatter())
+    logging.basicConfig(handlers=[handler], level=level)
+
+
+def print_safely() -> None:
+    """Let Python print through here what nobody configured or caught."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(CommandFormatter())
+    sys.excepthook = _print_traceback
+
+
+def _print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    text = "".join(traceback.format_exception(kind, error, trace)).rstrip("\n")
+    print("moorage: unexpected error:" + redacted(continued(text)), file=sys.stderr)
