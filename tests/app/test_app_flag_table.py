@@ -11,6 +11,7 @@ from moorage.app.flags import FlagError, parse
 from moorage.app.flags_moorage import MOORAGE
 from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.options import EarlyExit, Options, parse_options
+from moorage.connections.limits import ConnectionLimits
 
 
 class Row(NamedTuple):
@@ -210,6 +211,15 @@ def test_flags_of_moorage_are_there_and_off() -> None:
     assert chosen.moorage.legacy_policy_configmap == "a/b"
 
 
+def test_connections_are_limited_by_flags() -> None:
+    options = parse_options([])
+    assert isinstance(options, Options)
+    assert options.serving.connections == ConnectionLimits()
+    chosen = parse_options(["--max-connections=9", "--max-connections-per-address=3"])
+    assert isinstance(chosen, Options)
+    assert chosen.serving.connections == ConnectionLimits(total=9, per_address=3)
+
+
 def test_the_ledger_is_on_and_pages_and_annotations_have_to_be_asked_for() -> None:
     options = parse_options([])
     assert isinstance(options, Options)
@@ -231,6 +241,11 @@ def test_the_ledger_is_on_and_pages_and_annotations_have_to_be_asked_for() -> No
     ("words", "told"),
     [
         (["--ledger-memory=-1"], "--ledger-memory -1 must be 0 or more"),
+        (["--max-connections=0"], "--max-connections 0 must be 1 or more"),
+        (
+            ["--max-connections-per-address=-1"],
+            "--max-connections-per-address -1 must be 1 or more",
+        ),
         (
             ["--ledger-memory=0", "--ledger=d"],
             "--ledger needs memory to write from, but --ledger-memory is 0",

@@ -26,6 +26,7 @@ _OWN_FLAGS = {"leader-elect-resource-name", "log-file", "secure-port", "tls-cert
 _OWN_FLAGS |= {"tls-private-key-file"}
 _MOORAGES_FLAGS = {
     *("config-from-configmap", "explain-annotations", "explain-page", "ledger", "ledger-memory"),
+    *("max-connections", "max-connections-per-address"),
     *("legacy-algorithm-provider", "legacy-policy-config-file", "legacy-policy-configmap"),
     *("shadow", "watch-config"),
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from moorage.http import decision_stream
 from moorage.http.endpoints import Endpoints
 from moorage.http.explain_api import explain_routes
 from moorage.http.parameters import NOT_CONTINUED, token
+from moorage.kube import decision_feed
 from moorage.kube import explainer as explainer_module
 from moorage.kube.explainer import Explainer
 from secure_port.explained import Stage, run_stage, until
@@ -281,10 +283,10 @@ def test_closing_ends_all_streams_at_once_though_one_does_not_read() -> None:
         async with served(stage) as port:
             writer = await _deaf(port)
             await until(lambda: stage.explainer.feed.followers == 1)
-            for _ in range(200):
-                _shout(stage)
-                await asyncio.sleep(0)
-            assert stage.explainer.feed.followers == 1  # still waiting for it to read
+            # More than all buffers on the way take, and no more than a follower may be behind: it
+            # must wait for its client, and cannot be sent away for being too slow.
+            for number in range(decision_feed.LENGTH):
+                stage.explainer.feed.tell(decision(number, "default/" + "x" * 4000))
             async with following(port) as client:
                 assert await client.comment() == "decisions as they are made"
                 stage.explainer.close()
@@ -317,8 +319,13 @@ def _shout(stage: Stage) -> bool:
 
 async def _deaf(port: Port) -> asyncio.StreamWriter:
     """Ask for the stream and never read it."""
+    sock = socket.socket()
+    # Set before connecting, or the kernel would make room for tens of megabytes.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    sock.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port.server.port))
     _, writer = await asyncio.open_connection(
-        "127.0.0.1", port.server.port, ssl=client_context(), limit=1
+        sock=sock, ssl=client_context(), server_hostname="localhost", limit=1
     )
     writer.write(b"GET /explain/v1/decisions/stream HTTP/1.1\r\nHost: x\r\n\r\n")
     return writer

@@ -13,8 +13,9 @@ import pytest
 from aiohttp import web
 
 from kube.fake_api import run
+from moorage.connections.limits import ConnectionLimits
 from moorage.errors import InputError
-from moorage.http import profiling, server
+from moorage.http import profiling
 from moorage.http.application import build_application
 from moorage.http.endpoints import Endpoints, HealthCheck, Page, Route, Status
 from moorage.http.metric_pages import accepts_gzip
@@ -303,11 +304,11 @@ async def _raw(port: Port, text: bytes) -> bytes:
         writer.close()
 
 
-def test_who_does_not_ask_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "FIRST_REQUEST", 0.3)
+def test_who_does_not_ask_is_sent_away() -> None:
+    limits = ConnectionLimits(first_request_seconds=0.3)
 
     async def scenario() -> None:
-        async with open_port() as port:
+        async with open_port(connections=limits) as port:
             assert await _raw(port, b"GET /healthz HTTP/1.1\r\nHost:") == b""
 
     run(scenario())

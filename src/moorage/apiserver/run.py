@@ -11,6 +11,7 @@ from moorage.apiserver.authentication import read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer
+from moorage.connections.descriptors import raise_limit
 from moorage.errors import InputError
 
 
@@ -58,6 +59,7 @@ async def start_server(options: ApiServerOptions) -> ApiServer:
 
 def run_apiserver(options: ApiServerOptions, started: Started | None = None) -> int:
     """Serve until SIGINT or SIGTERM; `started` is called once the server answers."""
+    raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(options, started))
     return 0

@@ -6,6 +6,7 @@ Callers (commands, tests) use only this class. Must not hold rules about objects
 import asyncio
 import base64
 import random
+import socket
 import ssl
 import time
 from pathlib import Path
@@ -29,6 +30,8 @@ from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.statuses import Json
 from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Store
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
+from moorage.connections.limits import LOCAL
+from moorage.connections.server import HttpServer
 from moorage.errors import InputError
 from moorage.model.priority import SYSTEM_PRIORITIES
 from moorage.private_files import write_privately
@@ -36,6 +39,7 @@ from moorage.private_files import write_privately
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MAX_BODY = 3 * 2**20
 _SHUTDOWN_SECONDS = 2.0
+_BACKLOG = 1024
 _NAME = "moorage"
 _NO_TOKEN = "anonymous"
 
@@ -74,7 +78,7 @@ class ApiServer:
         self._sweeping: asyncio.Task[None] | None = None
         self._data = data
         self._journal = None if data is None else Journal(data)
-        self._runner: web.ServerRunner | None = None
+        self._server: HttpServer | None = None
         self._authority = b""
         self.url = ""
 
@@ -100,20 +104,20 @@ class ApiServer:
         open_to_all = context is None and not self._authentication.required
         self._handlers.is_local = open_to_all and is_loopback(host)
         server = web.Server(
-            self._handlers.handle,
+            self._answer,
             request_factory=_make_request,
             # An idle watch would otherwise not notice that its client has gone.
             handler_cancellation=True,
             access_log=None,
+            keepalive_timeout=LOCAL.idle_seconds,
         )
-        self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
         try:
-            await site.start()
+            listeners = await _listen(host, port)
         except (OSError, UnicodeError) as error:
             raise InputError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
-        bound = self._runner.addresses[0][1]
+        self._server = HttpServer(web.ServerRunner(server), LOCAL)
+        await self._server.start(listeners, context)
+        bound = listeners[0].getsockname()[1]
         self.url = f"{'http' if context is None else 'https'}://{host}:{bound}"
         if self.kubelets is not None:
             self.kubelets.start()
@@ -127,11 +131,16 @@ class ApiServer:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         self.watches.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._server is not None:
+            await self._server.stop(_SHUTDOWN_SECONDS)
+            self._server = None
         if self._journal is not None:
             await self._journal.stop()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert self._server is not None
+        with self._server.answering(request):
+            return await self._handlers.handle(request)
 
     def kubeconfig(self) -> Json:
         """How to reach this server, as a kubeconfig."""
@@ -186,6 +195,23 @@ class ApiServer:
         self._lists.expire_pages()
         for collection in self.store.collections.values():
             collection.history.compact(self.store.version)
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """One socket for each address of the host, as a name may have several."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
+            listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+            listener.setblocking(False)
+            made.append(listener)
+    except BaseException:
+        for listener in made:
+            listener.close()
+        raise
+    return made
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,7 @@ Owns names, kinds, defaults and texts, as data, in the order of the help. What t
 `options`.
 """
 
-from moorage.app.flag_values import BOOL, QUANTITY, STRING
+from moorage.app.flag_values import BOOL, INT, QUANTITY, STRING
 from moorage.app.flags import Flag, Section
 
 MOORAGE = Section(
@@ -57,6 +57,19 @@ MOORAGE = Section(
             STRING,
             "Schedule as the Policy in a ConfigMap says, given as namespace/name; the key is "
             "policy.cfg.",
+        ),
+        Flag(
+            "max-connections",
+            INT,
+            "How many connections the secure port has at once. Beyond that, the one that has been "
+            "idle longest is closed for a new one.",
+            default="512",
+        ),
+        Flag(
+            "max-connections-per-address",
+            INT,
+            "The same for connections from one IPv4 address or one IPv6 /64 network.",
+            default="256",
         ),
         Flag(
             "shadow",

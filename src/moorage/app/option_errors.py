@@ -6,6 +6,7 @@ Owns the checks that kube-scheduler makes on these options before it reads any f
 from collections.abc import Iterable
 
 from moorage.config.feature_gates import FeatureGates
+from moorage.connections.limits import ConnectionLimits
 from moorage.http.options import AuthenticationOptions, RequestHeaderOptions, ServingOptions
 
 _LAST_PORT = 65535
@@ -16,7 +17,11 @@ def option_errors(
     serving: ServingOptions, authentication: AuthenticationOptions, gates: FeatureGates
 ) -> list[str]:
     """Everything that is wrong."""
-    return _port_errors(serving.secure_port) + _header_errors(authentication.request_header, gates)
+    return [
+        *_port_errors(serving.secure_port),
+        *_header_errors(authentication.request_header, gates),
+        *_connection_errors(serving.connections),
+    ]
 
 
 def header_warnings(options: RequestHeaderOptions) -> list[str]:
@@ -50,6 +55,14 @@ def _port_errors(port: int) -> list[str]:
             "0 for turning off secure port"
         ]
     return []
+
+
+def _connection_errors(limits: ConnectionLimits) -> list[str]:
+    values = (
+        ("--max-connections", limits.total),
+        ("--max-connections-per-address", limits.per_address),
+    )
+    return [f"{flag} {value} must be 1 or more" for flag, value in values if value < 1]
 
 
 def _header_errors(options: RequestHeaderOptions, gates: FeatureGates) -> list[str]:

@@ -22,6 +22,7 @@ from moorage.config.effective_version import EffectiveVersion
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.field_errors import aggregate, quoted
 from moorage.config.gate_table import Stage
+from moorage.connections.limits import ConnectionLimits
 from moorage.errors import ConfigError
 from moorage.http.options import (
     AuthenticationOptions,
@@ -294,6 +295,9 @@ def _serving(values: Mapping[str, Any]) -> ServingOptions:
         http2_max_streams_per_connection=values["http2-max-streams-per-connection"],
         permit_port_sharing=values["permit-port-sharing"],
         permit_address_sharing=values["permit-address-sharing"],
+        connections=ConnectionLimits(
+            total=values["max-connections"], per_address=values["max-connections-per-address"]
+        ),
     )
 
 

@@ -124,6 +124,7 @@ def can_wait(options: Options, env: Mapping[str, str]) -> bool:
         secure_port=serving.secure_port,
         permit_port_sharing=serving.permit_port_sharing,
         permit_address_sharing=serving.permit_address_sharing,
+        connections=serving.connections,
     )
     asks_a_cluster = (
         authentication.kubeconfig

@@ -19,6 +19,7 @@ from moorage.app.port import Port
 from moorage.app.process import DONE, FAILED, Process, build
 from moorage.app.sources import Source, source_of
 from moorage.app.written_config import log_or_write_config
+from moorage.connections.descriptors import raise_limit
 from moorage.errors import CorruptStateError, MoorageError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
@@ -39,6 +40,7 @@ def main(argv: Sequence[str]) -> int:
     """Run a scheduler as the command line says; returns the exit code."""
     # A start makes objects that stay; `kube.live` collects again once everything is known.
     gc.disable()
+    raise_limit()
     options = parse_options(argv)
     if isinstance(options, EarlyExit):
         sys.stdout.write(options.stdout)

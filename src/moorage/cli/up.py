@@ -15,6 +15,7 @@ from moorage.cli.command_logs import log_to_stderr
 from moorage.cli.configuration import add_config_argument, read_configuration
 from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.connections.descriptors import raise_limit
 from moorage.errors import InputError
 from moorage.local.cluster import LocalCluster, node_manifests
 from moorage.local.loading import apply_documents
@@ -87,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--nodes: expected a number of nodes, got {args.nodes}")
     # Before the loop takes the signals over: Ctrl-C must end a wait for standard input.
     documents = list(read_documents(args.filename, sys.stdin))
+    raise_limit()
     return asyncio.run(_up(args, documents))
 
 

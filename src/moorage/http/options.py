@@ -6,6 +6,8 @@ package acts on them. Nothing here opens a file or a socket.
 
 from dataclasses import dataclass
 
+from moorage.connections.limits import SECURE, ConnectionLimits
+
 
 @dataclass(frozen=True, slots=True)
 class SniCertificate:
@@ -36,6 +38,7 @@ class ServingOptions:
     http2_max_streams_per_connection: int = 0
     permit_port_sharing: bool = False
     permit_address_sharing: bool = False
+    connections: ConnectionLimits = SECURE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The secure port itself: opened early, served with TLS, given new certificates while it serves.
 
-Owns the life of the listening socket and of connections. Who may see what is the application's
-business. A plain-text server for loopback stands beside it for local clusters and tests.
+Owns the life of the listening socket; connections are `connections.server`'s. Who may see what is
+the application's business. A plain-text server for loopback stands beside it for local clusters and
+tests.
 """
 
 import asyncio
@@ -15,11 +16,13 @@ from typing import Any
 
 from aiohttp import web
 
+from moorage.connections.limits import LOCAL, ConnectionLimits
+from moorage.connections.server import HttpServer
 from moorage.errors import InputError
 from moorage.http.authorities import Bundle
 from moorage.http.endpoints import Handler
 from moorage.http.key_pairs import KeyPair, KeyPairSource, serving_pair
-from moorage.http.listener import BACKLOG, joined, open_listener
+from moorage.http.listener import joined, open_listener
 from moorage.http.options import ServingOptions
 from moorage.http.tls_contexts import Material, NamedPair, material, server_context
 from moorage.http.tls_settings import tls_settings
@@ -30,9 +33,6 @@ log = logging.getLogger(__name__)
 GRACE = 5.0
 RELOAD_PERIOD = 5.0
 """How often certificate files are looked at for having been replaced."""
-FIRST_REQUEST = 32.0
-"""How long a new connection may take to shake hands and ask its first question."""
-IDLE = 90.0
 _MAX_HEADER = 1 << 16
 
 
@@ -45,70 +45,25 @@ class _Protocol(logging.LoggerAdapter[logging.Logger]):
         super().log(logging.DEBUG, msg, *args, **kwargs)
 
 
-class _Connections:
-    """Accepts connections on a socket and serves one application on them."""
+class _Pages:
+    """One application on limited connections."""
 
-    def __init__(self, app: web.Application) -> None:
-        self._waiting: dict[object, asyncio.TimerHandle] = {}
-        app.middlewares.insert(0, self._asked)
-        self._runner = web.AppRunner(
+    def __init__(self, app: web.Application, limits: ConnectionLimits) -> None:
+        app.middlewares.insert(0, self._answer)
+        runner = web.AppRunner(
             app,
             access_log=None,
             logger=_Protocol(log, {}),
-            keepalive_timeout=IDLE,
+            keepalive_timeout=limits.idle_seconds,
             max_line_size=_MAX_HEADER,
             max_field_size=_MAX_HEADER,
         )
-        self._server: asyncio.Server | None = None
-
-    async def accept(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Accept with this context from now on; connections that there are stay as they are."""
-        if self._runner.server is None:
-            await self._runner.setup()
-        # The new server gets a handle of its own to the same queue of connections: none is lost.
-        old, self._server = (
-            self._server,
-            await asyncio.get_running_loop().create_server(
-                self._connected,
-                sock=listener.dup(),
-                backlog=BACKLOG,
-                ssl=context,
-                ssl_handshake_timeout=FIRST_REQUEST if context is not None else None,
-            ),
-        )
-        if old is not None:
-            old.close()
-
-    async def stop(self, grace: float) -> None:
-        """Accept no more, let requests end, and close what is left after the grace."""
-        if self._server is not None:
-            self._server.close()
-        for timer in self._waiting.values():
-            timer.cancel()
-        self._waiting.clear()
-        if self._runner.server is not None:
-            self._runner.server.pre_shutdown()
-            await self._runner.server.shutdown(grace)
-        await self._runner.cleanup()
-
-    def _connected(self) -> asyncio.Protocol:
-        assert self._runner.server is not None
-        made = self._runner.server()
-        loop = asyncio.get_running_loop()
-        self._waiting[made] = loop.call_later(FIRST_REQUEST, self._too_slow, made)
-        return made
-
-    def _too_slow(self, connection: web.RequestHandler) -> None:
-        self._waiting.pop(connection, None)
-        if connection.transport is not None:
-            connection.transport.abort()
+        self.server = HttpServer(runner, limits)
 
     @web.middleware
-    async def _asked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        timer = self._waiting.pop(request.protocol, None)
-        if timer is not None:
-            timer.cancel()
-        return await handler(request)
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self.server.answering(request):
+            return await handler(request)
 
 
 class SecureServer:
@@ -136,7 +91,8 @@ class SecureServer:
             log.warning("%s", told)
         self._bundles: Sequence[Bundle] = ()
         self._served: Material | None = None
-        self._connections: _Connections | None = None
+        self._limits = options.connections
+        self._server: HttpServer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._look_now = asyncio.Event()
 
@@ -149,20 +105,21 @@ class SecureServer:
     async def start(self, app: web.Application, bundles: Sequence[Bundle] = ()) -> None:
         """Serve the application; clients may show certificates of the authorities in `bundles`."""
         self._bundles = bundles
-        self._connections = _Connections(app)
-        await self.reload()
+        current = self._material()
+        server = _Pages(app, self._limits).server
+        await server.start([self._listener], server_context(self._settings, current))
+        self._served, self._server = current, server
         self._polling = asyncio.create_task(self._poll(), name="serving certificates")
         if not self.announced:
             log.info("Serving securely on %s", _address(self._listener))
 
     async def reload(self) -> bool:
         """Look at certificates and authorities; True if new ones are served from now on."""
-        assert self._connections is not None, "start it first"
-        named = [NamedPair(read(), names) for read, names in self._named]
-        current = material(self._pair(), named, self._bundles)
+        assert self._server is not None, "start it first"
+        current = self._material()
         if current == self._served:
             return False
-        await self._connections.accept(self._listener, server_context(self._settings, current))
+        self._server.use(server_context(self._settings, current))
         self._served = current
         return True
 
@@ -180,18 +137,22 @@ class SecureServer:
             self._polling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._polling
-        self._listener.close()
-        if self._connections is not None:
+        if self._server is not None:
             log.info("[graceful-termination] secure server has stopped listening")
-            await self._connections.stop(grace)
+            await self._server.stop(grace)
             log.info("[graceful-termination] secure server is exiting")
-            self._connections = None
+            self._server = None
+        self._listener.close()
 
     async def __aenter__(self) -> "SecureServer":
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    def _material(self) -> Material:
+        named = [NamedPair(read(), names) for read, names in self._named]
+        return material(self._pair(), named, self._bundles)
 
     async def _poll(self) -> None:
         while True:
@@ -217,7 +178,7 @@ class InsecureServer:
                 " machine only"
             )
         self._listener = open_listener(ServingOptions(bind_address=host, secure_port=port))
-        self._connections: _Connections | None = None
+        self._server: HttpServer | None = None
 
     @property
     def port(self) -> int:
@@ -227,15 +188,15 @@ class InsecureServer:
 
     async def start(self, app: web.Application) -> None:
         """Serve the application."""
-        self._connections = _Connections(app)
-        await self._connections.accept(self._listener, None)
+        self._server = _Pages(app, LOCAL).server
+        await self._server.start([self._listener])
 
     async def stop(self, grace: float = GRACE) -> None:
         """Accept no more, let requests end within the grace, close."""
+        if self._server is not None:
+            await self._server.stop(grace)
+            self._server = None
         self._listener.close()
-        if self._connections is not None:
-            await self._connections.stop(grace)
-            self._connections = None
 
     async def __aenter__(self) -> "InsecureServer":
         return self

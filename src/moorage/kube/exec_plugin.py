@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.connections.descriptors import restore_limit
 from moorage.errors import KubeconfigError
 from moorage.kube.access import Access, ExecPlugin, Pem
 from moorage.kube.credentials import Credential
@@ -56,6 +57,7 @@ class ExecSource:
         except OSError as error:
             hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
             raise self._error(f"cannot be run: {error.strerror or error}{hint}") from None
+        restore_limit(process.pid)
         try:
             async with asyncio.timeout(TIMEOUT):
                 output, complaint = await process.communicate()

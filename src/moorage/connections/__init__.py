@@ -1,0 +1,1 @@
+"""Connections that clients open to this process: accepted, limited, and closed."""

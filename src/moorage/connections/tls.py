@@ -1,0 +1,64 @@
+"""The server's side of TLS on one connection, at a price that allows hundreds of idle ones.
+
+Owns the size of the buffer and that nothing is left behind. The protocol itself is asyncio's.
+"""
+
+import asyncio
+import ssl
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
+from typing import cast
+
+_SHUTDOWN_SECONDS = 5
+
+
+class ServerTls(SSLProtocol):
+    """Put between a plain transport and a protocol, on asyncio's loop and on uvloop's.
+
+    `loop.create_server(ssl=...)` would make an `SSLProtocol` as well, but with a buffer of 256 KiB
+    for each connection, and with a future that refers to itself once a handshake has failed: both
+    stay until a garbage collection, which comes rarely here (`engine.garbage`). The size is a class
+    attribute of `SSLProtocol`, so a subclass changes it for this side only: the client that reads
+    whole clusters keeps the large buffer.
+    """
+
+    max_size = 16 * 1024
+    """One TLS record."""
+
+    def __init__(
+        self,
+        protocol: asyncio.Protocol,
+        context: ssl.SSLContext,
+        made: Callable[[asyncio.Transport], bool],
+        lost: Callable[[], None],
+        read: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            asyncio.get_running_loop(),
+            protocol,
+            context,
+            None,  # type: ignore[arg-type]  # nobody waits for the handshake
+            server_side=True,
+            ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+        )
+        self._made = made
+        self._lost = lost
+        self._read = read
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake, unless the connection was given up meanwhile."""
+        if self._made(cast(asyncio.Transport, transport)):
+            super().connection_made(transport)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Another part of the handshake, or of what comes after it."""
+        self._read()
+        super().buffer_updated(nbytes)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Let go of everything at once."""
+        super().connection_lost(exc)
+        if exc is not None:
+            # The frames of a failed handshake refer to its exception and to this object.
+            exc.__traceback__ = None
+        self._lost()
