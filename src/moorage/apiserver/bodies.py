@@ -3,58 +3,101 @@
 from typing import Any
 
 import msgspec
-import yaml
 
+from moorage.apiserver.limits import (
+    MAX_BODY_BYTES,
+    check_depth,
+    too_deep,
+    too_many_bytes,
+)
 from moorage.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from moorage.apiserver.protobuf import decode_body
 from moorage.apiserver.statuses import Json, bad_request, unsupported_media_type
+from moorage.config import yaml_values
+from moorage.errors import ConfigError
 from moorage.model.decode import without_nulls
+from moorage.model.nesting import DEEPEST
 
 YAML = "application/yaml"
 _ACCEPTED = f"application/json, {YAML}, {PROTOBUF}"
+_OBJECTS = ("metadata", "spec", "status", "target", "deleteOptions")
+_METADATA_TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def media_type(content_type: str) -> str:
+    """The media type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def check_media_type(content_type: str) -> None:
+    """Refuse a body in a form that cannot be read.
+
+    kube-apiserver takes a body without a type for JSON. A web page can send such a body to any
+    server, and this one asks nobody for credentials on loopback.
+    """
+    if media_type(content_type) not in ("application/json", YAML, PROTOBUF):
+        raise unsupported_media_type(_ACCEPTED)
 
 
 def read_object(body: bytes, content_type: str) -> Json:
     """The object in a body; members that are null count as absent, as in Go."""
-    media = content_type.partition(";")[0].strip().lower()
+    check_media_type(content_type)
+    media = media_type(content_type)
     value: Any
-    if media in ("application/json", ""):
-        value = parse_json(body)
-    elif media == PROTOBUF:
+    if media == PROTOBUF:
         value = decode_body(body)
+        check_depth(value)
     elif media == YAML:
         value = parse_yaml(body)
     else:
-        raise unsupported_media_type(_ACCEPTED)
+        value = parse_json(body)
     if b"null" in body or media == YAML:
         value = without_nulls(value)
     if not isinstance(value, dict):
         raise bad_request("the body of the request is not an object")
+    check_shape(value)
     return value
+
+
+def check_shape(obj: Json) -> None:
+    """Refuse other types in the fields that are read before an object's kind is looked at."""
+    for field in _OBJECTS:
+        _check_type(obj, field, dict, "an object")
+    metadata = obj.get("metadata") or {}
+    for field in _METADATA_TEXTS:
+        _check_type(metadata, field, str, "a string", "metadata.")
+    for field in ("labels", "annotations"):
+        _check_type(metadata, field, dict, "an object", "metadata.")
+
+
+def _check_type(obj: Json, field: str, wanted: type, called: str, within: str = "") -> None:
+    value = obj.get(field)
+    if value is not None and not isinstance(value, wanted):
+        raise bad_request(f"{within}{field} must be {called}")
 
 
 def parse_json(body: bytes) -> Any:
     """JSON, or a 400."""
     try:
-        return _decode(body)
-    except msgspec.DecodeError as error:
+        value = _decode(body)
+    except RecursionError:
+        raise too_deep() from None
+    except ValueError as error:
         raise bad_request(f"the body of the request is not JSON: {error}") from None
+    if body.count(b"{") + body.count(b"[") > DEEPEST:
+        check_depth(value)
+    return value
 
 
 def parse_yaml(body: bytes) -> Any:
-    """YAML, or a 400."""
+    """YAML, or a 400; no part of the value is shared, whatever aliases the body has."""
     try:
-        return yaml.load(body, Loader=_Loader)
-    except yaml.YAMLError as error:
+        value, _ = yaml_values.parse_yaml(body.decode("utf-8"))
+        written_out = _encode(value)
+    except (ConfigError, ValueError) as error:
         raise bad_request(f"the body of the request is not YAML: {error}") from None
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without dates: the API's times are strings."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    if len(written_out) > MAX_BODY_BYTES:
+        raise too_many_bytes()
+    return _decode(written_out)

@@ -15,6 +15,7 @@ from moorage.apiserver.statuses import Json
 Cell = Callable[[Json, float], Any]
 _NONE = "<none>"
 _UNKNOWN = "<unknown>"
+INVALID = "<invalid>"
 
 
 class Column(NamedTuple):

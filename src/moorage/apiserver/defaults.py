@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from moorage.apiserver.pod_defaults import default_pod, default_pod_spec, initial_status, mappings
 from moorage.apiserver.resources import StorageKey
-from moorage.apiserver.statuses import Json
+from moorage.apiserver.statuses import Json, bad_request
 
 Filler = Callable[[Json], None]
 
@@ -16,8 +16,16 @@ Filler = Callable[[Json], None]
 def apply_defaults(storage: StorageKey, obj: Json) -> None:
     """Fill in an object that is being created or replaced."""
     fill = _DEFAULTS.get(storage)
-    if fill is not None:
+    if fill is None:
+        return
+    try:
         fill(obj)
+    except (AttributeError, TypeError, ValueError):
+        # Only the fields that a scheduler reads have been checked; these are others.
+        kind = obj.get("kind")
+        raise bad_request(
+            f"the {kind} cannot be given its defaults: a field is not of the type that {kind} has"
+        ) from None
 
 
 def begin_status(storage: StorageKey, obj: Json) -> None:

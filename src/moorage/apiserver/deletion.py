@@ -7,16 +7,36 @@ Upstream: apiserver pkg/registry/rest/delete.go, kubernetes@v1.36.4 pkg/registry
 
 from typing import NamedTuple
 
+import msgspec
+
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Identities, drop_empty, timestamp
 from moorage.apiserver.resources import STORED_AS, Resource
 from moorage.apiserver.statuses import Json, bad_request, conflict, forbidden
 from moorage.apiserver.storage import Collection, Store
+from moorage.apiserver.targets import flag, number
 
 ORPHAN = "Orphan"
 _POD_GRACE = 30
+_LONGEST_GRACE = 100 * 365 * 86400
+"""Beyond it no time stamp can be written."""
 _PERMANENT = ("default", "kube-system", "kube-public")
 _FINISHED = ("Succeeded", "Failed")
+
+
+class _Preconditions(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _Given(msgspec.Struct, rename="camel"):
+    """What the body of a deletion may say."""
+
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+    preconditions: _Preconditions | None = None
 
 
 class DeleteOptions(NamedTuple):
@@ -31,21 +51,23 @@ class DeleteOptions(NamedTuple):
     @classmethod
     def read(cls, body: Json, query: dict[str, str]) -> "DeleteOptions":
         """From the body, else from the query, as upstream reads them."""
-        grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-        propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
-        if body.get("orphanDependents") or query.get("orphanDependents") == "true":
-            propagation = ORPHAN
-        conditions = body.get("preconditions") or {}
         try:
-            seconds = None if grace is None else int(grace)
-        except ValueError:
-            raise bad_request(f"gracePeriodSeconds must be an integer, not {grace!r}") from None
+            given = msgspec.convert(body, _Given)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"the DeleteOptions cannot be read: {error}") from None
+        grace = given.grace_period_seconds
+        if grace is None:
+            grace = number(query, "gracePeriodSeconds")
+        propagation = given.propagation_policy or query.get("propagationPolicy") or ""
+        if given.orphan_dependents or flag(query, "orphanDependents"):
+            propagation = ORPHAN
+        conditions = given.preconditions or _Preconditions()
         return cls(
-            grace=seconds,
-            uid=conditions.get("uid") or "",
-            version=conditions.get("resourceVersion") or "",
+            grace=grace,
+            uid=conditions.uid or "",
+            version=conditions.resource_version or "",
             propagation=propagation,
-            dry_run=bool(body.get("dryRun")) or "dryRun" in query,
+            dry_run=bool(given.dry_run) or "dryRun" in query,
         )
 
 
@@ -68,15 +90,21 @@ class Deletion:
         if options.dry_run:
             return stored, grace == 0
         if resource.storage == "namespaces":
-            if stored.name in _PERMANENT:
-                why = "this namespace may not be deleted"
-                raise forbidden("namespaces", "", stored.name, why)
             return self._delete_namespace(collection, stored, obj)
         self._release(stored, options)
-        current = collection.items.get(stored.key, stored)
+        return self._delete_alone(collection, collection.items.get(stored.key, stored), options)
+
+    def _delete_alone(
+        self, collection: Collection, stored: Stored, options: DeleteOptions
+    ) -> tuple[Stored, bool]:
+        """Delete one object whose dependents have been seen to."""
+        obj = stored.object()
+        if collection is self._store.namespaces:
+            return self._delete_namespace(collection, stored, obj)
+        grace = self._grace(STORED_AS[collection.storage], obj, options)
         if grace == 0 and not obj["metadata"].get("finalizers"):
-            return self.remove(collection, current), True
-        return self._mark(collection, current, grace), False
+            return self.remove(collection, stored), True
+        return self._mark(collection, stored, grace), False
 
     def finish(self, collection: Collection, stored: Stored) -> bool:
         """Remove an object whose last reason to stay has gone; called after every update."""
@@ -106,7 +134,7 @@ class Deletion:
         if grace is None:
             grace = spec.get("terminationGracePeriodSeconds", _POD_GRACE)
         # A negative period once meant "at once"; upstream keeps it as the shortest one.
-        return int(grace) if grace >= 0 else 1
+        return min(int(grace), _LONGEST_GRACE) if grace >= 0 else 1
 
     def _mark(self, collection: Collection, stored: Stored, grace: int) -> Stored:
         obj = stored.object()
@@ -121,24 +149,43 @@ class Deletion:
         return self._store.update(collection, stored, obj)
 
     def _release(self, stored: Stored, options: DeleteOptions) -> None:
-        """Let go of dependents, or take them along."""
-        for collection, dependent in self._store.dependents(stored.uid):
-            resource = STORED_AS[collection.storage]
-            if options.propagation == ORPHAN or len(set(dependent.owners)) > 1:
-                obj = dependent.object()
-                references = obj["metadata"]["ownerReferences"]
-                left = [ref for ref in references if ref.get("uid") != stored.uid]
-                obj["metadata"]["ownerReferences"] = left
-                drop_empty(obj)
-                self._store.update(collection, dependent, obj)
-            elif not dependent.object()["metadata"].get("deletionTimestamp"):
-                self.delete(resource, dependent, DeleteOptions(propagation=options.propagation))
+        """Let go of dependents, or take them along.
+
+        Without recursion: owners may form long chains and circles.
+        """
+        going: list[tuple[Collection, str]] = []
+        seen = {stored.uid}
+        owners = [stored.uid]
+        while owners:
+            owner = owners.pop()
+            for collection, dependent in self._store.dependents(owner):
+                if options.propagation == ORPHAN or len(set(dependent.owners)) > 1:
+                    self._disown(collection, dependent, owner)
+                elif dependent.uid not in seen:
+                    seen.add(dependent.uid)
+                    if not dependent.object()["metadata"].get("deletionTimestamp"):
+                        going.append((collection, dependent.key))
+                        owners.append(dependent.uid)
+        for collection, key in reversed(going):
+            present = collection.items.get(key)
+            if present is not None:
+                self._delete_alone(collection, present, DeleteOptions())
+
+    def _disown(self, collection: Collection, dependent: Stored, owner: str) -> None:
+        obj = dependent.object()
+        references = obj["metadata"]["ownerReferences"]
+        obj["metadata"]["ownerReferences"] = [ref for ref in references if ref.get("uid") != owner]
+        drop_empty(obj)
+        self._store.update(collection, dependent, obj)
 
     # ---- namespaces ----
 
     def _delete_namespace(
         self, collection: Collection, stored: Stored, obj: Json
     ) -> tuple[Stored, bool]:
+        if stored.name in _PERMANENT:
+            why = "this namespace may not be deleted"
+            raise forbidden("namespaces", "", stored.name, why)
         if not obj["metadata"].get("deletionTimestamp"):
             obj["metadata"]["deletionTimestamp"] = self._identities.now()
             obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}

@@ -7,20 +7,24 @@ must not pay for a general router. Decides nothing about objects.
 import logging
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from moorage.apiserver.answers import answer, answer_error, answer_json, answer_parts
 from moorage.apiserver.authentication import Authentication, User, review
 from moorage.apiserver.bindings import bind
-from moorage.apiserver.bodies import read_object
+from moorage.apiserver.bodies import check_media_type, media_type, read_object
+from moorage.apiserver.cross_origin import is_cross_origin
 from moorage.apiserver.deletion import DeleteOptions
 from moorage.apiserver.evictions import evict
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.history import Stored
 from moorage.apiserver.host_names import names_this_machine
+from moorage.apiserver.limits import too_many_bytes
 from moorage.apiserver.listing import Lists
+from moorage.apiserver.metadata import metadata_of
 from moorage.apiserver.negotiation import negotiate
 from moorage.apiserver.operations import Change, Operations
-from moorage.apiserver.patching import APPLY_PATCH, applied_object, media_type, patch_function
+from moorage.apiserver.patching import APPLY_PATCH, applied_object, patch_function
 from moorage.apiserver.plain_paths import answer_plain, is_public
 from moorage.apiserver.rendering import Renderer
 from moorage.apiserver.scales import rescaled, scale_of
@@ -29,6 +33,7 @@ from moorage.apiserver.statuses import (
     ApiStatusError,
     Json,
     bad_request,
+    cross_origin,
     method_not_allowed,
     misdirected,
     not_found,
@@ -94,6 +99,8 @@ class Handlers:
             path, query = split_path(request.raw_path)
             if self.is_local and not names_this_machine(request.headers.get("Host", "")):
                 raise misdirected()
+            if is_cross_origin(request.method, request.headers):
+                raise cross_origin()
             if is_public(path):
                 return answer_plain(path, request)
             user = self._authentication.user(request.headers.get("Authorization"))
@@ -116,8 +123,10 @@ class Handlers:
         except ApiStatusError as error:
             return answer_error(error)
         except web.HTTPRequestEntityTooLarge:
-            message = "the body of the request is larger than this server takes"
-            return answer_error(ApiStatusError(413, "RequestEntityTooLarge", message))
+            return answer_error(too_many_bytes())
+        except BadHttpMessage as error:
+            text = f"the body of the request cannot be read: {error.message}"
+            return answer_error(bad_request(text))
         except Exception as error:  # the outermost guard: one bad request must not end the server
             _log.exception("%s %s", request.method, request.raw_path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
@@ -188,7 +197,7 @@ class Handlers:
         self, request: web.BaseRequest, target: Target, query: Query
     ) -> web.StreamResponse:
         obj = await self._read_body(request)
-        if not target.name:
+        if not target.name or target.resource.virtual:
             raise method_not_allowed()
         if target.subresource == "scale":
             return await self._rescale(target, query, lambda _: obj)
@@ -208,7 +217,7 @@ class Handlers:
         self, request: web.BaseRequest, target: Target, query: Query
     ) -> web.StreamResponse:
         body = await request.read()
-        if not target.name:
+        if not target.name or target.resource.virtual:
             raise method_not_allowed()
         content_type = request.headers.get("Content-Type", "")
         change = patch_function(body, content_type)
@@ -235,7 +244,7 @@ class Handlers:
 
     def _apply_new(self, target: Target, query: Query, body: bytes) -> Stored:
         obj = applied_object(body)
-        metadata = obj.setdefault("metadata", {})
+        metadata = metadata_of(obj)
         metadata.setdefault("name", target.name)
         if metadata.get("uid") or metadata.get("resourceVersion"):
             raise not_found(target.resource.plural, target.resource.group, target.name)
@@ -257,10 +266,16 @@ class Handlers:
     async def _delete(
         self, request: web.BaseRequest, target: Target, query: Query
     ) -> web.StreamResponse:
-        body = await self._read_body(request) if request.can_read_body else {}
-        options = DeleteOptions.read(body, query)
+        body = await request.read()
+        content_type = request.headers.get("Content-Type", "")
+        given = read_object(body, content_type) if body else {}
+        options = DeleteOptions.read(given, query)
         resource = target.resource
-        if target.subresource or (resource.namespaced and target.name and not target.namespace):
+        if (
+            target.subresource
+            or resource.virtual
+            or (resource.namespaced and target.name and not target.namespace)
+        ):
             raise method_not_allowed()
         if not target.name:
             selection = parse_selection(
@@ -284,9 +299,9 @@ class Handlers:
 
     async def _read_body(self, request: web.BaseRequest) -> Json:
         body = await request.read()
-        if not body:
-            return {}
-        return read_object(body, request.headers.get("Content-Type", ""))
+        content_type = request.headers.get("Content-Type", "")
+        check_media_type(content_type)
+        return read_object(body, content_type) if body else {}
 
     def _written(
         self, request: web.BaseRequest, target: Target, query: Query, stored: Stored, code: int

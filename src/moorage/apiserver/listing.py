@@ -7,7 +7,7 @@ moment, as upstream's do. Stored objects are immutable, so a kept list costs onl
 import base64
 import binascii
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -30,8 +30,8 @@ _TOO_OLD = (
 class _Token(msgspec.Struct):
     """What a continue token holds."""
 
-    id: int
-    start: int
+    id: Annotated[int, msgspec.Meta(ge=0)]
+    start: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Kept(NamedTuple):
@@ -55,7 +55,7 @@ class Lists:
         self, target: Target, query: dict[str, str], selection: Selection
     ) -> tuple[list[Stored], Json]:
         """The objects of a list request and the list's metadata."""
-        limit = number(query, "limit") or 0
+        limit = max(0, number(query, "limit") or 0)
         token = query.get("continue")
         if token:
             if query.get("resourceVersion", "0") != "0":

@@ -11,6 +11,7 @@ from moorage.apiserver.conversion import from_stored, to_stored
 from moorage.apiserver.defaults import apply_defaults, begin_status
 from moorage.apiserver.deletion import DeleteOptions, Deletion
 from moorage.apiserver.history import Stored
+from moorage.apiserver.limits import MAX_OBJECT_BYTES
 from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
 from moorage.apiserver.resources import STATUS, Resource
 from moorage.apiserver.selection import Selection
@@ -159,7 +160,7 @@ class Operations:
         if dry_run:
             return make_stored(resource.storage, stored.key, stored.version, obj)
         collection = self.store.collection(resource.storage)
-        updated = self.store.update(collection, stored, obj)
+        updated = self.store.update(collection, stored, obj, MAX_OBJECT_BYTES)
         if updated is not stored and "deletionTimestamp" in obj["metadata"]:
             self.deletion.finish(collection, updated)
         return updated

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from moorage.apiserver.bodies import parse_json, parse_yaml
+from moorage.apiserver.bodies import check_shape, media_type, parse_json, parse_yaml
 from moorage.apiserver.json_patch import json_patch, merge_patch
 from moorage.apiserver.statuses import Json, bad_request, unsupported_media_type
 from moorage.apiserver.strategic_merge import strategic_merge
@@ -14,13 +14,19 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _ACCEPTED = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
 
-def media_type(content_type: str) -> str:
-    """The media type without its parameters."""
-    return content_type.partition(";")[0].strip().lower()
-
-
 def patch_function(body: bytes, content_type: str) -> Callable[[Json], Json]:
     """The change a patch request asks for."""
+    change = _change(body, content_type)
+
+    def checked(obj: Json) -> Json:
+        changed = change(obj)
+        check_shape(changed)
+        return changed
+
+    return checked
+
+
+def _change(body: bytes, content_type: str) -> Callable[[Json], Json]:
     media = media_type(content_type)
     if media == JSON_PATCH:
         operations = parse_json(body)
@@ -42,9 +48,8 @@ def applied_object(body: bytes) -> Json:
     value = parse_json(body) if body[:1] == b"{" else parse_yaml(body)
     if not isinstance(value, dict):
         raise bad_request("an applied configuration is an object")
-    metadata = value.get("metadata")
-    if isinstance(metadata, dict):
-        metadata.pop("managedFields", None)
+    check_shape(value)
+    (value.get("metadata") or {}).pop("managedFields", None)
     return value
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from moorage.apiserver.limits import too_deep
 from moorage.apiserver.metadata import timestamp
 from moorage.apiserver.statuses import Json, bad_request, unsupported_media_type
 
@@ -24,6 +25,16 @@ _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _META = "meta.v1."
 _SINGLE, _REPEATED, _MAP, _POINTER = "", "*", "%", "?"
+# What the readers below raise for a field that is missing, cut off or of another type.
+_MALFORMED = (
+    KeyError,
+    IndexError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    struct.error,
+)
 
 
 class _Field(NamedTuple):
@@ -76,7 +87,9 @@ def decode_body(body: bytes) -> Json:
         if name not in _schema():
             raise unsupported_media_type(f"application/json ({kind} is not read as protobuf)")
         obj = _message(name, envelope.get(2, b""))
-    except (KeyError, IndexError, AttributeError, UnicodeDecodeError, msgspec.DecodeError):
+    except RecursionError:
+        raise too_deep() from None
+    except _MALFORMED:
         raise bad_request("the body of the request is not complete protobuf") from None
     return {"kind": kind, "apiVersion": api_version, **obj}
 
@@ -93,6 +106,9 @@ def _message(name: str, data: bytes) -> Json:
             entry = _value(field.type, pair.get(2, b""))
             result.setdefault(field.name, {})[pair.get(1, b"").decode()] = entry
             continue
+        if field.form == _REPEATED and field.type == "i" and isinstance(raw, bytes):
+            result.setdefault(field.name, []).extend(_packed(raw))
+            continue
         value = _value(field.type, raw)
         if field.form == _REPEATED:
             result.setdefault(field.name, []).append(value)
@@ -107,6 +123,13 @@ def _message(name: str, data: bytes) -> Json:
 def _value(kind: str, raw: Any) -> Any:
     reader = _READERS.get(kind)
     return _message(kind, raw) if reader is None else reader(raw)
+
+
+def _packed(raw: bytes) -> Iterator[int]:
+    position = 0
+    while position < len(raw):
+        value, position = _varint(raw, position)
+        yield _integer(value)
 
 
 def _integer(raw: int) -> int:
@@ -194,7 +217,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
         if shift > 63:
             raise IndexError

@@ -5,10 +5,11 @@ for lists and watches.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
-from moorage.apiserver.columns import columns_of
+from moorage.apiserver.columns import INVALID, Column, columns_of
 from moorage.apiserver.conversion import from_stored, stored_as_is
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Clock
@@ -96,12 +97,19 @@ class Renderer:
         }
 
     def _row(self, obj: Json) -> Json:
-        row: Json = {"cells": [c.cell(obj, self._clock()) for c in columns_of(self._resource)]}
+        row: Json = {"cells": [self._cell(column, obj) for column in columns_of(self._resource)]}
         if self._include == "Object":
             row["object"] = obj
         elif self._include != "None":
             row["object"] = partial(obj)
         return row
+
+    def _cell(self, column: Column, obj: Json) -> Any:
+        try:
+            return column.cell(obj, self._clock())
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            # Not every field of every kind is checked; one odd object must not hide the others.
+            return INVALID
 
 
 def partial(obj: Json) -> Json:

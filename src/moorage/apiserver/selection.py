@@ -16,13 +16,13 @@ from moorage.apiserver.statuses import bad_request
 from moorage.model.labels import Requirement, Selector, SelectorError, make_requirement
 
 _LABEL = re.compile(
-    r"""\s*(?:
-        (?P<absent>!\s*)(?P<absent_key>[^\s,=!()<>]+)
-      | (?P<key>[^\s,=!()<>]+)\s*
-        (?: (?P<set>\b(?:not)?in)\s*\((?P<values>[^()]*)\)
-          | (?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)
+    r"""\s*+(?:
+        (?P<absent>!\s*+)(?P<absent_key>[^\s,=!()<>]++)
+      | (?P<key>[^\s,=!()<>]++)\s*+
+        (?: (?P<set>\b(?:not)?in)\s*+\((?P<values>[^()]*+)\)
+          | (?P<operator>==|=|!=|>|<)\s*+(?P<value>[^\s,=!()<>]*+)
         )?
-    )\s*(?:,|$)""",
+    )\s*+(?:,|$)""",
     re.VERBOSE,
 )
 _FIELD = re.compile(r"(?P<key>[^=!,\\]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^,\\=])*)(?:,|$)")

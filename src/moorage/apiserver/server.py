@@ -23,6 +23,7 @@ from moorage.apiserver.handlers import Handlers
 from moorage.apiserver.host_names import is_loopback
 from moorage.apiserver.journal import Journal
 from moorage.apiserver.kubelets import KubeletOptions, Kubelets
+from moorage.apiserver.limits import MAX_BODY_BYTES
 from moorage.apiserver.listing import Lists
 from moorage.apiserver.metadata import Clock, Identities
 from moorage.apiserver.operations import Operations
@@ -37,7 +38,6 @@ from moorage.model.priority import SYSTEM_PRIORITIES
 from moorage.private_files import write_privately
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_MAX_BODY = 3 * 2**20
 _SHUTDOWN_SECONDS = 2.0
 _BACKLOG = 1024
 _NAME = "moorage"
@@ -110,6 +110,8 @@ class ApiServer:
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=LOCAL.idle_seconds,
+            # As upstream; and a small body cannot become a large one on its way in.
+            auto_decompress=False,
         )
         try:
             listeners = await _listen(host, port)
@@ -223,5 +225,5 @@ def _make_request(
 ) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(
-        message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY
+        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
     )

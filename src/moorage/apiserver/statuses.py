@@ -148,6 +148,12 @@ def misdirected() -> ApiStatusError:
     return ApiStatusError(421, "MisdirectedRequest", message)
 
 
+def cross_origin() -> ApiStatusError:
+    """A web page of another origin made the request."""
+    message = "this server does not answer web pages of other origins"
+    return ApiStatusError(403, "Forbidden", message)
+
+
 def method_not_allowed() -> ApiStatusError:
     """The resource exists but not with this verb."""
     return ApiStatusError(

@@ -13,6 +13,7 @@ import msgspec
 
 from moorage.apiserver.fields import field_values
 from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Change, History, Stored
+from moorage.apiserver.limits import too_many_bytes
 from moorage.apiserver.resources import STORED_AS, StorageKey
 from moorage.apiserver.statuses import Json, too_large
 
@@ -146,13 +147,20 @@ class Store:
         self._publish(collection, Change(ADDED, stored, None))
         return stored
 
-    def update(self, collection: Collection, previous: Stored, obj: Json) -> Stored:
-        """Replace an object; one that is no different keeps its version and nobody is told."""
+    def update(
+        self, collection: Collection, previous: Stored, obj: Json, largest: int | None = None
+    ) -> Stored:
+        """Replace an object; one that is no different keeps its version and nobody is told.
+
+        With `largest` an object that has grown beyond so many bytes is refused.
+        """
         obj["metadata"]["resourceVersion"] = str(previous.version)
         data = _encode(obj)
         # Equal objects with their members in another order still encode to equal lengths.
         if len(data) == len(previous.data) and (data == previous.data or obj == previous.object()):
             return previous
+        if largest is not None and len(data) > max(largest, len(previous.data)):
+            raise too_many_bytes(largest)
         stored = self._next(collection, previous.key, obj)
         self._publish(collection, Change(MODIFIED, stored, previous))
         return stored

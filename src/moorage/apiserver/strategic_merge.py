@@ -6,7 +6,10 @@ Upstream: apimachinery pkg/util/strategicpatch/patch.go.
 """
 
 import copy
+from collections.abc import Hashable
 from typing import Any
+
+import msgspec
 
 from moorage.apiserver.statuses import Json, bad_request
 
@@ -56,7 +59,7 @@ def _merge(document: Json, patch: Json) -> Json:
         return _plain_members(patch)
     if directive == "delete":
         return {}
-    retained = patch.get(_RETAIN)
+    retained = _retained(patch)
     result = {
         name: value for name, value in document.items() if retained is None or name in retained
     }
@@ -77,26 +80,41 @@ def _merge(document: Json, patch: Json) -> Json:
     return result
 
 
+def _retained(patch: Json) -> set[str] | None:
+    names = patch.get(_RETAIN)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise bad_request(f"{_RETAIN} must be a list of names")
+    return set(names)
+
+
 def _merge_list(name: str, document: Any, patch: list[Any]) -> list[Any]:
     present = list(document) if isinstance(document, list) else []
     if name in _SETS:
-        return [*present, *(item for item in patch if item not in present)]
+        found = {_hashable(item) for item in present}
+        return [*present, *(item for item in patch if _hashable(item) not in found)]
     key = _merge_key(name, patch)
     if key is None:
         return [_plain(item) for item in patch]
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         return [_plain(item) for item in patch if item.get(_DIRECTIVE) != "replace"]
-    places = {item.get(key): place for place, item in enumerate(present) if isinstance(item, dict)}
+    places = {
+        _hashable(item.get(key)): place
+        for place, item in enumerate(present)
+        if isinstance(item, dict)
+    }
     removed: set[int] = set()
     for item in patch:
         if key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        place = places.get(item[key])
+        identity = _hashable(item[key])
+        place = places.get(identity)
         if item.get(_DIRECTIVE) == "delete":
             if place is not None:
                 removed.add(place)
         elif place is None:
-            places[item[key]] = len(present)
+            places[identity] = len(present)
             present.append(_merge({}, item))
         else:
             present[place] = _merge(present[place], item)
@@ -116,7 +134,11 @@ def _remove_values(result: Json, patch: Json) -> None:
     for name, values in patch.items():
         if name.startswith(_REMOVE):
             field = name.removeprefix(_REMOVE)
-            result[field] = [item for item in result.get(field) or [] if item not in values]
+            present = result.get(field) or []
+            if not isinstance(values, list) or not isinstance(present, list):
+                raise bad_request(f"{name} must be a list, and so must {field}")
+            removed = {_hashable(item) for item in values}
+            result[field] = [item for item in present if _hashable(item) not in removed]
 
 
 def _order_lists(result: Json, patch: Json) -> None:
@@ -133,10 +155,15 @@ def _order_lists(result: Json, patch: Json) -> None:
         result[field] = [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
 
 
-def _identity(field: str, item: Any) -> Any:
+def _identity(field: str, item: Any) -> Hashable:
     if isinstance(item, dict):
-        return next((item[key] for key in _MERGE_KEYS.get(field, ()) if key in item), None)
-    return item
+        item = next((item[key] for key in _MERGE_KEYS.get(field, ()) if key in item), None)
+    return _hashable(item)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Stands for a JSON value in sets: comparing lists item by item takes quadratic time."""
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted")
 
 
 def _plain(value: Any) -> Any:

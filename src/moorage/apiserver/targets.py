@@ -1,5 +1,6 @@
 """From a URL path to what it means: a resource, a namespace, a name, a subresource."""
 
+import re
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from moorage.apiserver.resources import BY_PLURAL, Resource
 from moorage.apiserver.statuses import bad_request, no_such_path
 
+_INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
@@ -21,6 +23,8 @@ class Target(msgspec.Struct, frozen=True):
 
 def split_path(raw: str) -> tuple[str, dict[str, str]]:
     """The decoded path and the query; of repeated parameters the first counts, as upstream."""
+    # A server's own sentences repeat parts of a path: they must be text, whatever was sent.
+    raw = raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     path, _, text = raw.partition("?")
     query: dict[str, str] = {}
     if text:
@@ -61,11 +65,11 @@ def flag(query: dict[str, str], name: str) -> bool:
 
 
 def number(query: dict[str, str], name: str) -> int | None:
-    """An integer parameter."""
+    """An integer parameter, of 64 bits as upstream's are."""
     text = query.get(name)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'{name}: Invalid value: "{text}": must be an integer') from None
+    value = int(text) if _INTEGER.fullmatch(text) else None
+    if value is None or not -(2**63) <= value < 2**63:
+        raise bad_request(f'{name}: Invalid value: "{text}": must be an integer')
+    return value

@@ -5,6 +5,10 @@ Upstream: each registry's strategy; kubernetes@v1.36.4 pkg/apis/core/validation
 `ValidatePodUpdate`.
 """
 
+from typing import Any
+
+import msgspec
+
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of
 from moorage.apiserver.pod_defaults import default_tolerations, mappings
@@ -115,11 +119,9 @@ def _pod_causes(spec: Json, before: Json) -> list[Cause]:
     if not set(gates) <= set(old_gates):
         text = "Forbidden: only deletion is allowed, but found new scheduling gates"
         causes.append(Cause("spec.schedulingGates", text, _FORBIDDEN))
-    tolerations = mappings(spec.get("tolerations"))
-    if any(toleration not in tolerations for toleration in mappings(before.get("tolerations"))):
+    if not _only_seconds_changed(spec.get("tolerations"), before.get("tolerations")):
         text = "Forbidden: existing toleration can not be modified except its tolerationSeconds"
-        if not _only_seconds_changed(tolerations, mappings(before.get("tolerations"))):
-            causes.append(Cause("spec.tolerations", text, _FORBIDDEN))
+        causes.append(Cause("spec.tolerations", text, _FORBIDDEN))
     allowed = {"schedulingGates", "tolerations", "activeDeadlineSeconds"}
     if before.get("terminationGracePeriodSeconds", 0) < 0:
         allowed.add("terminationGracePeriodSeconds")
@@ -131,12 +133,13 @@ def _pod_causes(spec: Json, before: Json) -> list[Cause]:
     return causes
 
 
-def _only_seconds_changed(now: list[Json], before: list[Json]) -> bool:
-    def bare(toleration: Json) -> Json:
-        return {name: v for name, v in toleration.items() if name != "tolerationSeconds"}
+def _only_seconds_changed(now: Any, before: Any) -> bool:
+    def bare(toleration: Json) -> bytes:
+        rest = {name: v for name, v in toleration.items() if name != "tolerationSeconds"}
+        return msgspec.json.encode(rest, order="sorted")
 
-    kept = [bare(toleration) for toleration in now]
-    return all(bare(toleration) in kept for toleration in before)
+    present = {bare(toleration) for toleration in mappings(now)}
+    return all(bare(toleration) in present for toleration in mappings(before))
 
 
 def _without(spec: Json, fields: set[str]) -> Json:

@@ -9,8 +9,9 @@ import math
 import re
 
 from moorage.config.field_errors import child, quoted
-from moorage.config.yaml_values import DEEPEST, parse_yaml
+from moorage.config.yaml_values import parse_yaml
 from moorage.errors import ConfigError
+from moorage.model.nesting import DEEPEST
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -14,23 +14,24 @@ import binascii
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from moorage.config.field_errors import one_line, quoted
 from moorage.errors import ConfigError
+from moorage.model.nesting import DEEPEST
 
 try:  # libyaml is faster, and an optional part of PyYAML
     from yaml import CSafeLoader as SafeLoader
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
-DEEPEST = 200
-"""Levels of nesting; real files have about ten."""
-
 LARGEST = 1_000_000
 """Values in a document with all aliases written out; real files have some hundreds."""
+
+_CHARACTERS_PER_VALUE = 16
+"""So much text counts as one more value: an alias may repeat one long text as well."""
 
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
@@ -59,14 +60,23 @@ def parse_yaml(text: str) -> tuple[object, list[str]]:
     return value, ["yaml: unmarshal errors: " + "; ".join(reader.repeated)]
 
 
+class _Anchor(NamedTuple):
+    """What an alias stands for: the value, how many values that is, and how deeply nested."""
+
+    value: object
+    size: int
+    depth: int
+
+
 class _Reader:
     """Builds plain values from the events of a parser, and notes repeated keys."""
 
     def __init__(self, parser: Any) -> None:
         self.repeated: list[str] = []
         self._next: Callable[[], Any] = parser.get_event
-        self._anchors: dict[str, tuple[object, int]] = {}
+        self._anchors: dict[str, _Anchor] = {}
         self._size = 0
+        self._deepest = 0
 
     def document(self) -> object:
         """The first document of the stream; like upstream, what follows it is ignored."""
@@ -76,33 +86,43 @@ class _Reader:
         return None if isinstance(event, yaml.StreamEndEvent) else self._value(event, 0)
 
     def _value(self, event: Any, depth: int) -> object:
-        if depth > DEEPEST:
-            raise ConfigError(f"yaml: exceeded max depth of {DEEPEST}")
+        self._descend(depth)
         if isinstance(event, yaml.AliasEvent):
-            return self._aliased(event)
-        before = self._size
-        self._grow(1)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (_OPEN, 0)
-        value: object
-        if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = self._sequence(depth)
-        else:
-            value = self._mapping(depth)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (value, self._size - before)
+            return self._aliased(event, depth)
+        if event.anchor is None:
+            return self._written(event, depth)
+        self._anchors[event.anchor] = _Anchor(_OPEN, 0, 0)
+        size, deepest = self._size, self._deepest
+        self._deepest = depth
+        value = self._written(event, depth)
+        anchor = _Anchor(value, self._size - size, self._deepest - depth)
+        self._anchors[event.anchor] = anchor
+        self._deepest = max(self._deepest, deepest)
         return value
 
-    def _aliased(self, event: Any) -> object:
+    def _written(self, event: Any, depth: int) -> object:
+        self._grow(1)
+        if isinstance(event, yaml.ScalarEvent):
+            self._grow(len(event.value) // _CHARACTERS_PER_VALUE)
+            return _scalar(event)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(depth)
+        return self._mapping(depth)
+
+    def _aliased(self, event: Any, depth: int) -> object:
         if event.anchor not in self._anchors:
             raise ConfigError(f"yaml: unknown anchor '{event.anchor}' referenced")
-        value, size = self._anchors[event.anchor]
-        if value is _OPEN:
+        anchor = self._anchors[event.anchor]
+        if anchor.value is _OPEN:
             raise ConfigError(f"yaml: anchor '{event.anchor}' value contains itself")
-        self._grow(size)
-        return value
+        self._grow(anchor.size)
+        self._descend(depth + anchor.depth)
+        return anchor.value
+
+    def _descend(self, depth: int) -> None:
+        if depth > DEEPEST:
+            raise ConfigError(f"yaml: exceeded max depth of {DEEPEST}")
+        self._deepest = max(self._deepest, depth)
 
     def _grow(self, size: int) -> None:
         self._size += size

@@ -8,7 +8,7 @@ explode, nesting without end. Knows nothing of Kubernetes objects, and does not 
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import yaml
@@ -16,15 +16,13 @@ from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from moorage.errors import InputError
+from moorage.model.nesting import DEEPEST, is_too_deep
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _FastestLoader
 else:
     _FastestLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# Deeper than any Kubernetes object, shallow enough for recursive code (libyaml crashes at some
-# ten thousand levels).
-MAX_DEPTH = 200
 # References may repeat parts of a document, but not blow it up beyond so many times its size.
 MAX_EXPANSION = 100
 
@@ -32,7 +30,7 @@ _TAG = "tag:yaml.org,2002:"
 _TRUE = ("y", "yes", "true", "on")
 _FALSE = ("n", "no", "false", "off")
 # Without brackets only such lines could be nested too deeply.
-_LONG_PREFIX = re.compile(rf"(?:[-?][ \t]+){{{MAX_DEPTH}}}|^[ ]{{{MAX_DEPTH}}}", re.MULTILINE)
+_LONG_PREFIX = re.compile(rf"(?:[-?][ \t]+){{{DEEPEST}}}|^[ ]{{{DEEPEST}}}", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
 
 
@@ -45,7 +43,10 @@ def parse_documents(text: str, where: str, *, is_json: bool) -> list[Any]:
     try:
         if is_json or text.lstrip().startswith("{"):
             try:
-                return _json_documents(text)
+                documents = _json_documents(text)
+                if is_too_deep(documents):
+                    raise RecursionError
+                return documents
             except json.JSONDecodeError as error:
                 if is_json:
                     at = f"line {error.lineno}, column {error.colno}"
@@ -57,7 +58,7 @@ def parse_documents(text: str, where: str, *, is_json: bool) -> list[Any]:
         first_line = str(error).partition("\n")[0]
         raise InputError(f"{where}: not valid YAML: {first_line}") from None
     except RecursionError:
-        raise InputError(f"{where}: nested more than {MAX_DEPTH} levels deep") from None
+        raise InputError(f"{where}: nested more than {DEEPEST} levels deep") from None
 
 
 # ---- JSON ----
@@ -121,8 +122,11 @@ def _yaml_documents(text: str) -> Iterator[Any]:
             node = loader.get_node()
             if node is None:
                 continue
-            sizes: dict[int, int] = {}
-            if _inspect(node, sizes) > MAX_EXPANSION * len(sizes) + MAX_EXPANSION**2:
+            extents: dict[int, _Extent] = {}
+            whole = _inspect(node, extents)
+            if whole.depth > DEEPEST:
+                raise RecursionError
+            if whole.size > MAX_EXPANSION * len(extents) + MAX_EXPANSION**2:
                 raise ConstructorError(
                     None, None, "its references blow the document up", node.start_mark
                 )
@@ -132,7 +136,7 @@ def _yaml_documents(text: str) -> Iterator[Any]:
 
 
 def _refuse_depth(text: str) -> None:
-    if text.count("[") + text.count("{") < MAX_DEPTH and _LONG_PREFIX.search(text) is None:
+    if text.count("[") + text.count("{") < DEEPEST and _LONG_PREFIX.search(text) is None:
         return
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -140,26 +144,38 @@ def _refuse_depth(text: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > MAX_DEPTH:
+        if depth > DEEPEST:
             raise RecursionError
 
 
-def _inspect(node: Node, sizes: dict[int, int]) -> int:
-    """How many nodes `node` is when its references are written out; refuses cycles and doubles."""
-    known = sizes.get(id(node))
-    if known == 0:
+class _Extent(NamedTuple):
+    """How many nodes a node is when its references are written out, and how many levels."""
+
+    size: int
+    depth: int
+
+
+_UNKNOWN = _Extent(0, 0)
+
+
+def _inspect(node: Node, extents: dict[int, _Extent]) -> _Extent:
+    """The extent of `node`; refuses cycles and doubles."""
+    known = extents.get(id(node))
+    if known is _UNKNOWN:
         raise ConstructorError(None, None, "a part of it contains itself", node.start_mark)
     if known is not None:
         return known
-    sizes[id(node)] = 0
-    size = 1
+    extents[id(node)] = _UNKNOWN
+    parts: list[_Extent] = []
     if isinstance(node, MappingNode):
         _refuse_doubles(node)
-        size += sum(_inspect(key, sizes) + _inspect(value, sizes) for key, value in node.value)
+        parts = [_inspect(part, extents) for pair in node.value for part in pair]
     elif isinstance(node, SequenceNode):
-        size += sum(_inspect(item, sizes) for item in node.value)
-    sizes[id(node)] = size
-    return size
+        parts = [_inspect(item, extents) for item in node.value]
+    depth = max((part.depth for part in parts), default=0)
+    extent = _Extent(1 + sum(part.size for part in parts), 1 + depth)
+    extents[id(node)] = extent
+    return extent
 
 
 def _refuse_doubles(node: MappingNode) -> None:

@@ -1,0 +1,34 @@
+"""Which requests a web page made that is not this server's own.
+
+A browser of this machine reaches servers on loopback, so any web site that it visits can send
+requests there; the site cannot read the answers, but a write would be done. Browsers say where a
+request comes from; programs send none of these headers.
+"""
+
+from collections.abc import Mapping
+
+_FOREIGN_SITES = ("cross-site", "same-site")
+_SAFE_METHODS = ("GET", "HEAD")
+
+
+def is_cross_origin(method: str, headers: Mapping[str, str]) -> bool:
+    """Does the request come from a page of another origin?
+
+    Following a link is not refused: it changes nothing, and the page that has the link does not
+    see the answer.
+    """
+    if method in _SAFE_METHODS and _is_link(headers):
+        return False
+    if headers.get("Sec-Fetch-Site", "").strip().lower() in _FOREIGN_SITES:
+        return True
+    origin = headers.get("Origin")
+    if origin is None:
+        return False
+    scheme, _, host = origin.strip().lower().partition("://")
+    return scheme not in ("http", "https") or host != headers.get("Host", "").strip().lower()
+
+
+def _is_link(headers: Mapping[str, str]) -> bool:
+    return (
+        headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+    )
