@@ -37,12 +37,13 @@ def kept_certificate(folder: Path, host: str) -> Tls:
     """The certificate kept in a folder, made on first use: clients outlive a restart."""
     certificate, key = folder / "tls.crt", folder / "tls.key"
     if certificate.exists() and key.exists():
+        key.chmod(0o600)
         pem = certificate.read_bytes()
         return Tls(pem, key.read_bytes(), pem)
     made = self_signed(host)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_privately(key, made.key)
-    certificate.write_bytes(made.certificate)
+    for path, content in ((key, made.key), (certificate, made.certificate)):
+        write_privately(path, content)
     return made
 
 

@@ -9,7 +9,9 @@ newest snapshot and every journal from its number on.
     journal-00000003.log     what changed since
 
 Each line is a checksum and a JSON record. A line cut off at the end of the last journal was never
-acknowledged and is dropped; damage anywhere else is refused.
+acknowledged and is dropped; damage anywhere else is refused, and then no file is changed. The first
+line of a snapshot says how many objects follow. Only the owner can read the files: objects are
+Secrets, too.
 """
 
 import asyncio
@@ -42,13 +44,17 @@ class _Record(msgspec.Struct, omit_defaults=True):
     key: str = ""
     version: int = 0
     object: msgspec.Raw = msgspec.Raw()
+    objects: int | None = None
+    """Of the first line of a snapshot: how many lines follow."""
 
 
 _read_record = msgspec.json.Decoder(_Record).decode
 
 
-def _line(storage: StorageKey, key: str, version: int, data: bytes | None) -> bytes:
-    record = _Record(storage, key, version)
+def _line(
+    storage: StorageKey, key: str, version: int, data: bytes | None, objects: int | None = None
+) -> bytes:
+    record = _Record(storage, key, version, objects=objects)
     if data is not None:
         record.object = msgspec.Raw(data)
     payload = msgspec.json.encode(record)
@@ -82,17 +88,22 @@ class Journal:
 
     def load(self, store: Store) -> None:
         """Put the kept state into the store and begin a new journal."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_lock()
+        self._tighten()
         self._store = store
         snapshots, journals = self._numbers("snapshot"), self._numbers("journal")
-        base = max(snapshots, default=0)
         objects: dict[tuple[str, str], tuple[int, bytes]] = {}
         version = 1
-        files = [self._path("snapshot", base)] if base in snapshots else []
-        files += [self._path("journal", number) for number in sorted(journals) if number >= base]
+        files = self._files(snapshots, journals)
         for path in files:
-            for record in self._records(path, last=path == files[-1]):
+            is_snapshot = path == files[0]
+            records = (
+                self._snapshot_records(path)
+                if is_snapshot
+                else self._records(path, may_end_early=path == files[-1])
+            )
+            for record in records:
                 version = max(version, record.version)
                 data = bytes(record.object)
                 if data:
@@ -107,6 +118,51 @@ class Journal:
         self._open(self._number)
         self._forget_before(self._number)
 
+    def _tighten(self) -> None:
+        """Files of earlier versions were readable by everybody."""
+        for path in self._directory.iterdir():
+            if path.name.startswith(("snapshot-", "journal-")) and not path.is_symlink():
+                path.chmod(0o600)
+
+    def _files(self, snapshots: list[int], journals: list[int]) -> list[Path]:
+        """The newest snapshot and the journals after it; refuses a gap between them."""
+        if not snapshots and not journals:
+            return []
+        base = max(snapshots, default=0)
+        if base == 0:
+            raise InputError(
+                f"{self._directory} has journals but no snapshot; restore the missing file "
+                "from a copy"
+            )
+        following = sorted(number for number in journals if number >= base)
+        for expected, number in enumerate(following, base):
+            if number != expected:
+                missing = self._path("journal", expected)
+                raise InputError(f"{missing} is missing; restore the file from a copy")
+        return [
+            self._path("snapshot", base),
+            *(self._path("journal", number) for number in following),
+        ]
+
+    def _snapshot_records(self, path: Path) -> Iterator[_Record]:
+        records = self._records(path, may_end_early=False)
+        first = next(records, None)
+        if first is None or first.storage:
+            raise InputError(
+                f"{path} is empty or cut off, so it is not known what the cluster held; restore "
+                "the file from a copy"
+            )
+        yield first
+        found = 0
+        for record in records:
+            found += 1
+            yield record
+        if first.objects not in (None, found):
+            raise InputError(
+                f"{path} is cut off: it has {found} objects of {first.objects}; restore the "
+                "file from a copy"
+            )
+
     def _take_lock(self) -> None:
         self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -120,19 +176,19 @@ class Journal:
 
     def _numbers(self, kind: str) -> list[int]:
         names = (path.stem.rpartition("-")[2] for path in self._directory.glob(f"{kind}-*.log"))
-        return [int(name) for name in names if name.isdigit()]
+        return [int(name) for name in names if name.isascii() and name.isdigit()]
 
     def _path(self, kind: str, number: int) -> Path:
         return self._directory / f"{kind}-{number:08d}.log"
 
-    def _records(self, path: Path, *, last: bool) -> Iterator[_Record]:
+    def _records(self, path: Path, *, may_end_early: bool) -> Iterator[_Record]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 record = _parse(line)
                 if record is not None:
                     yield record
                     continue
-                if last and not file.read(1):
+                if may_end_early and not file.read(1):
                     self._broken_tail = True
                     _log.warning(
                         "%s ends in the middle of line %d; that write was never acknowledged "
@@ -158,7 +214,10 @@ class Journal:
                 raise OSError(0, "the disk is full")
         except OSError as error:
             # Half a line in the middle would make the rest of the journal unreadable.
-            os.ftruncate(self._file, self._size)
+            try:
+                os.ftruncate(self._file, self._size)
+            except OSError:
+                self._broken = _failed(error)
             raise _failed(error) from None
         self._size += len(line)
         self._written += 1
@@ -192,16 +251,22 @@ class Journal:
         if self._syncing is not None:
             await asyncio.shield(self._syncing)
         old, objects = self._file, list(self._store.everything())
-        self._number += 1
-        number, version = self._number, self._store.version
-        self._open(number)
+        number, version = self._number + 1, self._store.version
         try:
-            await asyncio.to_thread(os.fdatasync, old)
-            os.close(old)
+            self._open(number)
+            self._number = number
+            try:
+                await asyncio.to_thread(os.fdatasync, old)
+            finally:
+                os.close(old)
             await asyncio.to_thread(self._write_snapshot, number, version, objects)
             self._forget_before(number)
         except OSError as error:
-            _log.warning("no snapshot was written: %s", error.strerror)
+            _log.warning(
+                "no snapshot was written in %s: %s; the older one and the journals stay",
+                self._directory,
+                error.strerror,
+            )
         finally:
             self._snapshot = None
 
@@ -223,13 +288,19 @@ class Journal:
     ) -> None:
         path = self._path("snapshot", number)
         draft = path.with_suffix(".tmp")
-        with draft.open("wb") as file:
-            file.write(_line("", "", version, None))
-            for storage, stored in objects:
-                file.write(_line(storage, stored.key, stored.version, stored.data))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        draft.unlink(missing_ok=True)
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(_line("", "", version, None, len(objects)))
+                for storage, stored in objects:
+                    file.write(_line(storage, stored.key, stored.version, stored.data))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         self._sync_directory()
 
     def _forget_before(self, number: int) -> None:
@@ -265,4 +336,8 @@ def _stored(
     objects: dict[tuple[str, str], tuple[int, bytes]],
 ) -> Iterable[tuple[StorageKey, Stored]]:
     for (storage, key), (version, data) in objects.items():
-        yield storage, make_stored(storage, key, version, msgspec.json.decode(data))
+        try:
+            stored = make_stored(storage, key, version, msgspec.json.decode(data))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            raise InputError(f"the stored {storage} {key} is not an object of the API") from None
+        yield storage, stored

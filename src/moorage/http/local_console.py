@@ -1,7 +1,8 @@
 """The page and its API for this machine alone, without a question who asks.
 
 Owns the guard that loopback needs: a web site that a browser of this machine visits can have its
-name lead here (DNS rebinding), so only requests that name this machine are answered. Meant for a
+name lead here (DNS rebinding) or send requests here, so only requests that name this machine and do
+not come from another origin are answered. Meant for a
 cluster that lives on this machine as openly (`moorage up`); a scheduler's port has real guards.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
+from moorage.apiserver.cross_origin import is_cross_origin
 from moorage.http.answers import failure
 from moorage.http.application import Paths
 from moorage.http.endpoints import Handler, Route
@@ -56,6 +58,8 @@ def _application(routes: Sequence[Route], port: int) -> web.Application:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Host", "").lower() not in mine:
             return failure(request, 421, "MisdirectedRequest", _elsewhere(port))
+        if is_cross_origin(request.method, request.headers):
+            return failure(request, 403, "Forbidden", "Pages of other origins are not answered.")
         try:
             return await handler(request)
         except (web.HTTPException, ConnectionError):
