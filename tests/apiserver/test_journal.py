@@ -1,9 +1,14 @@
 """What survives, and what a damaged folder leads to."""
 
+import asyncio
 import logging
+import os
+import re
 import signal
 import subprocess
 import sys
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,3 +163,120 @@ def test_pods_keep_their_place(tmp_path: Path) -> None:
     with served(lambda: ApiServer(data=tmp_path)) as (_, api):
         assert api.get(f"{PODS}?fieldSelector=spec.nodeName%3Dn1").names == ["a"]
         assert api.bind("a").code == 409
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+def test_only_the_owner_reads_what_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    mask = os.umask(0)
+    try:
+        with served(lambda: ApiServer(data=folder), tls=True):
+            found = modes(folder)
+    finally:
+        os.umask(mask)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {"lock", "tls.key", "tls.crt"} < set(found)
+    assert set(found.values()) == {0o600}, found
+
+
+def test_files_that_everybody_could_read_are_tightened(tmp_path: Path) -> None:
+    with served(lambda: ApiServer(data=tmp_path)):
+        pass
+    left_by_a_crash = tmp_path / "snapshot-00000003.tmp"
+    left_by_a_crash.write_text("half")
+    for path in tmp_path.iterdir():
+        path.chmod(0o644)
+    store = Store()
+    Journal(tmp_path).load(store)
+    assert set(modes(tmp_path).values()) == {0o600}
+    assert store.namespaces.get("", "default") is not None
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.log")}
+
+
+def some_objects(folder: Path) -> None:
+    """A snapshot with objects in it, and a journal."""
+    for _ in range(2):
+        with served(lambda: ApiServer(data=folder)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        pytest.param(lambda data: b"", "is empty or cut off", id="empty"),
+        pytest.param(lambda data: data[:-10], "is damaged", id="torn in the last line"),
+        pytest.param(
+            lambda data: b"".join(data.splitlines(keepends=True)[:-1]),
+            r"is cut off: it has \d+ objects of \d+",
+            id="without the last line",
+        ),
+        pytest.param(
+            lambda data: b"".join(data.splitlines(keepends=True)[1:]),
+            "is empty or cut off",
+            id="without the first line",
+        ),
+        pytest.param(lambda data: b"\0" * len(data), "is damaged", id="zeros"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused_and_stays(
+    tmp_path: Path, damage: Callable[[bytes], bytes], complaint: str
+) -> None:
+    some_objects(tmp_path)
+    (snapshot,) = tmp_path.glob("snapshot-*.log")
+    snapshot.write_bytes(damage(snapshot.read_bytes()))
+    before = content(tmp_path)
+    with pytest.raises(InputError, match=complaint) as error:
+        Journal(tmp_path).load(Store())
+    assert str(snapshot) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert content(tmp_path) == before
+
+
+def test_a_missing_snapshot_or_journal_is_refused(tmp_path: Path) -> None:
+    some_objects(tmp_path)
+    (snapshot,) = tmp_path.glob("snapshot-*.log")
+    (journal,) = tmp_path.glob("journal-*.log")
+    kept = snapshot.read_bytes()
+    snapshot.unlink()
+    with pytest.raises(InputError, match="has journals but no snapshot"):
+        Journal(tmp_path).load(Store())
+    snapshot.write_bytes(kept)
+    journal.rename(journal.with_name("journal-00000009.log"))
+    with pytest.raises(InputError, match=f"{journal.name} is missing"):
+        Journal(tmp_path).load(Store())
+
+
+def test_a_snapshot_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    some_objects(tmp_path)
+    (snapshot,) = tmp_path.glob("snapshot-*.log")
+    first, *rest = snapshot.read_bytes().splitlines(keepends=True)
+    payload = re.sub(rb',"objects":\d+', b"", first.partition(b" ")[2].rstrip())
+    first = b"%08x %s\n" % (zlib.crc32(payload), payload)
+    snapshot.write_bytes(b"".join((first, *rest)))
+    store = Store()
+    Journal(tmp_path).load(store)
+    assert store.namespaces.get("", "default") is not None
+
+
+def test_a_snapshot_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_objects(tmp_path)
+    before = content(tmp_path)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("moorage.apiserver.journal.os.fsync", full)
+        server = ApiServer(data=tmp_path)
+        with pytest.raises(InputError, match=f"{tmp_path} cannot be used: No space left"):
+            asyncio.run(server.start())
+    assert content(tmp_path) == before
+    assert not list(tmp_path.glob("*.tmp"))

@@ -23,12 +23,15 @@ async def _broken(request: web.Request) -> web.Response:
 ROUTES = (Route("/explain/v1", _hello, prefix=True), Route("/broken", _broken))
 
 
-def asked(path: str, host: str | None = None) -> tuple[int, str, str]:
+def asked(
+    path: str, host: str | None = None, more: dict[str, str] | None = None
+) -> tuple[int, str, str]:
     async def scenario() -> tuple[int, str, str]:
         console = LocalConsole()
         await console.start(ROUTES)
         port = console.url.split(":")[2].split("/")[0]
         headers = {} if host is None else {"Host": host.replace("PORT", port)}
+        headers |= {name: value.replace("PORT", port) for name, value in (more or {}).items()}
         async with (
             aiohttp.ClientSession() as session,
             session.get(
@@ -64,6 +67,38 @@ def test_a_name_that_leads_here_by_a_trick_is_not_answered(host: str) -> None:
     assert status == 421
     assert "hello" not in body
     assert "answered only under the name 127.0.0.1:" in body
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://harbour.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+    ids=str,
+)
+def test_a_page_of_another_origin_is_not_answered(headers: dict[str, str]) -> None:
+    status, body, _ = asked("/explain/v1/pods", more=headers)
+    assert status == 403
+    assert "hello" not in body
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://127.0.0.1:PORT", "Sec-Fetch-Site": "same-origin"},
+        {
+            "Sec-Fetch-Site": "cross-site",
+            "Sec-Fetch-Mode": "navigate",
+            "Sec-Fetch-Dest": "document",
+        },
+    ],
+    ids=["its own pages", "a link"],
+)
+def test_its_own_pages_and_links_are_answered(headers: dict[str, str]) -> None:
+    assert asked("/explain/v1/pods", more=headers)[0] == 200
 
 
 def test_the_root_leads_to_the_page() -> None:

@@ -34,6 +34,8 @@ MAX_JOURNAL_BYTES = 128 * 2**20
 # After a cut-off line, versions that a client may have seen must not be given out again.
 _VERSION_GAP = 1000
 
+_OUR_FILES = ("snapshot-", "journal-", "lock", "tls.")
+
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +92,13 @@ class Journal:
         """Put the kept state into the store and begin a new journal."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_lock()
+        try:
+            self._restore(store)
+        except BaseException:
+            self._release_lock()
+            raise
+
+    def _restore(self, store: Store) -> None:
         self._tighten()
         self._store = store
         snapshots, journals = self._numbers("snapshot"), self._numbers("journal")
@@ -121,7 +130,7 @@ class Journal:
     def _tighten(self) -> None:
         """Files of earlier versions were readable by everybody."""
         for path in self._directory.iterdir():
-            if path.name.startswith(("snapshot-", "journal-")) and not path.is_symlink():
+            if path.name.startswith(_OUR_FILES) and not path.is_symlink():
                 path.chmod(0o600)
 
     def _files(self, snapshots: list[int], journals: list[int]) -> list[Path]:
@@ -168,11 +177,15 @@ class Journal:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._lock)
-            self._lock = -1
+            self._release_lock()
             raise InputError(
                 f"the data directory {self._directory} is in use by another server"
             ) from None
+
+    def _release_lock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def _numbers(self, kind: str) -> list[int]:
         names = (path.stem.rpartition("-")[2] for path in self._directory.glob(f"{kind}-*.log"))
@@ -317,9 +330,7 @@ class Journal:
             await self.durable()
             os.close(self._file)
             self._file = -1
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._release_lock()
 
 
 def _parse(line: bytes) -> _Record | None:

@@ -25,13 +25,15 @@ _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _META = "meta.v1."
 _SINGLE, _REPEATED, _MAP, _POINTER = "", "*", "%", "?"
-# What the readers below raise for a field that is missing, cut off or of another type.
+# What the readers below raise for a field that is missing, cut off or of another type;
+# OSError is for times beyond the calendar.
 _MALFORMED = (
     KeyError,
     IndexError,
     AttributeError,
     TypeError,
     ValueError,
+    OSError,
     OverflowError,
     struct.error,
 )
