@@ -170,7 +170,7 @@ def test_strategic_merges_of_long_lists_take_linear_time(
 def test_many_tolerations_are_compared_in_linear_time() -> None:
     tolerations = [{"key": f"k{n}", "operator": "Exists"} for n in range(MANY)]
     old = {"metadata": {"name": "a"}, "spec": {"tolerations": tolerations}}
-    new = {
+    new: dict[str, Any] = {
         "metadata": {"name": "a"},
         "spec": {"tolerations": [{**t, "tolerationSeconds": 5} for t in reversed(tolerations)]},
     }

@@ -80,6 +80,16 @@ def message(text: str | bytes) -> str:
             NESTED_ALIASES, "yaml: document contains excessive aliasing", id="a billion laughs"
         ),
         pytest.param(
+            "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [[[[*a{n - 1}]]]]\n" for n in range(1, 60)),
+            "yaml: exceeded max depth of 200",
+            id="deep by aliases",
+        ),
+        pytest.param(
+            f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]",
+            "yaml: document contains excessive aliasing",
+            id="a long text many times",
+        ),
+        pytest.param(
             '{"kind": }', "json parse error: line 1 column 10: Expecting value", id="bad JSON"
         ),
         pytest.param('{"a": NaN}', "json parse error: invalid number NaN", id="a NaN in JSON"),

@@ -260,6 +260,16 @@ AN_OBJECT = "an object is a mapping with apiVersion and kind"
         pytest.param('["]", ' * 5000, ": nested more than 200 levels deep", id="masked flow"),
         pytest.param("- " * 50_000 + "a", ": nested more than 200 levels deep", id="deep block"),
         pytest.param('{"a":' * 200_000, ": nested more than 200 levels deep", id="deep JSON"),
+        pytest.param(
+            '{"a":' * 300 + "1" + "}" * 300,
+            ": nested more than 200 levels deep",
+            id="JSON a little too deep",
+        ),
+        pytest.param(
+            "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [[[[*a{n - 1}]]]]\n" for n in range(1, 60)),
+            ": nested more than 200 levels deep",
+            id="deep by references",
+        ),
     ],
 )
 def test_a_broken_file_is_named_with_the_place(write: Write, text: str, problem: str) -> None:
