@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from kube.fake_api import FakeApi, JumpingTimer, Recorder, failure, run
-from moorage.errors import ApiError, InputError
+from moorage.errors import ApiError, CorruptStateError, InputError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.informers import Informers
@@ -104,10 +104,41 @@ def test_time_out_says_what_is_missing_and_why() -> None:
     run(scenario())
 
 
-def test_failing_handler_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_object_that_a_handler_fails_on_is_skipped_and_the_others_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Faulty(Silent):
+        def __init__(self) -> None:
+            self.added: list[str] = []
+
+        def on_add(self, obj: ApiObject, /) -> None:
+            if obj.name == "b":
+                raise ZeroDivisionError("no such number")
+            self.added.append(obj.name)
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            for name in "abc":
+                api.put(name)
+            client, informers = _following(api, "Pod")
+            faulty = Faulty()
+            informers.add_handler("Pod", faulty)
+            informers.start()
+            await informers.wait_for_sync(10)
+            assert sorted(faulty.added) == ["a", "c"]
+            assert informers.skipped == 1
+            assert sorted(informers.stores["Pod"].objects) == ["default/a", "default/c"]
+            await informers.stop()
+            await client.close()
+
+    run(scenario())
+    assert "skipped Pod default/b: ZeroDivisionError: no such number" in caplog.text
+
+
+def test_a_state_that_contradicts_itself_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
     class Faulty(Silent):
         def on_add(self, obj: ApiObject, /) -> None:
-            raise ZeroDivisionError
+            raise CorruptStateError("nothing is right any more")
 
     async def scenario() -> None:
         async with FakeApi() as api:
@@ -115,7 +146,7 @@ def test_failing_handler_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None
             client, informers = _following(api, "Pod")
             informers.add_handler("Pod", Faulty())
             informers.start()
-            with pytest.raises(ZeroDivisionError):
+            with pytest.raises(CorruptStateError):
                 await informers.wait_for_sync(10)
             await informers.stop()
             await client.close()

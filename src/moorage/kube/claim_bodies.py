@@ -26,7 +26,7 @@ def claim_body(claim: ResourceClaim) -> Json:
                 "ownerReferences": msgspec.to_builtins(meta.owner_references),
             }
         ),
-        "spec": _pruned(msgspec.to_builtins(claim.spec)),
+        "spec": _pruned(_plain(claim.spec)),
     }
 
 
@@ -46,12 +46,17 @@ def _allocation(allocation: AllocationResult) -> Json:
         "devices": {"results": _pruned(msgspec.to_builtins(allocation.devices.results))},
     }
     if allocation.devices.config:
-        body["devices"]["config"] = msgspec.to_builtins(allocation.devices.config)
+        body["devices"]["config"] = _plain(allocation.devices.config)
     if allocation.node_selector is not None:
         body["nodeSelector"] = _pruned(msgspec.to_builtins(allocation.node_selector))
     if allocation.allocation_timestamp is not None:
         body["allocationTimestamp"] = allocation.allocation_timestamp
     return body
+
+
+def _plain(value: Any) -> Any:
+    """Dictionaries and lists; what was read as bytes is written as bytes."""
+    return msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))
 
 
 def _pruned(value: Any) -> Any:

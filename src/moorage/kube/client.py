@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from moorage.errors import ApiError, UnreachableError
-from moorage.kube import requests
+from moorage.kube import deep_json, requests
 from moorage.kube.access import Access
 from moorage.kube.rate_limit import TokenBucket
 from moorage.kube.requests import Json, Request
@@ -84,6 +84,11 @@ class Status(msgspec.Struct):
     reason: str = ""
     message: str = ""
     details: _Details | None = None
+
+
+class _NumberedList(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[int] | None = None
 
 
 _LISTS = msgspec.json.Decoder(_List)
@@ -217,8 +222,8 @@ class KubeClient:
         """The answer as a dictionary."""
         body = await self.send(request)
         try:
-            answer = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
+            answer = deep_json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ApiError(0, "Unreadable", f"{request}: the answer is not JSON: {error}") from None
         if not isinstance(answer, dict):
             raise ApiError(0, "Unreadable", f"{request}: the answer is not an object")
@@ -228,8 +233,8 @@ class KubeClient:
         """One page of a list."""
         body = await self.send(request)
         try:
-            answer = _LISTS.decode(body)
-        except msgspec.DecodeError as error:
+            answer = _list(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ApiError(0, "Unreadable", f"{request}: the answer is no list: {error}") from None
         meta = answer.metadata
         return Page(answer.items or [], meta.resource_version, meta.continue_ or "")
@@ -382,6 +387,16 @@ class KubeClient:
         )
 
 
+def _list(body: bytes) -> _List:
+    """A list; a member that is nested too deeply, or is no JSON, spoils none of the others."""
+    try:
+        return _LISTS.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        text, items = deep_json.members(body, 2)
+        numbered = msgspec.json.decode(text, type=_NumberedList)
+        return _List(numbered.metadata, [items[number] for number in numbered.items or ()])
+
+
 def status_error(
     body: bytes,
     *,
@@ -393,7 +408,7 @@ def status_error(
     """The error that a Status object tells of; `otherwise` is said of what is no Status."""
     try:
         status = _STATUSES.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = Status()
     code = code or status.code
     message = status.message if status.kind == "Status" and status.message else otherwise

@@ -1,26 +1,28 @@
 """From the API's JSON to objects of the model, one decoder per kind; bad objects stay harmless.
 
-Owns what is skipped and how it is called in the log. Keeps no objects and emits no events: that is
-the store's part.
+Owns how an object is read, and how it is called if it cannot be: whatever it contains, an error is
+about this object alone (`skipped_objects`). Keeps no objects and emits no events: that is the
+store's part.
 """
 
-import logging
+import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from moorage.errors import DecodeError
 from moorage.framework.pod_level import Adjust
+from moorage.kube import deep_json
 from moorage.kube.extender_messages import keep_source
 from moorage.kube.pod_forms import PodForms, pod_text
 from moorage.kube.resources import CustomObject, Resource
 from moorage.kube.sharing import SharedParts
-from moorage.model.decode import decode_json, describe, sentence
+from moorage.kube.skipped_objects import SkippedObjects
+from moorage.model.decode import decode_json, decode_plain, describe, sentence
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-
-log = logging.getLogger(__name__)
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -54,22 +56,48 @@ class Envelope(msgspec.Struct):
 
 _ENVELOPES = msgspec.json.Decoder(Envelope)
 _OUTLINES = msgspec.json.Decoder(Outline)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+# As API servers write an event; what is inside of the object does not matter here.
+_EVENT = re.compile(rb'\s*\{\s*"type"\s*:\s*"(\w+)"\s*,\s*"object"\s*:\s*(\{.*\})\s*\}\s*', re.DOTALL)
+_NAMED = re.compile(rb'"(name|namespace|resourceVersion)"\s*:\s*"([^"\\]*)"')
 
 
 def envelope(line: bytes) -> Envelope | None:
     """A line of a watch; None if it is not one."""
     try:
         return _ENVELOPES.decode(line)
-    except msgspec.DecodeError:
-        return None
+    except _UNREADABLE:
+        found = _EVENT.fullmatch(line)
+        return None if found is None else Envelope(found[1].decode(), msgspec.Raw(found[2]))
 
 
 def outline(data: msgspec.Raw | bytes) -> Outline:
     """The outline of an object, empty where it cannot be had."""
     try:
         return _OUTLINES.decode(data)
+    except _UNREADABLE:
+        text = bytes(data).decode("utf-8", "replace").encode()
+    try:
+        content = deep_json.decode(text)
+        found = content.get("metadata") if isinstance(content, dict) else None
+        fields = found if isinstance(found, dict) else {}
     except msgspec.DecodeError:
-        return Outline()
+        # Not even JSON: the first fields of these names are the object's own, if any are.
+        _, _, rest = text.partition(b'"metadata"')
+        fields = {m[1].decode(): m[2].decode() for m in reversed([*_NAMED.finditer(rest)])}
+    return Outline(_LooseMeta(**{name: _string(fields.get(key)) for key, name in _FIELDS}))
+
+
+_FIELDS = (
+    ("name", "name"),
+    ("namespace", "namespace"),
+    ("resourceVersion", "resource_version"),
+)
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 class ObjectReader:
@@ -82,6 +110,7 @@ class ObjectReader:
         *,
         adjust: Adjust | None = None,
         sharing: bool = True,
+        skipped: SkippedObjects | None = None,
     ) -> None:
         self._resource = resource
         self._needs_source = needs_source
@@ -90,19 +119,16 @@ class ObjectReader:
         # What is adjusted is not what the bytes say; that takes a gate which is off.
         shortly = sharing and adjust is None and resource.struct is Pod
         self._forms = PodForms() if shortly else None
-        self.skipped = 0
+        self.skipped = SkippedObjects(resource.kind) if skipped is None else skipped
 
     def read(self, data: msgspec.Raw) -> ApiObject | Malformed:
         """The object, or what is left of one that means nothing."""
         try:
             return self._decode(data)
-        except DecodeError as error:
-            self.skipped += 1
+        except Exception as error:
             meta = outline(data).metadata
-            subject = describe(self._resource.kind, meta.namespace, meta.name)
-            text = str(error)
-            log.error("skipped %s", text if subject in text else f"{subject}: {text}")
             key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+            self.skipped.skip(key, error)
             return Malformed(key, meta.resource_version)
 
     def _decode(self, data: msgspec.Raw) -> ApiObject:
@@ -128,8 +154,14 @@ class ObjectReader:
         """An object of any kind, decoded and checked from the beginning to the end."""
         struct = self._resource.struct
         assert struct is not None, self._resource
-        custom = struct is CustomObject
-        decoded: ApiObject = _custom(data) if custom else decode_json(struct, bytes(data))
+        decoded: ApiObject
+        if struct is CustomObject:
+            decoded = _custom(data)
+        else:
+            try:
+                decoded = decode_json(struct, bytes(data))
+            except RecursionError:
+                decoded = decode_plain(struct, _parsed(data))
         if not decoded.metadata.name:
             raise DecodeError("metadata.name: a name is required")
         if self._adjust is not None and isinstance(decoded, Pod):
@@ -140,9 +172,16 @@ class ObjectReader:
         return decoded
 
 
+def _parsed(data: msgspec.Raw) -> Any:
+    try:
+        return deep_json.decode(data)
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"this is not JSON: {error}") from None
+
+
 def _custom(data: msgspec.Raw) -> CustomObject:
     try:
-        content = msgspec.json.decode(data)
+        content = _parsed(data)
         if not isinstance(content, dict):
             raise DecodeError("an object is a mapping")
         plain = {k: v for k, v in (content.get("metadata") or {}).items() if v is not None}
@@ -165,7 +204,7 @@ def _derive(obj: ApiObject) -> None:
     """
     try:
         if isinstance(obj, Pod):
-            _ = obj.requests, obj.affinity_terms, obj.required_nodes
+            _ = obj.derived(), obj.label_set
         elif isinstance(obj, Node):
             _ = obj.allocatable
     except (ValueError, DecodeError) as error:

@@ -17,6 +17,7 @@ import msgspec
 from moorage.errors import ExtenderError
 from moorage.framework.extenders import FilterReply, MetaVictims
 from moorage.framework.plugin import Candidate
+from moorage.kube import deep_json
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -30,11 +31,16 @@ _INT64 = range(-(2**63), 2**63)
 
 def keep_source(obj: ApiObject, data: bytes | msgspec.Raw) -> None:
     """Remember an object's JSON, less what upstream's informers drop too."""
-    whole = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    if isinstance(obj, Pod) and "metadata" in whole:
-        meta = msgspec.json.decode(whole["metadata"], type=dict[str, msgspec.Raw])
-        meta.pop("managedFields", None)
-        whole["metadata"] = msgspec.Raw(msgspec.json.encode(meta))
+    try:
+        whole: Any = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if isinstance(obj, Pod) and "metadata" in whole:
+            whole["metadata"] = msgspec.json.decode(
+                whole["metadata"], type=dict[str, msgspec.Raw]
+            )
+    except RecursionError:
+        whole = deep_json.decode(data)
+    if isinstance(obj, Pod):
+        whole["metadata"].pop("managedFields", None)
     for name in ("kind", "apiVersion"):
         whole.pop(name, None)
     # Beside the fields, as cached values are: a changed copy of the object must not inherit it.

@@ -16,6 +16,7 @@ from moorage.framework.pod_level import Adjust
 from moorage.kube.client import KubeClient
 from moorage.kube.reflector import Reflector
 from moorage.kube.resources import POD_FIELD_SELECTOR, resource_for
+from moorage.kube.skipped_objects import SkippedObjects
 from moorage.kube.store import Backlog, Handler, Store
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.meta import ApiObject
@@ -69,7 +70,7 @@ class Informers:
         """
         fresh = [kind for kind in dict.fromkeys(kinds) if kind not in self.stores]
         for kind in fresh:
-            store = self.stores[kind] = Store()
+            store = self.stores[kind] = Store(skipped=SkippedObjects(resource_for(kind).kind))
             if self.held:
                 store.hold(self._backlog)
             self._reflectors[kind] = Reflector(

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from moorage.errors import ApiError, KubeconfigError, MoorageError
-from moorage.kube import requests
+from moorage.kube import deep_json, requests
 from moorage.kube.backoff import Backoff
 from moorage.kube.client import Read, status_error
 from moorage.kube.decoding import envelope
@@ -99,7 +99,10 @@ class ObjectWatch:
         if event.type == "ERROR":
             raise status_error(bytes(event.object), otherwise="the watch ended with an error")
         if event.type in ("ADDED", "MODIFIED", "DELETED"):
-            obj = msgspec.json.decode(event.object)
+            try:
+                obj = deep_json.decode(event.object)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise ApiError(0, "Unreadable", f"an object of the watch: {error}") from None
             if isinstance(obj, dict):
                 self._on_change(event.type, obj)
 

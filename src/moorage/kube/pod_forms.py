@@ -86,7 +86,7 @@ def pod_text(data: msgspec.Raw) -> PodText | None:
     """A pod's JSON taken apart; None if it is not what an API server writes."""
     try:
         return _TEXTS.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -184,7 +184,7 @@ class PodForms:
             return form
         try:
             status = _STATUSES.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         content = self._encode(status)
         form = self._contents.get(content)
@@ -239,7 +239,7 @@ def _names_its_node(data: bytes, name: str) -> bool:
         return False
     try:
         return _SPEC_NODES.decode(data).node_name == name
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return False
 
 

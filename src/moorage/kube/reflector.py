@@ -65,7 +65,9 @@ class Reflector:
         self.last_error: MoorageError | None = None
         self.resource_version = ""
         self._client = client
-        self._reader = ObjectReader(resource, needs_source, adjust=adjust)
+        self._reader = ObjectReader(
+            resource, needs_source, adjust=adjust, skipped=store.skipped
+        )
         self._timer = timer
         self._random = random
         self._backoff = Backoff(timer, random)
@@ -78,8 +80,8 @@ class Reflector:
 
     @property
     def skipped(self) -> int:
-        """How many objects could not be read."""
-        return self._reader.skipped
+        """How many objects cannot be used at the moment."""
+        return len(self.store.skipped)
 
     async def run(self) -> None:
         """Follow the collection for ever."""

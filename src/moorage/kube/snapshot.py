@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
-from moorage.kube import requests
+from moorage.kube import deep_json, requests
 from moorage.kube.client import KubeClient, Page
 from moorage.kube.decoding import Malformed, ObjectReader
 from moorage.kube.informers import FIELD_SELECTORS
@@ -52,7 +52,7 @@ async def read_cluster(
             raise reading.error
     return Snapshot(
         [obj for reading in lists for obj in reading.objects],
-        sum(reading.reader.skipped for reading in lists),
+        sum(len(reading.reader.skipped) for reading in lists),
         {reading.kind: str(reading.error) for reading in lists if reading.error is not None},
     )
 
@@ -67,8 +67,8 @@ async def pod_phase(client: KubeClient, namespace: str, name: str) -> str | None
     if not page.items:
         return None
     try:
-        return msgspec.json.decode(page.items[0], type=_Phased).status.phase
-    except msgspec.DecodeError:
+        return msgspec.convert(deep_json.decode(page.items[0]), _Phased).status.phase
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return ""  # what is wrong with it is told when it is read in full
 
 

@@ -2,21 +2,23 @@
 
 Owns the rule that makes events exact: a handler sees for every object (told apart by uid) one add,
 then updates with growing news, then one delete; whatever the server repeats is not repeated here.
-Handlers can be told later (`hold`), but in the same order. Does no I/O; `reflector` feeds it.
+Handlers can be told later (`hold`), but in the same order. If one fails, the object counts as it
+was before (`skipped_objects`). Does no I/O; `reflector` feeds it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
 from moorage.kube.decoding import Malformed
+from moorage.kube.skipped_objects import SkippedObjects
 from moorage.model.meta import ApiObject
 
 
 class Handler(Protocol):
-    """Told of every change, in order and one at a time; must be quick and must not fail."""
+    """Told of every change, in order and one at a time; must be quick."""
 
     def on_add(self, obj: ApiObject, /) -> None:
         """A new object."""
@@ -51,38 +53,18 @@ Backlog = deque[Callable[[], None]]
 """What handlers are still to be told, the oldest first."""
 
 
-class _Later:
-    """Stands for handlers that are told later."""
-
-    def __init__(self, handlers: Sequence[Handler], backlog: Backlog) -> None:
-        self._handlers = handlers
-        self._backlog = backlog
-
-    def on_add(self, obj: ApiObject, /) -> None:
-        """A new object."""
-        self._backlog.extend(partial(handler.on_add, obj) for handler in self._handlers)
-
-    def on_update(self, old: ApiObject, new: ApiObject, /) -> None:
-        """The same object, changed."""
-        self._backlog.extend(partial(handler.on_update, old, new) for handler in self._handlers)
-
-    def on_delete(self, old: ApiObject, /) -> None:
-        """The object is gone."""
-        self._backlog.extend(partial(handler.on_delete, old) for handler in self._handlers)
-
-    def on_synced(self) -> None:
-        """Everything has been told."""
-        self._backlog.extend(handler.on_synced for handler in self._handlers)
-
-
 class Store:
     """Objects by key (`namespace/name`) and the handlers that hear of changes."""
 
-    def __init__(self, handlers: Iterable[Handler] = ()) -> None:
+    def __init__(
+        self, handlers: Iterable[Handler] = (), skipped: SkippedObjects | None = None
+    ) -> None:
         self._objects: dict[str, ApiObject] = {}
         self._handlers = list(handlers)
-        self._told: Sequence[Handler] = self._handlers
         self._backlog: Backlog | None = None
+        self._refused: dict[str, ApiObject | None] = {}
+        """What handlers know instead of a version that they failed on, until the next one."""
+        self.skipped = SkippedObjects("object") if skipped is None else skipped
         self.synced = False
 
     @property
@@ -95,22 +77,19 @@ class Store:
 
     def add_handler(self, handler: Handler) -> None:
         """Tell one more handler; it first hears of what there is already."""
-        told = handler if self._backlog is None else _Later([handler], self._backlog)
         for obj in self._objects.values():
-            told.on_add(obj)
+            self._do(partial(self._add_to, handler, obj))
         self._handlers.append(handler)
         if self.synced:
-            told.on_synced()
+            self._do(handler.on_synced)
 
     def hold(self, backlog: Backlog) -> None:
         """Tell nobody anything for now: what is to be told goes to the backlog."""
         self._backlog = backlog
-        self._told = (_Later(self._handlers, backlog),)
 
     def release(self) -> None:
         """Tell handlers at once again; whoever held them has told the backlog."""
         self._backlog = None
-        self._told = self._handlers
 
     def put(self, obj: ApiObject) -> None:
         """The object is there in this form."""
@@ -124,18 +103,20 @@ class Store:
             elif old.metadata.resource_version == obj.metadata.resource_version:
                 return
         self._objects[key] = obj
-        for handler in self._told:
-            if old is None:
-                handler.on_add(obj)
-            else:
-                handler.on_update(old, obj)
+        if self.skipped:
+            self.skipped.clear(key)
+        if self._backlog is None:
+            self._tell(old, obj, self._handlers)
+        else:
+            self._backlog.append(partial(self._tell, old, obj, tuple(self._handlers)))
 
     def remove(self, key: str) -> None:
         """The object is not there any more."""
         old = self._objects.pop(key, None)
+        if self.skipped:
+            self.skipped.clear(key)
         if old is not None:
-            for handler in self._told:
-                handler.on_delete(old)
+            self._do(partial(self._tell_deleted, old, tuple(self._handlers)))
 
     def replacing(self, listed: Iterable[ApiObject | Malformed]) -> Iterator[None]:
         """Go over to what a new list says, step by step so that others can run in between.
@@ -148,6 +129,7 @@ class Store:
                 wanted[item.key] = None
             else:
                 wanted[item.key] = item
+        self.skipped.keep(wanted)
         for key in [key for key in self._objects if key not in wanted]:
             self.remove(key)
             yield
@@ -157,5 +139,78 @@ class Store:
                 yield
         if not self.synced:
             self.synced = True
-            for handler in self._told:
-                handler.on_synced()
+            for handler in self._handlers:
+                self._do(handler.on_synced)
+
+    # Telling. A handler that fails has a problem with this object, and only with this one.
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Tell now, or later if handlers are held."""
+        if self._backlog is None:
+            work()
+        else:
+            self._backlog.append(work)
+
+    def _tell(
+        self, old: ApiObject | None, new: ApiObject, handlers: Iterable[Handler]
+    ) -> None:
+        if self._refused and new.key in self._refused:
+            old = self._refused.pop(new.key)
+        try:
+            for handler in handlers:
+                if old is None:
+                    handler.on_add(new)
+                else:
+                    handler.on_update(old, new)
+        except Exception as error:
+            self._refuse(old, new, handlers, error)
+
+    def _tell_deleted(self, old: ApiObject, handlers: Iterable[Handler]) -> None:
+        known: ApiObject | None = old
+        if self._refused and old.key in self._refused:
+            known = self._refused.pop(old.key)
+        if known is not None:
+            self._take_out(known, handlers)
+
+    def _add_to(self, handler: Handler, obj: ApiObject) -> None:
+        try:
+            handler.on_add(obj)
+        except Exception as error:
+            self._refuse(None, obj, (handler,), error)
+
+    def _refuse(
+        self,
+        old: ApiObject | None,
+        new: ApiObject,
+        handlers: Iterable[Handler],
+        error: Exception,
+    ) -> None:
+        """Go back to the version before, or to none if there was none.
+
+        Whatever a handler did before it failed is undone by telling it that both are gone.
+        """
+        key = new.key
+        self.skipped.skip(key, error)
+        self._take_out(new, handlers)
+        if old is not None:
+            self._take_out(old, handlers)
+            try:
+                for handler in handlers:
+                    handler.on_add(old)
+            except Exception as again:
+                self.skipped.skip(key, again)
+                self._take_out(old, handlers)
+                old = None
+        if self._objects.get(key) is not new:
+            self._refused[key] = old  # newer versions wait to be told
+        elif old is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = old
+
+    def _take_out(self, obj: ApiObject, handlers: Iterable[Handler]) -> None:
+        for handler in handlers:
+            try:
+                handler.on_delete(obj)
+            except Exception as error:
+                self.skipped.skip(obj.key, error)

@@ -151,6 +151,14 @@ def decode_json(struct: type[T], data: bytes, where: str = "") -> T:
     return settled
 
 
+def decode_plain(struct: type[T], plain: Any, where: str = "") -> T:
+    """The same from JSON that was parsed already."""
+    known = KINDS[struct.__name__]
+    settled = _settled(_convert(known, without_nulls(plain), where), known)
+    assert isinstance(settled, struct)
+    return settled
+
+
 def without_nulls(value: Any, field: str = "") -> Any:
     """`value` with null members left out and every key a string, as Go reads JSON and YAML."""
     if isinstance(value, Mapping):
