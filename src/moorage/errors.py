@@ -110,6 +110,7 @@ class PluginError(MoorageError):
         super().__init__(text)
         self.plugin = plugin
         self.phase = phase
+        self.detail = detail
 
 
 class ExtenderError(PluginError):
@@ -122,3 +123,4 @@ class ExtenderError(PluginError):
         MoorageError.__init__(self, message)
         self.plugin = "Extender"
         self.phase = ""
+        self.detail = message

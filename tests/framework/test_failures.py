@@ -123,7 +123,7 @@ def test_an_exception_in_a_plugin_names_plugin_and_phase(
     assert (caught.value.plugin, caught.value.phase) == ("Fails", phase)
 
 
-def test_an_error_of_our_own_passes_as_it_is() -> None:
+def test_an_error_of_our_own_is_the_plugins_that_raises_it() -> None:
     class Raises(FilterPlugin[None]):
         name = "Raises"
 
@@ -131,7 +131,7 @@ def test_an_error_of_our_own_passes_as_it_is() -> None:
             raise StateError("contradiction")
 
     state = make_state([make_node("a")])
-    with pytest.raises(MoorageError, match=r"^contradiction$"):
+    with pytest.raises(PluginError, match=r"^running \"Raises\" filter plugin: contradiction$"):
         make_cycle(state).decide(profile_of(state, Raises), make_pod("p"))
 
 

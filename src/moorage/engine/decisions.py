@@ -1,11 +1,15 @@
 """What the engine decides, as values: carried out, printed or replayed by others."""
 
+import logging
 from typing import NamedTuple
 
 import msgspec
 
+from moorage.errors import MoorageError
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 
 class Bind(msgspec.Struct, frozen=True):
@@ -46,6 +50,17 @@ class Refusal(NamedTuple):
     status: Status
     point: str
     """The extension point that refused it."""
+
+
+def broken(pod: Pod, error: BaseException) -> Unschedulable:
+    """The decision about a pod whose attempt broke; the log says where if that is a surprise."""
+    if isinstance(error, MoorageError):
+        text = str(error)
+        log.error("pod %s: %s", pod.key, text)
+    else:
+        text = f"{type(error).__name__}: {error}"
+        log.error("pod %s: %s", pod.key, text, exc_info=error)
+    return Unschedulable(pod, text, nominated_node="", code=Code.ERROR)
 
 
 def refused_there(pod: Pod, refusal: Refusal) -> Unschedulable:

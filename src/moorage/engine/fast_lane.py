@@ -26,7 +26,7 @@ from moorage.engine.recording import (
 )
 from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
-from moorage.framework.guard import guard
+from moorage.framework.guard import FAULTS, guard
 from moorage.framework.kept_rankings import Rankings
 from moorage.framework.metering import SILENT, Meter, RunningMeter, Tally
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
@@ -70,7 +70,7 @@ class FastLane:
             if ranking is None or not short.filter(ranking):
                 return None
             short.score()
-        except Exception:
+        except FAULTS:
             # The plain path meets the same error and tells it, if it is one.
             log.debug("pod %s cannot take the short way", pod.key, exc_info=True)
             return None
@@ -372,7 +372,7 @@ class _ShortAttempt:
             normalized = plugin.normalize(raw, state)
         # As unsigned numbers negative scores are huge, so one reduction tests both ends.
         highest = int(normalized.view(np.uint64).max())
-        if highest > MAX_NODE_SCORE:
+        if highest > MAX_NODE_SCORE or len(normalized) != len(raw):
             raise PluginError(plugin.name, "Score", "a score is out of range")
         if self._recorded:
             told = normalized if highest else None

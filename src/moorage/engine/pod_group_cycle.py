@@ -18,13 +18,13 @@ from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.engine import observer
-from moorage.engine.decisions import Bind, Refusal, Unschedulable, refused_there
+from moorage.engine.decisions import Bind, Refusal, Unschedulable, broken, refused_there
 from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import setback_of, setback_on
-from moorage.errors import PluginError
 from moorage.framework.group_preemption import GroupVictims
+from moorage.framework.guard import FAULTS
 from moorage.framework.metering import SILENT, Meter
 from moorage.framework.permit import WaitingPod
 from moorage.framework.placements import Assignments, Placement
@@ -206,8 +206,8 @@ class PodGroupCycle:
             if self._by_placement:
                 return self._try_placements(profile, key, infos)
             return self._try(profile, infos, None)
-        except PluginError as error:
-            return _Result(Status(Code.ERROR, (str(error),)))
+        except FAULTS as error:
+            return _Result(Status(Code.ERROR, (broken(infos[0].pod, error).message,)))
 
     def _make_room(
         self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo], result: _Result
@@ -233,8 +233,8 @@ class PodGroupCycle:
                 scheduler.clock.now(),
                 lambda: self._decide(bare, key, infos).status,
             )
-        except PluginError as error:
-            found = GroupVictims(Status(Code.ERROR, (str(error),)))
+        except FAULTS as error:
+            found = GroupVictims(Status(Code.ERROR, (broken(pods[0], error).message,)))
         if found.status is None:
             result.preempting = True
             scheduler.evict_for_group(group, pods, profile, found.victims)
@@ -338,9 +338,8 @@ class PodGroupCycle:
         failure: Unschedulable | None = None
         try:
             decision, _ = scheduler.cycle.attempt(profile, pod, within, meter)
-        except PluginError as error:
-            log.error("pod %s: %s", pod.key, error)
-            return _Found(info, _broken(pod, str(error)))
+        except FAULTS as error:
+            return _Found(info, broken(pod, error))
         finally:
             scheduler.observer.algorithm_finished(meter.seconds())
         if isinstance(decision, Bind):

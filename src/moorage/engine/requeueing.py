@@ -22,7 +22,7 @@ from moorage.framework.cluster_events import (
     on,
 )
 from moorage.framework.diagnosis import EXTENDER
-from moorage.framework.guard import guard
+from moorage.framework.guard import events_of, guard
 from moorage.framework.plugin import (
     FilterPlugin,
     PermitPlugin,
@@ -244,8 +244,7 @@ def _registered_by(
     for name, plugin in profile.plugins.items():
         if not isinstance(plugin, _MAY_REJECT):
             continue
-        with guard(plugin, "EventsToRegister"):
-            events = plugin.events_to_register()
+        events = events_of(plugin)
         wanted = any_event if events is None else events
         registered += [_Registered(name, plugin, one) for one in _completed(wanted)]
     return registered
@@ -257,18 +256,25 @@ def _forgiving(plugin: Plugin, subjects: Subjects) -> Subjects:
     def of_pod(pod: Pod) -> Collection[str] | None:
         try:
             with guard(plugin, "QueueingHint"):
-                return subjects.of_pod(pod)
+                return _names(subjects.of_pod(pod))
         except MoorageError:
             return None
 
     def of_event(old: ApiObject | None, new: ApiObject | None) -> Collection[str] | None:
         try:
             with guard(plugin, "QueueingHint"):
-                return subjects.of_event(old, new)
+                return _names(subjects.of_event(old, new))
         except MoorageError:
             return None
 
     return Subjects(of_pod, of_event)
+
+
+def _names(found: Collection[str] | None) -> Collection[str] | None:
+    """Names as they should be; one text is not a collection of them."""
+    if isinstance(found, str):
+        raise TypeError("names are expected, not a single text")
+    return None if found is None else frozenset(found)
 
 
 def _completed(registrations: Iterable[EventRegistration]) -> list[EventRegistration]:

@@ -20,6 +20,7 @@ from moorage.engine.decisions import (
     Bind,
     Refusal,
     Unschedulable,
+    broken,
     one_node_sentence,
     refused_there,
 )
@@ -32,8 +33,9 @@ from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, setback_of, setback_on
 from moorage.engine.requeueing import all_but
-from moorage.errors import PluginError, StateError
+from moorage.errors import CorruptStateError, StateError
 from moorage.framework.extenders import Extender
+from moorage.framework.guard import FAULTS, has_work
 from moorage.framework.metering import SILENT, Meter
 from moorage.framework.permit import WaitingPod, WaitingPods, permit
 from moorage.framework.plugin import DeferringPlugin, Handle
@@ -181,8 +183,21 @@ class Scheduler:
             log.error("pod %s: no profile named %s", pod.key, pod.spec.scheduler_name)
             self.queue.done(pod.uid)
         elif not self.skip(info, profile):
-            self._attempt(info, profile)
+            try:
+                self._attempt(info, profile)
+            except CorruptStateError:
+                raise
+            except FAULTS as error:
+                self._give_up(info, profile, error)
         return True
+
+    def _give_up(self, info: QueuedPodInfo, profile: Profile, error: BaseException) -> None:
+        """An attempt broke where nothing should: the pod is tried again, and the others go on."""
+        try:
+            self.fail(info, profile, broken(info.pod, error))
+        except FAULTS:
+            log.exception("pod %s is not tried again", info.pod.key)
+            self.queue.done(info.pod.uid)
 
     @property
     def awaits_news(self) -> bool:
@@ -197,7 +212,7 @@ class Scheduler:
             or self.queue.has_pods
             or self.waiting
             or self.awaits_news
-            or any(plugin.has_work for plugin in self.deferring)
+            or any(map(has_work, self.deferring))
         )
 
     def skip(self, info: QueuedPodInfo, profile: Profile) -> bool:
@@ -317,9 +332,8 @@ class Scheduler:
         if decision is None:
             try:
                 decision = self.cycle.attempt(profile, info.pod, meter=meter)[0]
-            except PluginError as error:
-                log.error("pod %s: %s", info.pod.key, error)
-                decision = Unschedulable(info.pod, str(error), nominated_node="", code=Code.ERROR)
+            except FAULTS as error:
+                decision = broken(info.pod, error)
             self.observer.algorithm_finished(meter.seconds())
         match decision:
             case Bind():
@@ -386,8 +400,8 @@ class Scheduler:
         """Assume a pod on a node and ask Reserve and Permit; a refusal leaves nothing behind."""
         try:
             self.state.assume(assumed(profile, pod, node_name), node_name)
-        except (PluginError, StateError) as error:
-            return Refusal(Status(Code.ERROR, (str(error),)), "Reserve")
+        except FAULTS as error:
+            return Refusal(Status(Code.ERROR, (broken(pod, error).message,)), "Reserve")
         if self.groups is not None:
             self.groups.assume(pod, node_name)
         self.cycle.nominated.remove(pod)
@@ -397,8 +411,8 @@ class Scheduler:
             if answer is None:
                 point = "Permit"
                 answer = permit(profile, pod, node_name, self.clock.now(), meter)
-        except PluginError as error:
-            answer = Status(Code.ERROR, (str(error),))
+        except FAULTS as error:
+            answer = Status(Code.ERROR, (broken(pod, error).message,))
         if isinstance(answer, Status):
             self.undo(profile, pod, node_name, meter)
             return Refusal(answer, point)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, PluginError
 from moorage.framework.extenders import Extender, bind_by_extender
-from moorage.framework.guard import guard
+from moorage.framework.guard import FAULTS, guard, status_or_none
 from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter, Span
 from moorage.framework.permit import WaitingPod
 from moorage.framework.plugin import ApiPort
@@ -56,7 +56,8 @@ async def prepare(
     with meter.point("PreBind", profile.name) as span:
         for plugin in profile.pre_bind:
             with guard(plugin, "PreBind"):
-                status = await plugin.pre_bind(pod, node_name, api)
+                answer = await plugin.pre_bind(pod, node_name, api)
+                status = status_or_none(plugin, "PreBind", answer)
             span.ran(plugin.name, SUCCESS if status is None else status.code.value)
             if status is not None:
                 failure = _failed(status, "PreBind", plugin.name)
@@ -91,7 +92,7 @@ async def after_binding(profile: Profile, pod: Pod, node_name: str, meter: Meter
         for plugin in profile.post_bind:
             try:
                 await plugin.post_bind(pod, node_name)
-            except Exception:
+            except FAULTS:
                 # The pod is bound, whatever a plugin makes of the news.
                 log.exception("plugin %s failed after pod %s was bound", plugin.name, pod.key)
             span.ran(plugin.name)
@@ -104,6 +105,10 @@ async def _bind(
         try:
             with guard(binder, "Bind"):
                 answer = await binder.bind(pod, node_name, api)
+                if answer is not SKIP:
+                    answer = status_or_none(binder, "Bind", answer)
+        except PluginError as error:
+            answer = Status(Code.ERROR, (error.detail,))
         except MoorageError as error:
             answer = Status(Code.ERROR, (str(error),))
         if answer is SKIP:

@@ -22,7 +22,7 @@ from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.stamps import Aspect, Change, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.framework.guard import guard
+from moorage.framework.guard import guard, scores
 from moorage.framework.metering import Tally
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
@@ -329,7 +329,8 @@ class Ranking:
         return tuple(asked)
 
     def _column(self, scorer: SteadyScorer, nodes: NodeView) -> Ints:
-        return scorer.plugin.score(self.pod, nodes, scorer.state).astype(np.int64)
+        given = scorer.plugin.score(self.pod, nodes, scorer.state)
+        return scores(scorer.plugin, given, len(nodes)).copy()
 
     def _in_range(self, points: Ints) -> None:
         if len(points) and int(points.view(np.uint64).max()) > MAX_NODE_SCORE:

@@ -3,7 +3,7 @@
 import logging
 
 from moorage.errors import MoorageError
-from moorage.framework.guard import surprise
+from moorage.framework.guard import FAULTS, status_or_none, surprise, wrong
 from moorage.framework.metering import ERROR, SILENT, SUCCESS, Meter
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
@@ -16,11 +16,12 @@ def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
     """The pod as Reserve plugins want it to count on its node."""
     for plugin in profile.reserve:
         try:
-            pod = plugin.assumed(pod, node_name)
-        except MoorageError:
-            raise
-        except Exception as error:
+            answer = plugin.assumed(pod, node_name)
+        except FAULTS as error:
             raise surprise(plugin, "Reserve", error) from error
+        if not isinstance(answer, Pod):
+            raise wrong(plugin, "Reserve", answer, "a pod")
+        pod = answer
     return pod
 
 
@@ -50,9 +51,9 @@ def _reserve(
     for plugin in profile.reserve:
         try:
             status = plugin.reserve(pod, node_name)
-        except MoorageError:
-            raise
-        except Exception as error:
+            if status is not None:
+                status = status_or_none(plugin, "Reserve", status)
+        except FAULTS as error:
             raise surprise(plugin, "Reserve", error) from error
         if ends is not None:
             ends.append(meter.now())
@@ -70,6 +71,6 @@ def unreserve(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT)
         for plugin in reversed(profile.reserve):
             try:
                 plugin.unreserve(pod, node_name)
-            except Exception:
+            except FAULTS:
                 log.exception("plugin %s could not undo pod %s", plugin.name, pod.key)
             span.ran(plugin.name)

@@ -14,6 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
+from moorage.framework.guard import scores, verdicts
 from moorage.framework.plugin import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.status import Verdicts
 from moorage.model.pod import Pod
@@ -65,15 +66,16 @@ class Answers:
         kept = self._find(plugin, pod, "filter", len(nodes), partial=False)
         if kept is None:
             self.rows_asked += len(nodes)
-            return plugin.filter(pod, nodes, state)
+            return verdicts(plugin, plugin.filter(pod, nodes, state), len(nodes))
         changed = self._changed(plugin, kept)
         if kept.verdicts is None or len(changed) * _REDO_SHARE > len(nodes):
-            kept.verdicts = plugin.filter(pod, nodes, state)
+            kept.verdicts = verdicts(plugin, plugin.filter(pod, nodes, state), len(nodes))
             self.rows_asked += len(nodes)
         else:
             kept.verdicts.resize(len(nodes))
             if len(changed):
-                kept.verdicts.splice(changed, plugin.filter(pod, nodes.take(changed), state))
+                newer = plugin.filter(pod, nodes.take(changed), state)
+                kept.verdicts.splice(changed, verdicts(plugin, newer, len(changed)))
                 self.rows_asked += len(changed)
         kept.as_of = self._state.stamps.generation
         return kept.verdicts
@@ -88,16 +90,17 @@ class Answers:
         if kept is None:
             chosen = nodes if feasible is None else nodes.take(feasible)
             self.rows_asked += len(chosen)
-            return plugin.score(pod, chosen, state)
+            return scores(plugin, plugin.score(pod, chosen, state), len(chosen))
         changed = self._changed(plugin, kept)
         if kept.scores is None or len(changed) * _REDO_SHARE > len(nodes):
             # A copy: a plugin may hand out a column of the cluster state itself.
-            kept.scores = np.array(plugin.score(pod, nodes, state), np.int64)
+            kept.scores = scores(plugin, plugin.score(pod, nodes, state), len(nodes)).copy()
             self.rows_asked += len(nodes)
         else:
             kept.scores = _resized(kept.scores, len(nodes))
             if len(changed):
-                kept.scores[changed] = plugin.score(pod, nodes.take(changed), state)
+                newer = plugin.score(pod, nodes.take(changed), state)
+                kept.scores[changed] = scores(plugin, newer, len(changed))
                 self.rows_asked += len(changed)
         kept.as_of = self._state.stamps.generation
         # A copy in any case: what is kept must survive a `normalize` that works in place.
@@ -114,23 +117,24 @@ class Answers:
         size = len(nodes)
         kept = self._find(plugin, pod, "filter", size, partial=True)
         if kept is None or kept.known is None:
-            verdicts = Verdicts(size)
+            found = Verdicts(size)
             rows = np.flatnonzero(wanted)
         else:
             changed = self._changed(plugin, kept)
             kept.known = _resized(kept.known, size)
             kept.known[changed] = False
-            verdicts = kept.verdicts = kept.verdicts or Verdicts(size)
-            verdicts.resize(size)
+            found = kept.verdicts = kept.verdicts or Verdicts(size)
+            found.resize(size)
             rows = np.flatnonzero(wanted & ~kept.known)
             kept.as_of = self._state.stamps.generation
         if len(rows):
-            verdicts.splice(rows, plugin.filter(pod, nodes.take(rows), state))
+            newer = plugin.filter(pod, nodes.take(rows), state)
+            found.splice(rows, verdicts(plugin, newer, len(rows)))
             self.rows_asked += len(rows)
             if kept is not None and kept.known is not None:
                 # Only now: a plugin that raised has not answered.
                 kept.known[rows] = True
-        return verdicts
+        return found
 
     def _scores_by_node(
         self, plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, feasible: Rows | None
@@ -140,20 +144,21 @@ class Answers:
         kept = self._find(plugin, pod, "score", size, partial=True)
         if kept is None or kept.known is None:
             self.rows_asked += len(wanted)
-            return plugin.score(pod, nodes.take(wanted), None)
+            return scores(plugin, plugin.score(pod, nodes.take(wanted), None), len(wanted))
         changed = self._changed(plugin, kept)
         kept.known = _resized(kept.known, size)
         kept.known[changed] = False
-        scores = kept.scores = _resized(
+        known = kept.scores = _resized(
             kept.scores if kept.scores is not None else np.zeros(size, np.int64), size
         )
         rows = wanted[~kept.known[wanted]]
         if len(rows):
-            scores[rows] = plugin.score(pod, nodes.take(rows), None)
+            newer = plugin.score(pod, nodes.take(rows), None)
+            known[rows] = scores(plugin, newer, len(rows))
             kept.known[rows] = True
             self.rows_asked += len(rows)
         kept.as_of = self._state.stamps.generation
-        chosen: Ints = scores[wanted]
+        chosen: Ints = known[wanted]
         return chosen
 
     def _find(

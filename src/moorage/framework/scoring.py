@@ -8,6 +8,7 @@ import numpy as np
 from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
+from moorage.framework import guard as guarded
 from moorage.framework.guard import guard
 from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter
 from moorage.framework.plugin import MAX_NODE_SCORE
@@ -54,7 +55,8 @@ def score_nodes(
             state = states.get(scorer.name)
             with guard(scorer, "Score"):
                 raw = answers.scores(scorer, pod, nodes, state, rows)
-                normalized = scorer.normalize(raw, state)
+                given = scorer.normalize(raw, state)
+                normalized = guarded.scores(scorer, given, len(feasible), "NormalizeScore")
             _check_range(scorer.name, normalized)
             weighted = normalized * profile.weights[scorer.name]
             totals += weighted

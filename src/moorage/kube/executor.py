@@ -23,7 +23,7 @@ from moorage.engine.scheduler import (
     Scheduler,
     SkippedDeletion,
 )
-from moorage.errors import ApiError, MoorageError, UnreachableError
+from moorage.errors import ApiError, MoorageError, PluginError, UnreachableError
 from moorage.framework.binding import (
     after_binding,
     bind_pod,
@@ -31,6 +31,7 @@ from moorage.framework.binding import (
     takes_time,
     wait_on_permit,
 )
+from moorage.framework.guard import FAULTS, has_work
 from moorage.framework.metering import SUCCESS
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
@@ -119,12 +120,15 @@ class Executor:
     def _flush_plugins(self) -> None:
         """Write what plugins left in points that must not write themselves."""
         for plugin in self._scheduler.deferring:
-            if plugin.has_work:
+            if has_work(plugin):
                 self._spawn(self._flush(plugin))
 
     async def _flush(self, plugin: DeferringPlugin) -> None:
-        for failure in await plugin.flush(self._api):
-            log.error("plugin %s: %s", plugin.name, failure)
+        try:
+            for failure in await plugin.flush(self._api):
+                log.error("plugin %s: %s", plugin.name, failure)
+        except FAULTS:
+            log.exception("plugin %s could not write what it left", plugin.name)
 
     def _start(self, binding: Binding) -> None:
         self._scheduler.observer.binding_cycles(1)
@@ -204,10 +208,11 @@ class Executor:
             self._employ()
         try:
             await self._run_binding_cycle(binding)
-        except Exception as error:
+        except FAULTS as error:
             # Nothing may end a worker: what surprises here is told, and the pod tried again.
             log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
-            await self._failed(binding, Status(Code.ERROR, (f"{type(error).__name__}: {error}",)))
+            text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+            await self._failed(binding, Status(Code.ERROR, (text,)))
         finally:
             self._elsewhere.discard(binding)
             self._scheduler.observer.binding_cycles(-1)

@@ -24,6 +24,7 @@ from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
+from moorage.framework.guard import events_of
 from moorage.framework.plugin import Handle
 from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
@@ -92,7 +93,7 @@ def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> t
     for profile in profiles.values():
         for plugin in profile.plugins.values():
             kinds.update(kind.__name__ for kind in plugin.looks_up)
-            for registration in plugin.events_to_register() or ():
+            for registration in events_of(plugin) or ():
                 if isinstance(registration.event.resource, str):
                     kinds.add(registration.event.resource)
     return ("Node", "Pod", *sorted(kinds - {"Node", "Pod"}))

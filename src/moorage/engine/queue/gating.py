@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.errors import MoorageError
-from moorage.framework.guard import surprise
+from moorage.framework.guard import FAULTS, status_or_none, surprise
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
@@ -75,9 +74,10 @@ def _answer(plugin: PreEnqueuePlugin, pod: Pod) -> tuple[Status | None, Code]:
     """What a plugin says; what goes wrong in it is an error's status."""
     try:
         status = plugin.pre_enqueue(pod)
+        if status is None:
+            return None, _SUCCESS
+        status = status_or_none(plugin, "PreEnqueue", status)
         return status, _SUCCESS if status is None else status.code
-    except MoorageError as error:
-        text = str(error)
-    except Exception as error:
+    except FAULTS as error:
         text = str(surprise(plugin, "PreEnqueue", error))
     return Status(Code.ERROR, (text,)), Code.ERROR

@@ -3,8 +3,12 @@
 Owns the order and nothing else: it knows neither what the order means nor why pods come and go.
 Entries that are removed or re-ordered stay in the heap as blanks and are dropped when they come
 up, or all at once when they outnumber the rest.
+
+The order comes from a plugin. A pod without a key that can be compared comes last; if keys cannot
+be compared with one another, all pods come in the order of their arrival.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -12,13 +16,17 @@ from typing import Any
 
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 
+log = logging.getLogger(__name__)
+
 SortKey = Callable[[QueuedPodInfo], Any]
 
 _FEWEST_BLANKS = 64
 
-# [sort key, serial, pod or None]: a list, because removing a pod blanks its entry in place. The
-# serial is unique, so pods themselves are never compared and equal keys keep their order.
+# [rank, sort key, serial, pod or None]: a list, because removing a pod blanks its entry in place.
+# The serial is unique, so pods themselves are never compared and equal keys keep their order.
 _Entry = list[Any]
+_SORTED, _UNSORTED = 0, 1
+_KEY, _POD = 1, 3
 
 
 class PodHeap:
@@ -38,26 +46,40 @@ class PodHeap:
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """All pods, first ones first."""
-        for entry in sorted(self._entries.values()):
-            yield entry[2]
+        try:
+            entries = sorted(self._entries.values())
+        except Exception as error:
+            self._forget_order(error)
+            entries = sorted(self._entries.values())
+        for entry in entries:
+            yield entry[_POD]
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The pod of that name, if it is here."""
         entry = self._entries.get(key)
-        return None if entry is None else entry[2]
+        return None if entry is None else entry[_POD]
 
     def put(self, info: QueuedPodInfo) -> bool:
         """Add a pod, or take note that its place in the order may have changed. Was it new?"""
-        key, sort_key = info.key, self._sort_key(info)
+        key, rank, sort_key = info.key, _SORTED, None
         old = self._entries.get(key)
-        if old is not None and old[0] == sort_key:
-            old[2] = info
-            return False
-        entry = self._entries[key] = [sort_key, next(self._serials), info]
-        heappush(self._heap, entry)
+        try:
+            sort_key = self._sort_key(info)
+            if old is not None and old[0] == rank and bool(old[_KEY] == sort_key):
+                old[_POD] = info
+                return False
+        except (Exception, SystemExit) as error:
+            log.error("pod %s comes after all others: %s", key, error)
+            rank, sort_key = _UNSORTED, 0
+        entry = self._entries[key] = [rank, sort_key, next(self._serials), info]
+        if old is not None:
+            old[_POD] = None
+        try:
+            heappush(self._heap, entry)
+        except Exception as error:
+            self._forget_order(error)
         if old is None:
             return True
-        old[2] = None
         self._drop_blanks()
         return False
 
@@ -66,24 +88,23 @@ class PodHeap:
         entry = self._entries.pop(key, None)
         if entry is None:
             return None
-        info: QueuedPodInfo = entry[2]
-        entry[2] = None
+        info: QueuedPodInfo = entry[_POD]
+        entry[_POD] = None
         self._drop_blanks()
         return info
 
     def peek(self) -> QueuedPodInfo | None:
         """The first pod."""
-        heap = self._heap
-        while heap and heap[0][2] is None:
-            heappop(heap)
-        return heap[0][2] if heap else None
+        while self._heap and self._heap[0][_POD] is None:
+            self._pop()
+        return self._heap[0][_POD] if self._heap else None
 
     def pop(self) -> QueuedPodInfo | None:
         """Take the first pod out."""
         info = self.peek()
         if info is not None:
-            heappop(self._heap)
             del self._entries[info.key]
+            self._pop()
         return info
 
     def take_all(self) -> list[QueuedPodInfo]:
@@ -96,4 +117,22 @@ class PodHeap:
     def _drop_blanks(self) -> None:
         if len(self._heap) > 2 * len(self._entries) + _FEWEST_BLANKS:
             self._heap = list(self._entries.values())
-            heapify(self._heap)
+            try:
+                heapify(self._heap)
+            except Exception as error:
+                self._forget_order(error)
+
+    def _pop(self) -> None:
+        """Drop the first entry."""
+        try:
+            heappop(self._heap)
+        except Exception as error:
+            self._forget_order(error)
+
+    def _forget_order(self, error: Exception) -> None:
+        """Keys cannot be compared: from now on the pods that are here come as they came."""
+        log.error("pods cannot be put in order, so they come as they came: %s", error)
+        for entry in self._entries.values():
+            entry[0], entry[_KEY] = _UNSORTED, 0
+        self._heap = list(self._entries.values())
+        heapify(self._heap)
