@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.cluster.attached_volumes import weight_of
 from moorage.errors import DecodeError
 from moorage.framework.pod_level import Adjust
 from moorage.kube import deep_json
@@ -204,7 +205,7 @@ def _derive(obj: ApiObject) -> None:
     """
     try:
         if isinstance(obj, Pod):
-            _ = obj.derived(), obj.label_set
+            _ = obj.derived(), obj.label_set, [weight_of(volume) for volume in obj.spec.volumes]
         elif isinstance(obj, Node):
             _ = obj.allocatable
     except (ValueError, DecodeError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import msgspec
 
 from moorage.model.labels import Labels, LabelSelector, Selector, SelectorError, compile_selector
-from moorage.model.meta import Object
+from moorage.model.meta import Int32, Object
 from moorage.model.node_selector import NodeAffinity
 
 
@@ -23,7 +23,7 @@ class PodAffinityTerm(Object, frozen=True):
 class WeightedPodAffinityTerm(Object, frozen=True):
     """A preferred term as the API writes it."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 

@@ -237,6 +237,7 @@ def _subject(known: Kind, plain: Any) -> str:
 # ---- messages of msgspec in the words of a person who wrote a file ----
 
 _MESSAGE = re.compile(r"Expected `(?P<want>[^`]+)`, got `(?P<got>[^`]+)`(?: - at `\$(?P<at>.*)`)?")
+_RANGE = re.compile(r"Expected `int` (?P<bound>[<>]= -?\d+) - at `\$(?P<at>.*)`")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
 _NAMES = {
     "str": "a string",
@@ -253,7 +254,11 @@ def explain(message: str, plain: Any) -> str:
     """A message of msgspec as `spec.priority must be an integer, not the string "high"`."""
     match = _MESSAGE.fullmatch(message)
     if match is None:
-        return message
+        match = _RANGE.fullmatch(message)
+        if match is None:
+            return message
+        most = "at least" if match["bound"][0] == ">" else "at most"
+        return f"{_as_written(match['at'])}: the number must be {most} {match['bound'][3:]}"
     wanted = set(match["want"].split(" | ")) - {"null"}
     if wanted == _QUANTITY:
         expected = "a quantity such as 100m or 2Gi"

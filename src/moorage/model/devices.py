@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from moorage.model.cached import cached
-from moorage.model.meta import ApiObject, Object, ObjectMeta
+from moorage.model.meta import ApiObject, Int64, Object, ObjectMeta
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity
 
@@ -51,7 +51,7 @@ class DeviceToleration(Object, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
     def tolerates(self, taint: DeviceTaint) -> bool:
         """Does it answer `taint`?"""
@@ -67,11 +67,11 @@ class DeviceToleration(Object, frozen=True):
 class DeviceAttribute(Object, frozen=True):
     """A property of a device: exactly one of these is set."""
 
-    int_value: int | None = msgspec.field(default=None, name="int")
+    int_value: Int64 | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
     string_value: str | None = msgspec.field(default=None, name="string")
     version_value: str | None = msgspec.field(default=None, name="version")
-    int_values: tuple[int, ...] = msgspec.field(default=(), name="ints")
+    int_values: tuple[Int64, ...] = msgspec.field(default=(), name="ints")
     bool_values: tuple[bool, ...] = msgspec.field(default=(), name="bools")
     string_values: tuple[str, ...] = msgspec.field(default=(), name="strings")
     version_values: tuple[str, ...] = msgspec.field(default=(), name="versions")
@@ -149,8 +149,8 @@ class ResourcePool(Object, frozen=True):
     """The pool a slice belongs to; slices of an older generation are void."""
 
     name: str = ""
-    generation: int = 0
-    resource_slice_count: int = 0
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
 
 
 class ResourceSliceSpec(Object, frozen=True):
@@ -242,7 +242,7 @@ class ExactDeviceRequest(Object, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = EXACT_COUNT
-    count: int = 0
+    count: Int64 = 0
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
@@ -255,7 +255,7 @@ class DeviceSubRequest(Object, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = EXACT_COUNT
-    count: int = 0
+    count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 

@@ -1,8 +1,13 @@
 """ObjectMeta: what every API object carries and a scheduler reads."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Numbers as wide as Go's: columns have no room for others."""
 
 
 class Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -30,7 +35,7 @@ class ObjectMeta(Object, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int | None = None
+    generation: Int64 | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()

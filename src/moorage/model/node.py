@@ -1,7 +1,7 @@
 """Nodes: labels, taints, capacity, images and declared features."""
 
 from moorage.model.cached import cached
-from moorage.model.meta import ApiObject, Object
+from moorage.model.meta import ApiObject, Int64, Object
 from moorage.model.quantity import Quantity
 from moorage.model.resources import Resources, in_scheduler_units, to_milli
 from moorage.model.taints import Taint
@@ -17,7 +17,7 @@ class ContainerImage(Object, frozen=True):
     """An image the node has pulled, under all its names."""
 
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeCondition(Object, frozen=True):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from moorage.model.labels import Labels, Requirement, SelectorError, make_requirement
-from moorage.model.meta import Object
+from moorage.model.meta import Int32, Object
 
 NAME_FIELD = "metadata.name"
 
@@ -43,7 +43,7 @@ class NodeSelector(Object, frozen=True):
 class PreferredSchedulingTerm(Object, frozen=True):
     """A weighted wish for nodes."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 

@@ -12,7 +12,7 @@ import msgspec
 from moorage.model.affinity import Affinity, PodAffinityTerms, compile_affinity
 from moorage.model.cached import cached
 from moorage.model.labels import LabelSelector
-from moorage.model.meta import ApiObject, Object
+from moorage.model.meta import ApiObject, Int32, Object
 from moorage.model.node_selector import CompiledNodeSelector, compile_node_selector
 from moorage.model.pod_requests import PodRequests, requests_of
 from moorage.model.quantity import Quantity
@@ -43,8 +43,8 @@ class ResourceRequirements(Object, frozen=True):
 class ContainerPort(Object, frozen=True):
     """A port of a container; only host ports matter to a scheduler."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = ""
 
@@ -74,11 +74,11 @@ class Container(Object, frozen=True):
 class TopologySpreadConstraint(Object, frozen=True):
     """How evenly matching pods are to be spread over the values of a node label."""
 
-    max_skew: int = 1
+    max_skew: Int32 = 1
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class PodSpec(Object, frozen=True):
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
@@ -264,9 +264,9 @@ class Pod(ApiObject, frozen=True, dict=True):
             return None
         try:
             time = datetime.fromisoformat(text)
-        except ValueError:
+            return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
             return None
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
     @cached
     def label_set(self) -> tuple[tuple[str, str], ...]:

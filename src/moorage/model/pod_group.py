@@ -4,7 +4,7 @@ Owns the group's policy as the API writes it; which pods belong to it is told by
 `spec.schedulingGroup`, and placing them together is the engine's business.
 """
 
-from moorage.model.meta import ApiObject, Object
+from moorage.model.meta import ApiObject, Int32, Int64, Object
 
 DISRUPT_POD = "Pod"
 DISRUPT_POD_GROUP = "PodGroup"
@@ -17,7 +17,7 @@ class BasicSchedulingPolicy(Object, frozen=True):
 class GangSchedulingPolicy(Object, frozen=True):
     """At least so many pods are placed, or none."""
 
-    min_count: int = 0
+    min_count: Int32 = 0
 
 
 class PodGroupSchedulingPolicy(Object, frozen=True):
@@ -69,7 +69,7 @@ class PodGroupSpec(Object, frozen=True):
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
     disruption_mode: str | None = None
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
 
 
 class PodGroupCondition(Object, frozen=True):
@@ -79,7 +79,7 @@ class PodGroupCondition(Object, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
     last_transition_time: str | None = None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from moorage.model.meta import ApiObject
+from moorage.model.meta import ApiObject, Int32
 
 SYSTEM_PRIORITIES = {
     "system-cluster-critical": 2_000_000_000,
@@ -13,7 +13,7 @@ SYSTEM_PRIORITIES = {
 class PriorityClass(ApiObject, frozen=True, dict=True):
     """A named priority."""
 
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
 

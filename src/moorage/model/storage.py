@@ -15,7 +15,7 @@ from moorage.model.labels import (
     SelectorError,
     compile_selector,
 )
-from moorage.model.meta import ApiObject, Object
+from moorage.model.meta import ApiObject, Int32, Object
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity, parse_milli
 from moorage.model.volumes import (
@@ -230,7 +230,7 @@ class StorageClass(ApiObject, frozen=True, dict=True):
 class VolumeNodeResources(Object, frozen=True):
     """How many volumes of a driver a node can attach."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Object, frozen=True):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from moorage.model.labels import LabelSelector
-from moorage.model.meta import ApiObject, Object, ObjectMeta
+from moorage.model.meta import ApiObject, Int32, Object, ObjectMeta
 
 
 class ServiceSpec(Object, frozen=True):
@@ -68,7 +68,7 @@ class PodDisruptionBudgetSpec(Object, frozen=True):
 class PodDisruptionBudgetStatus(Object, frozen=True):
     """How many of them may go now, and which are going already."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, Any] = {}
 
 

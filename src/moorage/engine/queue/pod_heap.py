@@ -37,6 +37,7 @@ class PodHeap:
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
         self._serials = count()
+        self._ordered = True
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -70,6 +71,9 @@ class PodHeap:
                 return False
         except (Exception, SystemExit) as error:
             log.error("pod %s comes after all others: %s", key, error)
+            rank = _UNSORTED
+        self._ordered = self._ordered or not self._entries
+        if rank == _UNSORTED or not self._ordered:
             rank, sort_key = _UNSORTED, 0
         entry = self._entries[key] = [rank, sort_key, next(self._serials), info]
         if old is not None:
@@ -130,8 +134,9 @@ class PodHeap:
             self._forget_order(error)
 
     def _forget_order(self, error: Exception) -> None:
-        """Keys cannot be compared: from now on the pods that are here come as they came."""
+        """Keys cannot be compared: until no pod is left, all of them come as they came."""
         log.error("pods cannot be put in order, so they come as they came: %s", error)
+        self._ordered = False
         for entry in self._entries.values():
             entry[0], entry[_KEY] = _UNSORTED, 0
         self._heap = list(self._entries.values())
