@@ -314,6 +314,8 @@ class _ShortAttempt:
                 continue
             state = states.get(plugin.name)
             refused = plugin.refused(self.pod, self.nodes, state)
+            if len(refused) != len(self.nodes):
+                raise PluginError(plugin.name, "Filter", "an answer for each node is expected")
             self._quiet = False
             self._asked.append((plugin.name, self.ranking.feasible))
             if self._recorded:
@@ -370,9 +372,12 @@ class _ShortAttempt:
             known = raw.copy()
         with guard(plugin, "Score"):
             normalized = plugin.normalize(raw, state)
+        size = len(self.nodes) if rows is None else len(rows)
+        if len(normalized) != size or normalized.dtype.kind != "i":
+            raise PluginError(plugin.name, "Score", "an integer for each node is expected")
         # As unsigned numbers negative scores are huge, so one reduction tests both ends.
         highest = int(normalized.view(np.uint64).max())
-        if highest > MAX_NODE_SCORE or len(normalized) != len(raw):
+        if highest > MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", "a score is out of range")
         if self._recorded:
             told = normalized if highest else None

@@ -22,7 +22,7 @@ from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.stamps import Aspect, Change, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.framework.guard import guard, scores
+from moorage.framework.guard import guard, scores, wrong
 from moorage.framework.metering import Tally
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
@@ -288,6 +288,8 @@ class Ranking:
         self._refusers = np.zeros(size, np.uint32)
         for one in self.filters:
             refused = one.plugin.refused(pod, nodes, one.state)
+            if len(refused) != size:
+                raise wrong(one.plugin, "Filter", refused, f"an answer for each of {size} nodes")
             self._refusers[refused] |= np.uint32(one.bit)
         self._points = [self._column(scorer, nodes) for scorer in self.scorers]
         self.raw = [self._column(scorer, nodes) for scorer in self.scaled]
