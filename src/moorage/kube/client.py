@@ -29,6 +29,8 @@ T = TypeVar("T")
 MAX_RETRIES = 10
 DEFAULT_TIMEOUT = 60.0
 BROKEN_CONNECTION_WAIT = 1.0
+MOST_RETRY_DIGITS = 5
+"""Of a Retry-After: about a day."""
 STREAM_PATIENCE = 60.0
 """How long the beginning of a stream may take; some proxies keep it until there is an event."""
 
@@ -376,7 +378,7 @@ class KubeClient:
     def _error(self, request: Request, answer: Answer) -> ApiError:
         retry_after = None
         if answer.status == 429 or answer.status >= 500:
-            retry_after = float(answer.retry_after) if answer.retry_after.isdigit() else None
+            retry_after = _seconds(answer.retry_after)
         return status_error(
             answer.body,
             code=answer.status,
@@ -395,6 +397,13 @@ def _list(body: bytes) -> _List:
         text, items = deep_json.members(body, 2)
         numbered = msgspec.json.decode(text, type=_NumberedList)
         return _List(numbered.metadata, [items[number] for number in numbered.items or ()])
+
+
+def _seconds(text: str) -> float | None:
+    """A Retry-After that counts seconds; one that would never end is as good as none."""
+    if not (text.isascii() and text.isdigit()) or len(text) > MOST_RETRY_DIGITS:
+        return None
+    return float(text)
 
 
 def status_error(

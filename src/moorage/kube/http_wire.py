@@ -11,6 +11,7 @@ _PLAIN_PATH = re.compile(r"[!-~]+")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: ([^\r\n]*))?")
 _MOST_HEAD_BYTES = 1 << 17
 _MOST_CHUNK_LINE = 1 << 12
+_MOST_LENGTH_DIGITS = 18
 
 
 class WireError(Exception):
@@ -152,7 +153,7 @@ class AnswerReader:
         if status in (204, 304):
             self._left, self.done = 0, True
         elif length:
-            if not length.isdigit():
+            if not length.isdigit() or len(length) > _MOST_LENGTH_DIGITS:
                 raise WireError(f"its answer's length is {length[:20]!r}")
             self._left = int(length)
             self.done = not self._left

@@ -156,6 +156,8 @@ class Kubeconfig:
 
     def _merge(self, path: Path, document: dict[str, Any]) -> None:
         current = document.get("current-context") or ""
+        if isinstance(current, dict | list):
+            raise KubeconfigError(f"{path}: current-context must be a string")
         self.current_context = self.current_context or str(current)
         for sort, known in self._entries.items():
             items = document.get(f"{sort}s") or []
@@ -190,6 +192,10 @@ def _read(path: Path, must_exist: bool) -> dict[str, Any] | None:
     except yaml.YAMLError as error:
         summary = " ".join(str(error).split())
         raise KubeconfigError(f"kubeconfig {path} is not YAML: {summary}") from None
+    except (RecursionError, ValueError) as error:  # a date that is none is a ValueError
+        deep = isinstance(error, RecursionError)
+        summary = "it is nested too deeply" if deep else str(error)
+        raise KubeconfigError(f"kubeconfig {path} cannot be read: {summary}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -199,9 +205,12 @@ def _read(path: Path, must_exist: bool) -> dict[str, Any] | None:
 
 def _convert(plain: Any, into: type[T], where: str) -> T:
     # YAML turns 1234 and true into other types than strings; in these files they are meant as text.
-    cleaned = without_nulls(plain)
+    cleaned: Any = None
     try:
+        cleaned = without_nulls(plain)
         return msgspec.convert(cleaned, into, strict=True)
+    except RecursionError:
+        raise KubeconfigError(f"{where}: it is nested too deeply") from None
     except msgspec.ValidationError as error:
         raise KubeconfigError(f"{where}: {explain(str(error), cleaned)}") from None
 

@@ -111,7 +111,13 @@ def describe(kind: str, namespace: str, name: str) -> str:
 
 def sentence(*parts: str) -> str:
     """Place, object and complaint in one line; empty parts are left out."""
-    return ": ".join(part for part in parts if part)
+    text = ": ".join(part for part in parts if part)
+    # What an object says may hold line breaks and worse.
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def decode_object(data: Mapping[str, Any] | bytes, where: str) -> ApiObject | UnknownKind:

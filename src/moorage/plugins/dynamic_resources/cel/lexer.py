@@ -4,6 +4,7 @@ Owns numbers, strings and their escapes. Knows nothing of grammar.
 """
 
 import re
+import sys
 from enum import Enum
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ _ESCAPES = {
     "`": "`",
     "?": "?",
 }
+_MOST_DIGITS = 4000
+_SURROGATES = range(0xD800, 0xE000)
 _CODE = re.compile(r"[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
 
 
@@ -88,9 +91,12 @@ def tokens(source: str) -> list[Token]:
 
 def _integer(text: str, position: int) -> int | Uint:
     unsigned = text[-1] in "uU"
-    value = int(text.rstrip("uU"), 0 if text.startswith("0x") else 10)
+    digits = text.rstrip("uU")
+    # Python refuses to read thousands of digits, but zeros in front do not count.
+    digits = digits if digits.startswith("0x") else digits.lstrip("0") or "0"
+    largest = MAX_UINT if unsigned else MAX_INT + 1
     # One more than the largest int is let through: it may follow a minus sign.
-    if value > (MAX_UINT if unsigned else MAX_INT + 1):
+    if len(digits) > _MOST_DIGITS or (value := int(digits, 0)) > largest:
         raise Issue(position, f"invalid {'uint' if unsigned else 'int'} literal")
     return Uint(value) if unsigned else value
 
@@ -126,4 +132,7 @@ def _escape(source: str, position: int, start: int) -> tuple[str, int]:
         raise Issue(start, f"Syntax error: token recognition error at: '{source[start:]}'")
     octal = match.group(4)
     digits = match.group(1) or match.group(2) or match.group(3)
-    return chr(int(octal, 8) if octal else int(digits, 16)), match.end()
+    code = int(octal, 8) if octal else int(digits, 16)
+    if code in _SURROGATES or code > sys.maxunicode:
+        raise Issue(start, "invalid unicode code point")
+    return chr(code), match.end()
