@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fuzz.target import SAMPLES, TESTS
+from fuzz.typed import typed_objects
 from moorage.testing.random_objects import random_node, random_pod
 
 Json = dict[str, Any]
@@ -28,14 +29,14 @@ def golden_cases(random: Random, count: int = 200, family: str = "") -> list[Jso
 
 
 def golden_objects(random: Random) -> list[Json]:
-    """Objects of golden cases, and random ones beside them."""
+    """Objects of golden cases, and those of two generators beside them."""
     objects = [
         obj for case in golden_cases(random, 60) for obj in (case["pod"], *case["objects"][:20])
     ]
     for number in range(50):
         made = (random_node(random, f"n{number}"), random_pod(random, f"p{number}"))
         objects += [json.loads(msgspec.json.encode(obj)) for obj in made]
-    return objects
+    return objects + typed_objects(random)
 
 
 def configurations() -> list[bytes]:

@@ -12,6 +12,7 @@ import msgspec
 from fuzz.corpus import Json, golden_cases
 from fuzz.mutations import encode, mutate_json
 from fuzz.target import PropertyError, Target
+from fuzz.typed import typed_objects
 from moorage.config import default_config
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.engine.clock import VirtualClock
@@ -33,6 +34,7 @@ GOOD_NODE: Json = {
     "spec": {"taints": [{"key": "good", "effect": "NoSchedule"}]},
     "status": {"allocatable": {"cpu": "9000", "memory": "9000Gi", "pods": "9000"}},
 }
+_INPUTS_PER_CLUSTER = 50
 _GATES = ("", "GenericWorkload=true,GangScheduling=true")
 
 
@@ -82,6 +84,8 @@ class Cluster:
             self.stores[kind] = Store([_handler(kind, handlers)])
             self._readers[kind] = ObjectReader(RESOURCES[kind])
         self.bound: dict[str, str] = {}
+        self.inputs = self.serial = 0
+        self.put(json.dumps(GOOD_NODE).encode())
 
     def put(self, data: bytes) -> None:
         """An object as the API server sends it."""
@@ -161,15 +165,21 @@ class Engine(Target):
     def __init__(self) -> None:
         self._cases: list[Json] = []
         self._donors: list[Json] = []
+        self._typed: list[Json] = []
+        self._clusters: dict[str, Cluster] = {}
 
     def prepare(self, random: Random) -> None:
         """Golden cases."""
         self._cases = golden_cases(random, 300)
+        self._typed = typed_objects(random)
         self._donors = [obj for case in self._cases[:50] for obj in case["objects"][:5]]
 
     def make(self, random: Random) -> bytes:
         """Objects of one case."""
         objects = mutated_objects(random.choice(self._cases), random, self._donors)
+        if random.random() < 0.3:
+            objects += random.choices(self._typed, k=random.choice((1, 3, 6)))
+            random.shuffle(objects)
         gates = random.choice(_GATES) if random.random() < 0.2 else ""
         return encode({"gates": gates, "objects": objects})
 
@@ -181,12 +191,11 @@ class Engine(Target):
             return
         if asked.gates not in _GATES:
             return
-        cluster = Cluster(asked.gates)
-        cluster.put(json.dumps(GOOD_NODE).encode())
+        cluster = self._clusters.pop(asked.gates, None) or Cluster(asked.gates)
         for raw in asked.objects:
             cluster.put(bytes(raw))
         cluster.settle()
-        self._place(cluster, "good-1")
+        self._place(cluster)
         cluster.clear("good-node")
         state = cluster.scheduler.state
         if dict(state.sizes()) != {"nodes": 1, "pods": 0, "assumed_pods": 0}:
@@ -194,9 +203,19 @@ class Engine(Target):
         row = state.nodes.row_of["good-node"]
         if any(amounts[row] for _, amounts in state.nodes.requested.items()):
             raise PropertyError("requests of pods that are gone are still counted")
-        self._place(cluster, "good-2")
+        self._place(cluster)
+        cluster.clear("good-node")
+        cluster.inputs += 1
+        if cluster.inputs < _INPUTS_PER_CLUSTER:
+            self._clusters[asked.gates] = cluster
 
-    def _place(self, cluster: Cluster, name: str) -> None:
+    def reset(self) -> None:
+        """The next input gets a new cluster."""
+        self._clusters.clear()
+
+    def _place(self, cluster: Cluster) -> None:
+        cluster.serial += 1
+        name = f"good-{cluster.serial}"
         cluster.put(json.dumps(good_pod(name)).encode())
         cluster.settle()
         if cluster.bound.get(f"good/{name}") == "good-node":
