@@ -399,13 +399,6 @@ def _list(body: bytes) -> _List:
         return _List(numbered.metadata, [items[number] for number in numbered.items or ()])
 
 
-def _seconds(text: str) -> float | None:
-    """A Retry-After that counts seconds; one that would never end is as good as none."""
-    if not (text.isascii() and text.isdigit()) or len(text) > MOST_RETRY_DIGITS:
-        return None
-    return float(text)
-
-
 def status_error(
     body: bytes,
     *,
@@ -431,3 +424,10 @@ def status_error(
         causes=tuple(cause.reason for cause in causes or ()),
         retry_after=retry_after,
     )
+
+
+def _seconds(text: str) -> float | None:
+    """A Retry-After that counts seconds; one that would never end is as good as none."""
+    if not (text.isascii() and text.isdigit()) or len(text) > MOST_RETRY_DIGITS:
+        return None
+    return float(text)
