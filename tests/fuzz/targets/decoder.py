@@ -16,6 +16,7 @@ from moorage.kube.resources import RESOURCES
 from moorage.model.checks import check_object
 from moorage.model.decode import KINDS, UnknownKind, decode_object
 from moorage.model.defaulting import Classes, with_defaults, with_names
+from moorage.simulator.documents import parse_documents
 
 _LEASE: Json = {
     "apiVersion": "coordination.k8s.io/v1",
@@ -95,12 +96,13 @@ class Decoder(Target):
             except DecodeError as error:
                 _one_line(error)
         try:
-            obj = decode_object(data, "file.yaml")
-            if isinstance(obj, UnknownKind):
-                return
-            check_object(obj, "file.yaml")
-            [named] = with_names([obj])
-            with_defaults(named, Classes.among([named]), "file.yaml")
+            for document in parse_documents(data.decode(errors="replace"), "file", is_json=True):
+                obj = decode_object(document, "file")
+                if isinstance(obj, UnknownKind):
+                    continue
+                check_object(obj, "file")
+                [named] = with_names([obj])
+                with_defaults(named, Classes.among([named]), "file")
         except InputError as error:
             _one_line(error)
 

@@ -118,7 +118,11 @@ def device_value(device: Device, driver: str, features: CelFeatures) -> dict[str
     capacity = DomainMap()
     for name, amount in device.capacity.items():
         domain, identifier = qualified(name, driver)
-        capacity.setdefault(domain, {})[identifier] = Quantity(parse_nano(amount.value))
+        try:
+            quantity = Quantity(parse_nano(amount.value))
+        except ValueError as error:
+            raise EvaluationError(f"capacity {name}: {error}") from None
+        capacity.setdefault(domain, {})[identifier] = quantity
     return {
         "driver": driver,
         "allowMultipleAllocations": bool(device.allow_multiple_allocations),
