@@ -70,6 +70,17 @@ class ApiError(MoorageError):
         return self.status == 409
 
     @property
+    def is_for_another_uid(self) -> bool:
+        """There is an object of that name, but not the very one that the request was meant for.
+
+        A deletion with a precondition is answered with a conflict, a patch that names a uid with
+        an invalid value; only the sentence tells either from other errors of the kind.
+        """
+        if self.status == 409:
+            return "UID in" in self.message and "recondition" in self.message
+        return self.status == 422 and "metadata.uid" in self.message
+
+    @property
     def is_expired(self) -> bool:
         """The resource version asked for is no longer known: list again."""
         return self.status == 410 or self.reason in ("Expired", "Gone")
@@ -86,6 +97,10 @@ class UnreachableError(ApiError):
     def __init__(self, message: str, *, maybe_applied: bool) -> None:
         super().__init__(0, "Unreachable", message)
         self.maybe_applied = maybe_applied
+
+
+class NotNeededError(MoorageError):
+    """A request was not sent, because what it was to bring about had happened meanwhile."""
 
 
 class StateError(MoorageError):

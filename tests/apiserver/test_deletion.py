@@ -48,6 +48,7 @@ def test_preconditions_protect_another_object_of_that_name(api: Client) -> None:
     created = api.create_pod("a")
     wrong = api.delete(f"{PODS}/a", {"preconditions": {"uid": "other"}})
     assert (wrong.code, wrong.reason) == (409, "Conflict")
+    assert "the UID in the precondition (other) does not match" in wrong.message
     stale = api.delete(f"{PODS}/a", {"preconditions": {"resourceVersion": "1"}})
     assert stale.code == 409
     right = {"preconditions": {"uid": created["metadata"]["uid"]}}

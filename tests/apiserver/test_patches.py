@@ -156,7 +156,9 @@ def test_the_schedulers_status_patch(api: Client) -> None:
 def test_a_patch_may_insist_on_a_version_or_uid(api: Client) -> None:
     api.create_pod("a")
     assert api.patch(f"{PODS}/a", {"metadata": {"resourceVersion": "1"}}).code == 409
-    assert api.patch(f"{PODS}/a", {"metadata": {"uid": "another"}}).code == 409
+    other = api.patch(f"{PODS}/a/status", {"metadata": {"uid": "another"}}, STRATEGIC)
+    assert (other.code, other.reason) == (422, "Invalid")
+    assert 'metadata.uid: Invalid value: "another": field is immutable' in other.message
     assert api.patch(f"{PODS}/missing", {}).code == 404
 
 

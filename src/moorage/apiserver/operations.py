@@ -25,6 +25,7 @@ from moorage.apiserver.statuses import (
 )
 from moorage.apiserver.storage import Store, make_stored, object_key
 from moorage.apiserver.updates import (
+    check_patched_uid,
     check_same_object,
     check_update,
     prepare_status,
@@ -137,6 +138,7 @@ class Operations:
         stored = self.get(resource, namespace, name)
         obj = change(from_stored(resource, stored.object()))
         check_kind(resource, obj)
+        check_patched_uid(resource, obj, stored.object())
         return self._store_update(resource, stored, obj, subresource, dry_run)
 
     def _store_update(

@@ -45,6 +45,14 @@ def check_same_object(resource: Resource, name: str, obj: Json, old: Json) -> No
         raise conflict(resource.plural, resource.group, name, why + current["uid"])
 
 
+def check_patched_uid(resource: Resource, obj: Json, old: Json) -> None:
+    """Refuse a patch that was meant for another incarnation; upstream calls that invalid."""
+    uid, current = metadata_of(obj).get("uid"), old["metadata"]
+    if uid and uid != current["uid"]:
+        cause = Cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')
+        raise invalid(resource.kind, resource.group, current["name"], [cause])
+
+
 def prepare_update(resource: Resource, obj: Json, old: Json) -> None:
     """Turn a client's object into the one to store."""
     keep_identity(obj, old)

@@ -120,6 +120,7 @@ class Cycle:
         attempt.meter = meter
         attempt.extenders = self.extenders
         attempt.nominated = self.nominated.ahead_of(pod, nodes)
+        attempt.nominated_node = self.nominated.node_of(pod) or pod.status.nominated_node_name
         attempt.before = pre_filter(profile, pod, nodes, meter)
         if attempt.before.rejection is None:
             attempt.outcome = filter_nodes(

@@ -26,6 +26,7 @@ from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
 from moorage.framework.permit import WaitingPods
 from moorage.framework.plugin import Handle
+from moorage.framework.preemptions import Preemptions
 from moorage.framework.profile import Profile
 from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
@@ -84,6 +85,7 @@ class EventHandlers:
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
         waiting: WaitingPods,
+        preempting: Preemptions,
         workloads: Handle | None = None,
         observer: SchedulerObserver | None = None,
     ) -> None:
@@ -92,6 +94,7 @@ class EventHandlers:
         self._queue = queue
         self._profiles = profiles
         self._waiting = waiting
+        self._preempting = preempting
         self._pods = state.listers.of(Pod)
         self._groups = None if workloads is None else workloads.groups
         self._gangs = workloads is not None and workloads.gates.enabled("GangScheduling")
@@ -116,6 +119,8 @@ class EventHandlers:
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed."""
         self._pods.put(new)
+        if new.terminating:
+            self._preempting.left(new)
         if old.spec.node_name:
             self._update_assigned(old, new)
         elif new.spec.node_name:
@@ -132,6 +137,7 @@ class EventHandlers:
         """A pod is gone."""
         started = self._observer.time()
         self._pods.remove(pod)
+        self._preempting.left(pod)
         if self._groups is not None:
             self._groups.remove(pod)
         if pod.spec.node_name:

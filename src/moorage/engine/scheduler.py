@@ -101,6 +101,11 @@ class Eviction(msgspec.Struct, frozen=True):
         return self.preemptor if self.group is None else self.group
 
     @property
+    def waiting(self) -> tuple[Pod, ...]:
+        """The pods that go on when the victims have left."""
+        return self.members or (self.preemptor,)
+
+    @property
     def priority(self) -> int:
         """How important the cause is."""
         return self.preemptor.priority if self.group is None else self.group.effective_priority
@@ -150,7 +155,7 @@ class Scheduler:
         self.waiting = WaitingPods()
         workloads = handle if handle.gates.enabled("GenericWorkload") else None
         self.handlers = EventHandlers(
-            state, queue, profiles, self.waiting, workloads, self.observer
+            state, queue, profiles, self.waiting, handle.preempting, workloads, self.observer
         )
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
@@ -290,11 +295,21 @@ class Scheduler:
 
     def preemption_done(self, preemptor: Pod | PodGroup) -> None:
         """The victims are gone or as good as gone; the preemptor may enter the queue."""
-        self.handle.preempting.discard(preemptor.metadata.uid)
+        self.handle.preempting.end(preemptor.metadata.uid)
+
+    def eviction_failed(self, eviction: Eviction, staying: Iterable[Pod]) -> None:
+        """Victims stay after all: whoever counted on their leaving tries again at once."""
+        waiting = list(eviction.waiting)
+        for victim in staying:
+            waiting += self.handle.preempting.stays(victim)
+            waiting += self.cycle.nominated.on_node(self.state.node_of(victim) or "")
+        self.preemption_done(eviction.cause)  # activating asks the gate
+        self.queue.activate({pod.uid: pod for pod in waiting}.values())
 
     def bound(self, binding: Binding) -> None:
         """The pod is on its node as far as the API is concerned."""
         info, observer = binding.info, self.observer
+        self.handle.preempting.left(binding.pod)
         ready = info.initial_attempt_timestamp
         waited = None if ready is None else self.clock.now() - ready
         observer.pod_scheduled(binding.profile.name, binding.meter.seconds(), info.attempts, waited)
@@ -306,6 +321,7 @@ class Scheduler:
         """
         pod, info, profile = binding.pod, binding.info, binding.profile
         self.undo(profile, pod, binding.node_name, binding.meter)
+        self.handle.preempting.left(pod)
         left = pod.on_node(binding.node_name)
         rejected = status.code.rejected
         if not rejected:
@@ -362,22 +378,22 @@ class Scheduler:
             recorder.failed(pod, profile, setback, info.attempts, started)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
-        """Have victims evicted, unless all of them are on their way out already."""
-        if any(not victim.terminating for victim in victims):
-            self.observer.victims_selected(len(victims))
-            self.handle.preempting.add(pod.uid)
-            self.outbox.append(Eviction(pod, profile.name, node_name, victims))
+        """Have victims evicted for a pod, unless all of them are on their way out already."""
+        self._make_room(Eviction(pod, profile.name, node_name, victims))
 
     def evict_for_group(
         self, group: PodGroup, pods: Sequence[Pod], profile: Profile, victims: tuple[Pod, ...]
     ) -> None:
         """Have victims evicted for a group, unless all of them are on their way out already."""
-        if any(not victim.terminating for victim in victims):
-            self.observer.victims_selected(len(victims))
-            self.handle.preempting.add(group.metadata.uid)
-            self.outbox.append(
-                Eviction(pods[0], profile.name, EVERYWHERE, victims, group, tuple(pods))
-            )
+        self._make_room(Eviction(pods[0], profile.name, EVERYWHERE, victims, group, tuple(pods)))
+
+    def _make_room(self, eviction: Eviction) -> None:
+        """Have those victims evicted that are not leaving yet, for this preemptor or another."""
+        chosen = self.handle.preempting.choose(eviction.victims, eviction.waiting)
+        if chosen:
+            self.observer.victims_selected(len(eviction.victims))
+            self.handle.preempting.begin(eviction.cause.metadata.uid)
+            self.outbox.append(msgspec.structs.replace(eviction, victims=chosen))
 
     def place(
         self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter = SILENT

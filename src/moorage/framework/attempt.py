@@ -32,6 +32,8 @@ class Attempt:
     """The rows of the placement that is being tried for the pod's group; None for all."""
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
     """Row -> pods of at least equal priority nominated to it, the pod itself left out."""
+    nominated_node: str = ""
+    """The node that the pod itself waits for; its status may not name it yet."""
     extenders: Sequence[Extender] = ()
     """Who else is to be asked, in the order of asking."""
     meter: Meter = SILENT

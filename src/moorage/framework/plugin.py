@@ -25,6 +25,7 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.metering import FrameworkObserver
+from moorage.framework.preemptions import Preemptions
 from moorage.framework.scores import LARGEST_SCORE
 from moorage.framework.status import Code, Reason, Skip, Status, Verdicts
 from moorage.model.devices import ResourceClaim
@@ -62,8 +63,8 @@ class Handle(msgspec.Struct, frozen=True):
 
     listers: Listers
     gates: FeatureGates
-    preempting: set[str] = msgspec.field(default_factory=set)
-    """The uids of pods for which victims are being evicted right now."""
+    preempting: Preemptions = msgspec.field(default_factory=Preemptions)
+    """For whom victims are being evicted right now, and who they are."""
     random: Random = msgspec.field(default_factory=lambda: Random(0))
     """The one source of chance; seeded, so that runs can be repeated."""
     groups: PodGroups = msgspec.field(default_factory=PodGroups)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from moorage.errors import ApiError, UnreachableError
+from moorage.errors import ApiError, NotNeededError, UnreachableError
 from moorage.kube import deep_json, requests
 from moorage.kube.access import Access
 from moorage.kube.rate_limit import TokenBucket
@@ -35,6 +35,8 @@ STREAM_PATIENCE = 60.0
 """How long the beginning of a stream may take; some proxies keep it until there is an event."""
 
 Read = Callable[[], Awaitable[bytes]]
+Needed = Callable[[], bool]
+"""Asked right before a request is sent, after the wait for the client's own rate."""
 
 
 def user_agent(suffix: str = "") -> str:
@@ -163,14 +165,14 @@ class KubeClient:
 
     # ---- the driver ----
 
-    async def send(self, request: Request) -> bytes:
-        """The body of the answer, or `ApiError`."""
+    async def send(self, request: Request, needed: Needed | None = None) -> bytes:
+        """The body of the answer, or `ApiError`; `NotNeededError` if it need not be sent."""
         if self._read_only and request.method != "GET":
             raise ApiError(0, "ReadOnly", f"{request} was not sent: this client only reads")
         retried_credentials = False
         for attempt in range(MAX_RETRIES + 1):
             try:
-                return await self._once(request)
+                return await self._once(request, needed)
             except UnreachableError as error:
                 if attempt >= self._reconnects or not (request.repeatable and error.maybe_applied):
                     raise
@@ -320,23 +322,31 @@ class KubeClient:
         *,
         uid: str = "",
         grace_seconds: int | None = None,
+        needed: Needed | None = None,
     ) -> None:
         """Delete an object."""
-        await self.send(
-            requests.delete(resource, namespace, name, uid=uid, grace_seconds=grace_seconds)
-        )
+        asked = requests.delete(resource, namespace, name, uid=uid, grace_seconds=grace_seconds)
+        await self.send(asked, needed)
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Put a pod on a node; 409 if it is on one already."""
         await self.send(requests.bind(namespace, name, uid, node_name))
 
-    async def patch_pod_status(self, namespace: str, name: str, status: Json) -> None:
+    async def patch_pod_status(
+        self,
+        namespace: str,
+        name: str,
+        status: Json,
+        *,
+        uid: str = "",
+        needed: Needed | None = None,
+    ) -> None:
         """Change parts of a pod's status."""
-        await self.send(requests.patch_pod_status(namespace, name, status))
+        await self.send(requests.patch_pod_status(namespace, name, status, uid), needed)
 
     # ---- inside ----
 
-    async def _once(self, request: Request) -> bytes:
+    async def _once(self, request: Request, needed: Needed | None = None) -> bytes:
         # In one piece: every pod comes through here twice, and each call of a coroutine counts.
         method, host, observe = request.method, self._host, self._observe
         wait = self._limiter.reserve()
@@ -346,6 +356,8 @@ class KubeClient:
             observe.throttled(host, method, wait)
         if self._may_write is not None and method != "GET" and not self._may_write():
             raise ApiError(0, "NotLeader", f"{request} was not sent: it is another's turn to write")
+        if needed is not None and not needed():
+            raise NotNeededError(f"{request} was not sent: it is not needed any more")
         if observe is None:
             answer = await self._transport.exchange(request)
         else:

@@ -1,16 +1,19 @@
 """Evictions: pods that leave a node so that a more important one can have it.
 
 A victim that is not bound yet is turned away in memory; any other is marked and deleted through the
-API. All but the last victim go at once, the last one alone: until then the preemptor is kept out of
-the queue, and the last deletion lets it in.
+API, by its uid: requests may wait long for the client's rate, and by then another pod may have the
+victim's name. A victim that is terminating or gone by then is left alone. All but the last victim
+go at once, the last one alone: until then the preemptor is kept out of the queue, and the last
+deletion lets it in.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from moorage.engine.scheduler import Eviction, Scheduler
-from moorage.errors import ApiError, MoorageError
+from moorage.errors import ApiError, MoorageError, NotNeededError
+from moorage.framework.preemptions import is_staying
 from moorage.framework.status import Code, Status
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -38,29 +41,33 @@ class Evictions:
         self._recorder = recorder
         self._timer = timer
         self._wake = wake
+        self._pods = scheduler.state.listers.of(Pod)
+        self._preempting = scheduler.handle.preempting
         self.preparing: dict[str, asyncio.Task[Status | None]] = {}
         """Pods in PreBind, by uid: they can be turned away without touching the API."""
         self.cancelled: set[str] = set()
 
     async def carry_out(self, eviction: Eviction) -> None:
         """Make room; if that fails the preemptor tries again at once."""
+        staying = {victim.uid: victim for victim in eviction.victims}
         try:
             await self._clear_lower_nominations(eviction)
-            *others, last = [victim for victim in eviction.victims if not victim.terminating]
-            await asyncio.gather(*(self._evict(victim, eviction) for victim in others))
-            # Before the last deletion, not after it: its event must find the pod let in.
-            self._scheduler.preemption_done(eviction.cause)
-            if not await self._evict(last, eviction):
+            *others, last = eviction.victims
+            await self._evict_all(others, eviction, staying)
+            # The event of its deletion must find the preemptor let in, even before the answer.
+            self._preempting.await_last(eviction.cause.metadata.uid, last)
+            if not await self._evict(last, eviction, staying):
                 # Its event came while the pod was kept out, and no other one will come.
-                self._scheduler.queue.activate(eviction.members or (eviction.preemptor,))
+                self._scheduler.preemption_done(eviction.cause)  # activating asks the gate
+                self._scheduler.queue.activate(eviction.waiting)
         except MoorageError as error:
             log.error(
                 "room for %s %s could not be made: %s", eviction.what, eviction.cause.key, error
             )
-            self._scheduler.preemption_done(eviction.cause)  # activating asks the gate
-            self._scheduler.queue.activate(eviction.members or (eviction.preemptor,))
         finally:
             self._scheduler.preemption_done(eviction.cause)
+            if staying:
+                self._scheduler.eviction_failed(eviction, staying.values())
             self._scheduler.observer.preemption_finished()
             self._wake()
 
@@ -79,20 +86,33 @@ class Evictions:
                 # Not worth giving the eviction up for.
                 log.error("the nomination of pod %s could not be cleared: %s", pod.key, error)
 
-    async def _evict(self, victim: Pod, eviction: Eviction) -> bool:
-        """Have a victim go; False if it had gone already."""
+    async def _evict_all(
+        self, victims: Iterable[Pod], eviction: Eviction, staying: dict[str, Pod]
+    ) -> None:
+        """Have victims go, all at once; the first that cannot be evicted stops the others."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for victim in victims:
+                    group.create_task(self._evict(victim, eviction, staying))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _evict(self, victim: Pod, eviction: Eviction, staying: dict[str, Pod]) -> bool:
+        """Have a victim go; False if it had gone already, so that no event will tell of it."""
         in_memory = self._turn_away(victim)
         if not in_memory:
-            status = disruption_target(
-                victim, eviction.scheduler_name, eviction.what, self._timer.now()
-            )
             try:
-                await self._client.patch_pod_status(victim.namespace, victim.name, status)
-                await self._client.delete(resource_for("Pod"), victim.namespace, victim.name)
+                await self._delete(victim, eviction)
+            except NotNeededError:
+                del staying[victim.uid]
+                known = self._known(victim)
+                return known is not None and known.terminating
             except ApiError as error:
-                if error.is_not_found:
+                if error.is_not_found or error.is_for_another_uid:
+                    del staying[victim.uid]
                     return False
                 raise
+        del staying[victim.uid]
         self._recorder.event(
             victim,
             "Normal",
@@ -104,6 +124,28 @@ class Evictions:
             related=eviction.group,
         )
         return True
+
+    async def _delete(self, victim: Pod, eviction: Eviction) -> None:
+        """Mark and delete this very pod, never a later one of the same name."""
+
+        def needed() -> bool:
+            return is_staying(victim, self._pods)
+
+        status = disruption_target(
+            self._known(victim) or victim,
+            eviction.scheduler_name,
+            eviction.what,
+            self._timer.now(),
+        )
+        name, namespace, uid = victim.name, victim.namespace, victim.uid
+        if status is not None:
+            await self._client.patch_pod_status(namespace, name, status, uid=uid, needed=needed)
+        await self._client.delete(resource_for("Pod"), namespace, name, uid=uid, needed=needed)
+
+    def _known(self, victim: Pod) -> Pod | None:
+        """The victim as the watch last showed it; None if it is gone."""
+        known = self._pods.get(victim.name, victim.namespace)
+        return known if known is not None and known.uid == victim.uid else None
 
     def _turn_away(self, victim: Pod) -> bool:
         """Stop a victim that is not bound yet; False if it is too late for that."""

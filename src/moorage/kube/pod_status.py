@@ -21,13 +21,7 @@ def scheduling_failed(failure: Failure, now: float) -> Patch | None:
     pod = failure.pod
     status: Patch = {}
     known = _condition(pod, POD_SCHEDULED)
-    same = (
-        known is not None
-        and known.status == "False"
-        and known.reason == failure.reason
-        and known.message == failure.message
-    )
-    if not same:
+    if not _says(pod, POD_SCHEDULED, "False", failure.reason, failure.message):
         condition: Patch = {
             "type": POD_SCHEDULED,
             "status": "False",
@@ -49,18 +43,25 @@ def nominated(node_name: str) -> Patch:
     return {"nominatedNodeName": node_name or None}
 
 
-def disruption_target(victim: Pod, scheduler_name: str, cause: str, now: float) -> Patch:
-    """The status of a pod that is about to be evicted for a more important one, or a group."""
-    return _with_condition(
-        victim,
-        {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{scheduler_name}: preempting to accommodate a higher priority {cause}",
-            "lastTransitionTime": rfc3339(now),
-        },
-    )
+def disruption_target(victim: Pod, scheduler_name: str, cause: str, now: float) -> Patch | None:
+    """The status of a pod that is about to be evicted for a more important one, or a group.
+
+    None if the pod's status says the same already.
+    """
+    reason = "PreemptionByScheduler"
+    message = f"{scheduler_name}: preempting to accommodate a higher priority {cause}"
+    if _says(victim, DISRUPTION_TARGET, "True", reason, message):
+        return None
+    condition: Patch = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+    }
+    known = _condition(victim, DISRUPTION_TARGET)
+    if known is None or known.status != "True":
+        condition["lastTransitionTime"] = rfc3339(now)
+    return _with_condition(victim, condition)
 
 
 def _with_condition(pod: Pod, condition: Patch) -> Patch:
@@ -72,6 +73,16 @@ def _with_condition(pod: Pod, condition: Patch) -> Patch:
         "$setElementOrder/conditions": [{"type": kind} for kind in kinds],
         "conditions": [condition],
     }
+
+
+def _says(pod: Pod, kind: str, status: str, reason: str, message: str) -> bool:
+    """Does the pod's status have this very condition?"""
+    known = _condition(pod, kind)
+    return known is not None and (known.status, known.reason, known.message) == (
+        status,
+        reason,
+        message,
+    )
 
 
 def _condition(pod: Pod, kind: str) -> PodCondition | None:

@@ -147,10 +147,11 @@ def bind(namespace: str, name: str, uid: str, node_name: str) -> Request:
     return Request("POST", RESOURCES["Pod"].item(namespace, name, "binding"), body=body)
 
 
-def patch_pod_status(namespace: str, name: str, status: Json) -> Request:
-    """Change parts of a pod's status by strategic merge."""
+def patch_pod_status(namespace: str, name: str, status: Json, uid: str = "") -> Request:
+    """Change parts of a pod's status by strategic merge; with `uid` only of that very pod."""
     pods = RESOURCES["Pod"]
-    return patch(pods, namespace, name, {"status": status}, subresource="status")
+    body: Json = {"metadata": {"uid": uid}} if uid else {}
+    return patch(pods, namespace, name, body | {"status": status}, subresource="status")
 
 
 def token_review(token: str, audiences: tuple[str, ...] = ()) -> Request:

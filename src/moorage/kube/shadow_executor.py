@@ -93,6 +93,8 @@ class ShadowExecutor:
                     self._shadow.refused(action.pod, action.message)
                 case Eviction():
                     # Nobody is evicted, so nobody need be waited for.
+                    for victim in action.victims:
+                        self._scheduler.handle.preempting.left(victim)
                     self._scheduler.preemption_done(action.cause)
         for plugin in self._scheduler.deferring:
             if plugin.has_work:

@@ -59,7 +59,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             if group is None:
                 return None
             uid, what = group.metadata.uid, "pod group"
-        if uid not in preempting or not gates.enabled("SchedulerAsyncPreemption"):
+        if not gates.enabled("SchedulerAsyncPreemption"):
+            return None
+        if not preempting.is_running(uid, self.handle.listers.of(Pod)):
             return None
         text = f"waiting for the preemption for this {what} to be finished"
         return Status(Code.UNRESOLVABLE, (text,))
@@ -69,7 +71,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         self.handle.observer.preemption_attempted()
         objection = self.objection(pod, attempt)
         if objection is not None:
-            return _failure(objection, nominated_node=None)
+            return _failure(objection, nominated_node=_unwritten_nomination(pod, attempt))
         candidates, refusals, chosen = self._dry_run(attempt)
         if chosen is None:
             if errors := _errors(refusals):
@@ -89,7 +91,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def objection(self, pod: Pod, attempt: Attempt) -> str | None:
         """Why the pod may not preempt others now, if so."""
-        return self._group_objection(pod) or _ineligible(pod, attempt)
+        return self._group_objection(pod) or self._ineligible(pod, attempt)
 
     def pod_group_post_filter(
         self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
@@ -117,6 +119,21 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
                 return "not eligible due to placement-based pod group scheduling limitation"
         if gates.enabled("WorkloadAwarePreemption"):
             return "not eligible due to workload aware preemption enabled"
+        return None
+
+    def _ineligible(self, pod: Pod, attempt: Attempt) -> str | None:
+        """The same for a pod on its own."""
+        if pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        row = attempt.nodes.row_of(pod.status.nominated_node_name or attempt.nominated_node)
+        if row is None or attempt.status(row).code is Code.UNRESOLVABLE:
+            return None
+        preempting = self.handle.preempting
+        for other in attempt.nodes.pods_on(row):
+            if other.priority >= pod.priority:
+                continue
+            if _being_preempted(other) or preempting.is_leaving(other):
+                return "not eligible due to a terminating pod on the nominated node."
         return None
 
     def _dry_run(
@@ -154,17 +171,11 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         return min(nodes, max(share, least))
 
 
-def _ineligible(pod: Pod, attempt: Attempt) -> str | None:
-    """The same for a pod on its own."""
-    if pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
-    row = attempt.nodes.row_of(pod.status.nominated_node_name)
-    if row is None or attempt.status(row).code is Code.UNRESOLVABLE:
+def _unwritten_nomination(pod: Pod, attempt: Attempt) -> str | None:
+    """The node that the pod goes on waiting for; None if its status says all there is to say."""
+    if pod.status.nominated_node_name:
         return None
-    for other in attempt.nodes.pods_on(row):
-        if other.priority < pod.priority and _being_preempted(other):
-            return "not eligible due to a terminating pod on the nominated node."
-    return None
+    return attempt.nominated_node or None
 
 
 def _being_preempted(pod: Pod) -> bool:
