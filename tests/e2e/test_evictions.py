@@ -15,13 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.client import Api, ApiError, Json, wait_for
+from e2e.client import Api, ApiError, Json, names, wait_for
 from e2e.cluster import SCHEDULER, ControlPlane, empty
 from e2e.objects import node, pod, priority_class
 from e2e.schedulers import MOORAGE, PEER, Scheduler
 
 _SECONDS = 120.0
-_REPETITIONS = int(os.environ.get("MOORAGE_E2E_EVICTIONS", "2"))
+_PEER_SECONDS, _FORGOTTEN = 20.0, 3
+_REPETITIONS = int(os.environ.get("MOORAGE_E2E_EVICTIONS", "1"))
 _PLAIN, _STATEFUL = "plain", "stateful"
 _PODS = "/api/v1/namespaces/{}/pods"
 
@@ -135,7 +136,7 @@ def _run(
             kubeconfig = server.kubeconfig(SCHEDULER)
             process = scheduler.start(kubeconfig, config, server.folder, namespace)
             try:
-                wait_for("all preemptors to be bound", lambda: _done(api, namespace), _SECONDS)
+                _wait_for_preemptors(api, namespace, scheduler)
             finally:
                 process.stop()
     entries = [e for e in server.audited(f'"{namespace}"') if e["user"]["uid"] == SCHEDULER]
@@ -178,6 +179,20 @@ def _controllers(server: ControlPlane, namespace: str, *, stateful: bool) -> Ite
         controllers.stop()
 
 
-def _done(api: Api, namespace: str) -> bool:
-    waiting = api.list("Pod", namespace, fieldSelector="spec.nodeName=")
-    return not any(item["metadata"]["name"].startswith("preemptor-") for item in waiting)
+def _wait_for_preemptors(api: Api, namespace: str, scheduler: Scheduler) -> None:
+    """Wait until all are bound.
+
+    kube-scheduler now and then forgets one of many: the last deletion comes while that one is kept
+    out of the queue, and nothing wakes it for five minutes. It has sent its requests by then.
+    """
+
+    def waiting() -> list[str]:
+        unbound = names(api.list("Pod", namespace, fieldSelector="spec.nodeName="))
+        return [name for name in unbound if name.startswith("preemptor-")]
+
+    try:
+        limit = _PEER_SECONDS if scheduler.name == PEER else _SECONDS
+        wait_for("all preemptors to be bound", lambda: not waiting(), limit)
+    except AssertionError:
+        if scheduler.name != PEER or len(waiting()) > _FORGOTTEN:
+            raise
