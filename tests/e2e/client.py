@@ -3,6 +3,7 @@
 import http.client
 import json
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
@@ -12,6 +13,7 @@ Json = dict[str, Any]
 Found = TypeVar("Found")
 
 _REQUEST_SECONDS = 30.0
+_MOST_LEVELS = 20_000
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -74,6 +76,10 @@ class Api:
         """Create an object where its own kind, namespace and name say."""
         path = self._path(body["kind"], body["metadata"].get("namespace"))
         return self.call("POST", path, body)
+
+    def create_text(self, kind: str, namespace: str, text: str) -> Json:
+        """Create an object from JSON that somebody else wrote."""
+        return self.call("POST", self._path(kind, namespace), text)
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Json:
         """One object."""
@@ -139,7 +145,7 @@ class Api:
         self,
         method: str,
         path: str,
-        body: Json | None = None,
+        body: Json | str | None = None,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Json:
@@ -148,7 +154,7 @@ class Api:
         headers = {"Accept": "application/json", "Content-Type": content_type}
         if self._access.token:
             headers["Authorization"] = f"Bearer {self._access.token}"
-        payload = None if body is None else json.dumps(body)
+        payload = body if body is None or isinstance(body, str) else json.dumps(body)
         if self._connection is None:
             self._connection = self._connect()
         try:
@@ -215,4 +221,11 @@ def _decoded(text: str) -> Json:
         answer = json.loads(text)
     except ValueError:
         return {"text": text}
+    except RecursionError:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(_MOST_LEVELS)
+        try:
+            answer = json.loads(text)
+        finally:
+            sys.setrecursionlimit(before)
     return answer if isinstance(answer, dict) else {"value": answer}

@@ -6,7 +6,7 @@ import pytest
 
 from framework.building import make_cycle, make_state, profile_of
 from moorage.cluster.view import NodeRow, NodeView
-from moorage.errors import MoorageError, PluginError, StateError
+from moorage.errors import PluginError, StateError
 from moorage.framework.attempt import Attempt
 from moorage.framework.plugin import (
     FilterPlugin,

@@ -178,7 +178,9 @@ def _method(act: Act) -> Callable[..., Any]:
     return lambda self, *args: act(*args)
 
 
-def scheduler_with(plugin: type[Plugin], point: str = "multiPoint", disabled: str = "") -> Scheduler:
+def scheduler_with(
+    plugin: type[Plugin], point: str = "multiPoint", disabled: str = ""
+) -> Scheduler:
     registry: Registry = in_tree_registry()
     registry.register(plugin)
     config = load_config(CONFIG % (point, disabled), "test")
@@ -295,9 +297,7 @@ def test_pods_that_cannot_be_put_in_order_are_scheduled_nevertheless(act: Act) -
 
 
 @pytest.mark.parametrize("act", [*RAISED, *NONSENSE], ids=lambda act: act.__name__)
-def test_wrong_registrations_count_as_any_event(
-    act: Act, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_wrong_registrations_count_as_any_event(act: Act, caplog: pytest.LogCaptureFixture) -> None:
     if act.__name__ == "gives []":
         pytest.skip("no event at all is a good answer")
     plugin = hostile((FilterPlugin,), "events_to_register", act)

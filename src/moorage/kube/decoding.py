@@ -60,7 +60,9 @@ _OUTLINES = msgspec.json.Decoder(Outline)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # As API servers write an event; what is inside of the object does not matter here.
-_EVENT = re.compile(rb'\s*\{\s*"type"\s*:\s*"(\w+)"\s*,\s*"object"\s*:\s*(\{.*\})\s*\}\s*', re.DOTALL)
+_EVENT = re.compile(
+    rb'\s*\{\s*"type"\s*:\s*"(\w+)"\s*,\s*"object"\s*:\s*(\{.*\})\s*\}\s*', re.DOTALL
+)
 _NAMED = re.compile(rb'"(name|namespace|resourceVersion)"\s*:\s*"([^"\\]*)"')
 
 
@@ -87,14 +89,11 @@ def outline(data: msgspec.Raw | bytes) -> Outline:
         # Not even JSON: the first fields of these names are the object's own, if any are.
         _, _, rest = text.partition(b'"metadata"')
         fields = {m[1].decode(): m[2].decode() for m in reversed([*_NAMED.finditer(rest)])}
-    return Outline(_LooseMeta(**{name: _string(fields.get(key)) for key, name in _FIELDS}))
+    name, namespace, version = map(_string, map(fields.get, _NAMES))
+    return Outline(_LooseMeta(name, namespace, version))
 
 
-_FIELDS = (
-    ("name", "name"),
-    ("namespace", "namespace"),
-    ("resourceVersion", "resource_version"),
-)
+_NAMES = ("name", "namespace", "resourceVersion")
 
 
 def _string(value: Any) -> str:

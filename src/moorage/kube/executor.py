@@ -211,7 +211,9 @@ class Executor:
         except FAULTS as error:
             # Nothing may end a worker: what surprises here is told, and the pod tried again.
             log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
-            text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+            text = (
+                str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+            )
             await self._failed(binding, Status(Code.ERROR, (text,)))
         finally:
             self._elsewhere.discard(binding)

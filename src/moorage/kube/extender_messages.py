@@ -34,9 +34,7 @@ def keep_source(obj: ApiObject, data: bytes | msgspec.Raw) -> None:
     try:
         whole: Any = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         if isinstance(obj, Pod) and "metadata" in whole:
-            whole["metadata"] = msgspec.json.decode(
-                whole["metadata"], type=dict[str, msgspec.Raw]
-            )
+            whole["metadata"] = msgspec.json.decode(whole["metadata"], type=dict[str, msgspec.Raw])
     except RecursionError:
         whole = deep_json.decode(data)
     if isinstance(obj, Pod):

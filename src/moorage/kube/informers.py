@@ -150,8 +150,12 @@ class Informers:
 
     @property
     def skipped(self) -> int:
-        """How many malformed objects were met."""
-        return sum(reflector.skipped for reflector in self._reflectors.values())
+        """How many objects cannot be used at the moment."""
+        return sum(self.skipped_by_kind().values())
+
+    def skipped_by_kind(self) -> dict[str, int]:
+        """The same for each kind."""
+        return {kind: reflector.skipped for kind, reflector in self._reflectors.items()}
 
     @property
     def waiting_for(self) -> dict[str, str]:

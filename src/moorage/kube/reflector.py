@@ -65,9 +65,7 @@ class Reflector:
         self.last_error: MoorageError | None = None
         self.resource_version = ""
         self._client = client
-        self._reader = ObjectReader(
-            resource, needs_source, adjust=adjust, skipped=store.skipped
-        )
+        self._reader = ObjectReader(resource, needs_source, adjust=adjust, skipped=store.skipped)
         self._timer = timer
         self._random = random
         self._backoff = Backoff(timer, random)

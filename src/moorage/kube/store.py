@@ -151,9 +151,7 @@ class Store:
         else:
             self._backlog.append(work)
 
-    def _tell(
-        self, old: ApiObject | None, new: ApiObject, handlers: Iterable[Handler]
-    ) -> None:
+    def _tell(self, old: ApiObject | None, new: ApiObject, handlers: Iterable[Handler]) -> None:
         if self._refused and new.key in self._refused:
             old = self._refused.pop(new.key)
         try:

@@ -1,10 +1,10 @@
-"""Metrics of what Moorage does beyond kube-scheduler: reloading its configuration, shadowing.
+"""Metrics of what Moorage does beyond kube-scheduler: reloads, shadowing, unusable objects.
 
 Their names begin with `moorage_`, so that nothing of upstream's can ever collide with them.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from moorage.metrics.families import Counter, Gauge
 from moorage.metrics.registry import Registry
@@ -46,6 +46,25 @@ class OperationMetrics:
                 "",
             )
         )
+
+        self._skipped_by_kind: Callable[[], Mapping[str, int]] = dict
+        self._skipped = registry.register(
+            Gauge(
+                "moorage_skipped_objects",
+                "Number of objects that cannot be used at the moment, by kind; the log names them.",
+                ("kind",),
+                "",
+            )
+        )
+        registry.before_render(self._refresh)
+
+    def skipped_known(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
+        """The objects are counted whenever somebody reads the metrics."""
+        self._skipped_by_kind = by_kind
+
+    def _refresh(self) -> None:
+        for kind, count in self._skipped_by_kind().items():
+            self._skipped.labels(kind).set(count)
 
     def reloaded(self) -> None:
         """A new configuration is in use."""

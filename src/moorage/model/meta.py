@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Numbers as wide as Go's: columns have no room for others."""

@@ -20,7 +20,7 @@ from moorage.kube.handlers import NodeHandler, PodHandler
 from moorage.kube.live import build_scheduler
 from moorage.kube.resources import resource_for
 from moorage.kube.skipped_objects import MOST_NAMED, SkippedObjects
-from moorage.kube.store import Silent, Store
+from moorage.kube.store import Handler, Silent, Store
 from moorage.model.devices import (
     AllocationResult,
     DeviceAllocationConfiguration,
@@ -199,7 +199,7 @@ def stores(*more: Fails) -> tuple[Scheduler, Store]:
     nodes = Store([NodeHandler(scheduler.handlers, lambda: None)])
     for name in ("a", "b"):
         nodes.put(make_node(name))
-    handlers = [PodHandler(scheduler.handlers, lambda: None), *more]
+    handlers: list[Handler] = [PodHandler(scheduler.handlers, lambda: None), *more]
     return scheduler, Store(handlers, SkippedObjects("Pod"))
 
 
@@ -208,9 +208,7 @@ def figures(scheduler: Scheduler) -> dict[str, Any]:
     state = scheduler.state
     return {
         "requested": {
-            name: values.tolist()
-            for name, values in state.nodes.requested.items()
-            if values.any()
+            name: values.tolist() for name, values in state.nodes.requested.items() if values.any()
         },
         "counts": state.nodes.pod_count.values.tolist(),
         "pods": [sorted(pod.key for pod in state.pods.on(row)) for row in range(len(state))],
