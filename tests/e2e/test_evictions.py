@@ -106,7 +106,6 @@ def test_each_victim_is_evicted_once_with_about_as_many_requests_as_kube_schedul
 ) -> None:
     peer = _run(server, scheduler(PEER), victims, kind)
     ours = _run(server, scheduler(MOORAGE), victims, kind)
-    print(f"| {victims} | {kind} | {peer} | {ours} |")
     assert ours.requests <= 1.5 * peer.requests
     assert (ours.deletions, ours.wrong) == (victims, 0)
 
@@ -117,7 +116,6 @@ def test_no_pod_of_a_victims_name_is_deleted_in_its_place(
     for repetition in range(_REPETITIONS):
         # A low rate, so that evictions wait while victims are made again.
         slow = _run(server, scheduler(MOORAGE), 40, f"{_STATEFUL}-slow-{repetition}", qps=20)
-        print(slow)
         assert (slow.deletions, slow.wrong) == (40, 0)
 
 
