@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from kube.fake_api import FakeApi
 from moorage.apiserver.server import ApiServer
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Scheduler
+from moorage.engine.scheduler import Failure, Scheduler
 from moorage.framework.plugin import ApiPort, PreBindPlugin
 from moorage.framework.status import Status
 from moorage.kube.access import Access
@@ -132,5 +133,28 @@ def test_who_has_given_up_takes_up_nothing_more() -> None:
             executor.carry_out()
             await executor.drain(0.0)
             assert workers() == 0
+
+    run(work())
+
+
+def test_a_pod_that_fails_again_while_its_status_waits_is_told_the_newest_word_only() -> None:
+    async def work() -> None:
+        async with FakeApi() as api, KubeClient(Access(server=api.url), env={}) as client:
+            config = load_config(CONFIG.splitlines()[1] + "\nkind: KubeSchedulerConfiguration", "t")
+            scheduler = build_scheduler(
+                config, in_tree_registry(), DEFAULT_FEATURE_GATES, VirtualClock(1.0)
+            )
+            executor = Executor(scheduler, client, EventRecorder(client), WallTimer(), lambda: None)
+            pod = make_pod("p1")
+            for message, node in (("full", None), ("room", "n1"), ("not yet", None)):
+                failure = Failure(pod, "default-scheduler", "Unschedulable", message, node)
+                scheduler.outbox.append(failure)
+                executor.carry_out()
+                await asyncio.sleep(0)  # the first is on its way
+            await executor.drain(SECONDS)
+            told = [body["status"] for body in api.bodies]
+            messages = [status["conditions"][0]["message"] for status in told]
+            assert messages == ["full", "not yet"]
+            assert told[-1]["nominatedNodeName"] == "n1"
 
     run(work())

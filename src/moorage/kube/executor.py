@@ -84,6 +84,8 @@ class Executor:
         # What workers carry that just wait for others than our client.
         self._elsewhere: set[Binding] = set()
         self._others: set[asyncio.Task[None]] = set()
+        # What is still to be written of pods that could not be placed, by uid.
+        self._statuses: dict[str, dict[str, Any]] = {}
         self._nominates = scheduler.handle.gates.enabled("NominatedNodeNameForExpectation")
 
     @property
@@ -303,8 +305,30 @@ class Executor:
             controller=failure.scheduler_name,
         )
         status = scheduling_failed(failure, self._timer.now())
-        if status is not None:
-            self._spawn(self._patch_status(failure.pod, status))
+        if status is None:
+            return
+        uid = failure.pod.uid
+        if uid in self._statuses:
+            self._statuses[uid] |= status  # the newest word wins; a nomination is not lost
+        else:
+            self._statuses[uid] = status
+            self._spawn(self._write_status(failure.pod))
+
+    async def _write_status(self, pod: Pod) -> None:
+        """Write what is to be said of a pod, one patch after the other.
+
+        A pod may fail again while its status waits for the client's rate: then only the newest
+        word is written, and nothing if it is the one that was just written.
+        """
+        written: dict[str, Any] = {}
+        try:
+            while status := self._statuses[pod.uid]:
+                self._statuses[pod.uid] = {}
+                if _said(status) != _said(written):
+                    await self._patch_status(pod, status)
+                    written = status
+        finally:
+            del self._statuses[pod.uid]
 
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
         for pause in (*_STATUS_PAUSES, None):
@@ -364,6 +388,12 @@ class _Call:
         observer.api_calls_pending(self._type, -1)
         result = "success" if error is None and not self.failed else "error"
         observer.api_call_finished(self._type, result, observer.time() - self._started)
+
+
+def _said(status: dict[str, Any]) -> tuple[Any, ...]:
+    """What a status says, whenever it was said."""
+    conditions = [(one["reason"], one["message"]) for one in status.get("conditions", ())]
+    return conditions, status.get("nominatedNodeName", "as it is")
 
 
 def _bound_by_others(binding: Binding) -> bool:

@@ -24,9 +24,9 @@ from moorage.apiserver.statuses import ApiStatusError, Json, method_not_allowed,
 from moorage.apiserver.storage import encode
 from moorage.apiserver.targets import Target, parse_target
 from moorage.apiserver.watching import WatchOptions, WatchStream
-from moorage.errors import ApiError
+from moorage.errors import ApiError, NotNeededError
 from moorage.kube.access import Access
-from moorage.kube.client import KubeClient, Read, status_error
+from moorage.kube.client import KubeClient, Needed, Read, status_error
 from moorage.kube.requests import Request
 
 _ENOUGH = 1_000_000.0
@@ -41,9 +41,11 @@ class DirectClient(KubeClient):
         self._operations = server.operations
         self._lists = Lists(server.store)
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: Request, needed: Needed | None = None) -> bytes:
         """The body of the answer, or `ApiError`; others get a turn before it."""
         await asyncio.sleep(0)
+        if needed is not None and not needed():
+            raise NotNeededError(f"{request} was not sent: it is not needed any more")
         try:
             target = parse_target(request.path)
             if target is None:
