@@ -22,6 +22,9 @@ from fuzz.worker import SHARED_BYTES, Count, Found, Shared, work
 _STUCK_SECONDS = 30.0
 """Of wall time, after which a process counts as hanging where its own watchdog cannot end it."""
 
+_OWN_FAULT = 1
+"""How a process ends that raised where the product is not called."""
+
 
 @dataclass
 class Tally:
@@ -82,6 +85,9 @@ class Fuzzer:
             return False
         if slot.process.is_alive():
             return True
+        if slot.process.exitcode == _OWN_FAULT:
+            slot.end()
+            raise RuntimeError(f"the fuzzer itself fails at {slot.name}; the traceback is above")
         if slot.process.exitcode:
             slot.broken = True
             fault = f"the process ended with {slot.process.exitcode}"

@@ -115,6 +115,26 @@ def test_waits_as_long_as_it_is_told(code: int, method: str) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("nonsense", ["\xb2", "9" * 400, "-1", "soon"])
+def test_a_wait_that_means_nothing_is_not_waited_for(nonsense: str) -> None:
+    async def busy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 503 Busy\r\nRetry-After: {nonsense}\r\nContent-Length: 0\r\n\r\n"
+        writer.write(head.encode("latin-1"))
+        writer.close()
+
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        server = await asyncio.start_server(busy, "127.0.0.1", 0)
+        access = Access(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        async with server, KubeClient(access, timer=timer, env={}) as client:
+            with pytest.raises(ApiError, match="503 Busy"):
+                await client.send(Request("GET", "/x"))
+        assert timer.waits == []
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("last", [429, 401])
 def test_gives_up_after_ten_retries(last: int) -> None:
     async def scenario() -> None:

@@ -34,6 +34,7 @@ from moorage.ledger.records import (
 
 Values = NDArray[np.int64]
 FindBlob = Callable[[int], Blob]
+_MOST_NODES = 2**20
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
@@ -54,6 +55,7 @@ def node_names(number: int, find: FindBlob) -> tuple[str, ...]:
         return told.names
     if blob.base >= number:
         raise ValueError("a list of names that builds on a later one")
+    _check_size(told.size)
     names = [*node_names(blob.base, find)[: told.size]]
     names += [""] * (told.size - len(names))
     rows = unpack(told.rows).tolist()
@@ -67,6 +69,7 @@ def columns_at(track: TrackRecord, position: int, find: FindBlob) -> tuple[Rebui
     columns, rows, values = (unpack(packed)[:position] for packed in track.log)
     if not len(columns) == len(rows) == len(values) or len(track.starts) != len(track.columns):
         raise ValueError("a track whose parts have different lengths")
+    _check_size(track.size)
     sets = _Sets(track)
     found: list[Rebuilt] = []
     raw: dict[str, Values] = {}
@@ -82,6 +85,12 @@ def columns_at(track: TrackRecord, position: int, find: FindBlob) -> tuple[Rebui
             column.values = scaled(column.scale, raw[spec.plugin])
         found.append(Rebuilt(spec, column.mood, column.values))
     return tuple(found)
+
+
+def _check_size(size: int) -> None:
+    """A damaged file must not make us ask for more memory than there is."""
+    if not 0 <= size <= _MOST_NODES:
+        raise ValueError(f"a list of {size} nodes")
 
 
 def _begin(start: Start, size: int, find: FindBlob) -> Values:
