@@ -36,7 +36,6 @@ _ESCAPES = {
     "`": "`",
     "?": "?",
 }
-_MOST_DIGITS = 4000
 _SURROGATES = range(0xD800, 0xE000)
 _CODE = re.compile(r"[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
 
@@ -91,12 +90,11 @@ def tokens(source: str) -> list[Token]:
 
 def _integer(text: str, position: int) -> int | Uint:
     unsigned = text[-1] in "uU"
-    digits = text.rstrip("uU")
-    # Python refuses to read thousands of digits, but zeros in front do not count.
-    digits = digits if digits.startswith("0x") else digits.lstrip("0") or "0"
-    largest = MAX_UINT if unsigned else MAX_INT + 1
+    digits, base = text.rstrip("uU").removeprefix("0x"), 16 if text.startswith("0x") else 10
+    # Leading zeros do not count; more digits than these are more than any limit.
+    value = int(digits.lstrip("0")[:30] or "0", base)
     # One more than the largest int is let through: it may follow a minus sign.
-    if len(digits) > _MOST_DIGITS or (value := int(digits, 0)) > largest:
+    if value > (MAX_UINT if unsigned else MAX_INT + 1):
         raise Issue(position, f"invalid {'uint' if unsigned else 'int'} literal")
     return Uint(value) if unsigned else value
 
