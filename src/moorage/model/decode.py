@@ -229,6 +229,9 @@ def _convert(known: Kind, plain: Any, where: str) -> ApiObject:
     except msgspec.ValidationError as error:
         text = explain(str(error), plain)
         raise DecodeError(sentence(where, _subject(known, plain), text)) from None
+    except UnicodeEncodeError:
+        text = "a string holds half of a surrogate pair, which is no character"
+        raise DecodeError(sentence(where, _subject(known, plain), text)) from None
 
 
 def _subject(known: Kind, plain: Any) -> str:
