@@ -151,14 +151,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long, in all")
     parser.add_argument("--seed", type=int, default=None, help="repeats a run")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes, at least 1"
+    )
     parser.add_argument("--target", action="append", choices=NAMES, help="only this; repeatable")
     parser.add_argument("--cases", type=Path, default=CASES, help="where to save what was found")
     options = parser.parse_args(arguments)
     seed = SystemRandom().randrange(2**32) if options.seed is None else options.seed
     names = options.target or list(NAMES)
     _say(f"seed {seed}, {options.seconds:g} s, {options.jobs} processes")
-    fuzzer = Fuzzer(seed, options.seconds, options.jobs, names, options.cases)
+    fuzzer = Fuzzer(seed, options.seconds, max(1, options.jobs), names, options.cases)
     clean = fuzzer.run()
     inputs = sum(tally.inputs for tally in fuzzer.tallies.values())
     faults = sum(len(tally.faults) for tally in fuzzer.tallies.values())
