@@ -4,18 +4,27 @@ Owns what is short-circuited or put off, which errors are absorbed on the way, a
 its overload.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import GeneratorType
 from typing import Any
 
+from moorage.plugins.dynamic_resources.cel.costs import (
+    CHECKPOINT,
+    COST,
+    LOOK,
+    CallCost,
+    Frame,
+    call_cost,
+    look,
+    new_frame,
+)
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.regular_expressions import compiled_regex
 from moorage.plugins.dynamic_resources.cel.types import Overload
 from moorage.plugins.dynamic_resources.cel.values import Optional, kind_of
 
-Frame = list[Any]
 Closure = Callable[[Frame], Any]
-STEPS = 0
-"""The place in the frame that counts rounds."""
+_BETWEEN_CHECKPOINTS = 16
 _PENDING = object()
 """In the place of a variable whose value nobody has asked for yet."""
 
@@ -58,12 +67,28 @@ def connective(left: Closure, right: Closure, *, decisive: bool) -> Closure:
 
 def negation(operand: Closure) -> Closure:
     """`!operand`."""
-    return lambda frame: not truth(operand(frame))
+
+    def negate(frame: Frame) -> bool:
+        value = operand(frame)
+        frame[COST] += 1
+        return not truth(value)
+
+    return negate
 
 
-def conditional(condition: Closure, chosen: Closure, other: Closure) -> Closure:
-    """`condition ? chosen : other`."""
-    return lambda frame: chosen(frame) if truth(condition(frame)) else other(frame)
+def conditional(
+    condition: Closure, chosen: Closure, other: Closure, rebates: tuple[int, int]
+) -> Closure:
+    """`condition ? chosen : other`; a variable costs less there, by the rebate of its branch."""
+
+    def choose(frame: Frame) -> Any:
+        if truth(condition(frame)):
+            frame[COST] -= rebates[0]
+            return chosen(frame)
+        frame[COST] -= rebates[1]
+        return other(frame)
+
+    return choose
 
 
 def alternative(option: Closure, other: Closure, *, unwrap: bool) -> Closure:
@@ -94,6 +119,7 @@ def bound(slot: int, value: Closure) -> Closure:
     """A variable of `cel.bind`: worked out when it is first used, then kept, as is a failure."""
 
     def read(frame: Frame) -> Any:
+        frame[COST] += 1
         known = frame[slot]
         if known is _PENDING:
             try:
@@ -108,14 +134,16 @@ def bound(slot: int, value: Closure) -> Closure:
     return read
 
 
-def matching(text: Closure, pattern: re.Pattern[str]) -> Closure:
+def matching(text: Closure, pattern: str, cost: CallCost) -> Closure:
     """`text.matches(pattern)` with a pattern that is written out."""
+    regex = compiled_regex(pattern)
 
     def match(frame: Frame) -> bool:
         value = text(frame)
+        spend(frame, cost((value, pattern), None))
         if type(value) is not str:
             raise no_such_overload()
-        return pattern.search(value) is not None
+        return regex.found_in(value)
 
     return match
 
@@ -123,6 +151,7 @@ def matching(text: Closure, pattern: re.Pattern[str]) -> Closure:
 def dispatch(function: str, overloads: list[Overload], arguments: list[Closure]) -> Closure:
     """Choose among the overloads by the values."""
     chosen: dict[tuple[object, ...], Callable[..., Any] | None] = {}
+    cost = call_cost(function, overloads)
 
     def call(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
@@ -135,9 +164,30 @@ def dispatch(function: str, overloads: list[Overload], arguments: list[Closure])
             if fitting is None or fitting.implementation is None:
                 raise no_such_overload(function, *map(kind_of, values))
             implementation = chosen[shapes] = fitting.implementation
-        return implementation(*values)
+        result = implementation(*values)
+        if type(result) is GeneratorType:
+            result = _gathered(result, frame)
+        spend(frame, cost(values, result))
+        return result
 
     return call
+
+
+def _gathered(items: Iterator[Any], frame: Frame) -> list[Any]:
+    """A list whose items take long to find: others may go on in between."""
+    gathered = []
+    for item in items:
+        gathered.append(item)
+        if len(gathered) % _BETWEEN_CHECKPOINTS == 0:
+            frame[CHECKPOINT]()
+    return gathered
+
+
+def spend(frame: Frame, cost: int) -> None:
+    """Count a cost that may be large."""
+    frame[COST] += cost
+    if frame[COST] > frame[LOOK]:
+        look(frame)
 
 
 def _shape(value: Any) -> object:
@@ -154,10 +204,19 @@ def folded(call: Closure, *, must: bool) -> Closure:
     A failure waits for its turn, except in CEL's own conversions: upstream does those when it makes
     the program, and then there is none.
     """
+    trial = new_frame(lambda: None)
     try:
-        value = call([])
+        value = call(trial)
     except EvaluationError:
         if must:
             raise
         return call
-    return lambda frame: value
+    if must:
+        return lambda frame: value
+    cost: int = trial[COST]
+
+    def read(frame: Frame) -> Any:
+        spend(frame, cost)
+        return value
+
+    return read

@@ -4,6 +4,7 @@ Owns what each part of an expression becomes and where its variables are kept. A
 frame: the values of the variables, `device` first.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.checker import (
@@ -13,7 +14,6 @@ from moorage.plugins.dynamic_resources.cel.checker import (
 )
 from moorage.plugins.dynamic_resources.cel.closures import (
     Closure,
-    Frame,
     alternative,
     binding,
     bound,
@@ -23,10 +23,21 @@ from moorage.plugins.dynamic_resources.cel.closures import (
     folded,
     matching,
     negation,
+    spend,
 )
 from moorage.plugins.dynamic_resources.cel.comprehensions import loop, rounds_over
+from moorage.plugins.dynamic_resources.cel.costs import (
+    COST,
+    FRAME_START,
+    LIST_COST,
+    LOOK,
+    MAP_COST,
+    CallCost,
+    Frame,
+    call_cost,
+    new_frame,
+)
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
-from moorage.plugins.dynamic_resources.cel.functions import compiled_regex
 from moorage.plugins.dynamic_resources.cel.operators import (
     BINARY,
     has_key,
@@ -37,6 +48,7 @@ from moorage.plugins.dynamic_resources.cel.operators import (
     require_qualifier,
     shown,
 )
+from moorage.plugins.dynamic_resources.cel.regular_expressions import compiled_regex
 from moorage.plugins.dynamic_resources.cel.syntax import (
     Bind,
     Call,
@@ -73,7 +85,7 @@ class Compiler:
         self._overloads = overloads
         self._bound: dict[int, Closure] = {}
         """By the slot of a variable of `cel.bind`: its value."""
-        self.frame_size = 1
+        self.frame_size = FRAME_START
 
     def slot(self) -> int:
         """A new place in the frame."""
@@ -91,11 +103,7 @@ class Compiler:
             case Select():
                 return self._select(node, slots)
             case Index():
-                operand, key = self.compile(node.operand, slots), self.compile(node.key, slots)
-                look = optional_look_up if node.optional else look_up
-                if _constant(node.key):
-                    require_qualifier(key([]))
-                return lambda frame: look(operand(frame), key(frame))
+                return self._index(node, slots)
             case Call():
                 return self._call(node, slots)
             case MakeList():
@@ -116,7 +124,28 @@ class Compiler:
             value = TypeValue(node.name)
             return lambda frame: value
         value_of = self._bound.get(slot)
-        return bound(slot, value_of) if value_of is not None else lambda frame: frame[slot]
+        if value_of is not None:
+            return bound(slot, value_of)
+
+        def read(frame: Frame) -> Any:
+            frame[COST] += 1
+            return frame[slot]
+
+        return read
+
+    def _index(self, node: Index, slots: Slots) -> Closure:
+        operand, key = self.compile(node.operand, slots), self.compile(node.key, slots)
+        look = optional_look_up if node.optional else look_up
+        cost = _step_cost(node.operand) - _is_attribute(node.key)
+        if _constant(node.key):
+            require_qualifier(key(new_frame(_nothing)))
+
+        def index(frame: Frame) -> Any:
+            container, place = operand(frame), key(frame)
+            frame[COST] += cost
+            return look(container, place)
+
+        return index
 
     def _select(self, node: Select, slots: Slots) -> Closure:
         qualified = type_name(node, slots.keys())
@@ -124,13 +153,22 @@ class Compiler:
             type_value = TypeValue(qualified)
             return lambda frame: type_value
         operand, field = self.compile(node.operand, slots), node.field
+        cost = _step_cost(node.operand)
         if node.test:
-            return lambda frame: has_key(operand(frame), field)
-        if node.optional:
-            return lambda frame: optional_look_up(operand(frame), field)
+            tested = cost - 1
+
+            def test(frame: Frame) -> bool:
+                container = operand(frame)
+                frame[COST] += tested
+                return has_key(container, field)
+
+            return test
 
         def select(frame: Frame) -> Any:
             container = operand(frame)
+            frame[COST] += cost
+            if node.optional:
+                return optional_look_up(container, field)
             if type(container) is dict:
                 try:
                     return container[field]
@@ -142,7 +180,7 @@ class Compiler:
 
     def _call(self, node: Call, slots: Slots) -> Closure:
         arguments = [self.compile(argument, slots) for argument in node.arguments]
-        operator = _operator(node, arguments)
+        operator = _operator(node, arguments, self._overloads.get(id(node), []))
         if operator is not None:
             return operator
         function = node.function
@@ -154,9 +192,14 @@ class Compiler:
                     return alternative(*arguments, unwrap=function == "orValue")
             function = qualified or function
         if function == "matches" and _constant(node.arguments[-1]):
-            text, pattern = arguments
-            if type(pattern([])) is str:
-                return matching(text, compiled_regex(pattern([])))
+            text, pattern = arguments[0], arguments[1](new_frame(_nothing))
+            if type(pattern) is str:
+                cost = call_cost(function, self._overloads[id(node)])
+                return matching(text, pattern, cost)
+        if function in ("find", "findAll") and _constant(node.arguments[0]):
+            compiled_regex(
+                str(arguments[1](new_frame(_nothing)))
+            )  # upstream compiles it with the program
         call = dispatch(function, self._overloads[id(node)], arguments)
         if node.target is None and all(map(_constant, node.arguments)):
             return folded(call, must=function in _CONVERSIONS)
@@ -165,13 +208,12 @@ class Compiler:
     def _list(self, node: MakeList, slots: Slots) -> Closure:
         items = [self.compile(item, slots) for item in node.items]
         if _constant(node):
-            constant = [item([]) for item in items]
+            constant = [item(new_frame(_nothing)) for item in items]
             return lambda frame: constant
-        if not node.optional:
-            return lambda frame: [item(frame) for item in items]
 
         def build(frame: Frame) -> list[Any]:
             built = []
+            spend(frame, LIST_COST)
             for place, item in enumerate(items):
                 value = item(frame)
                 if place not in node.optional:
@@ -188,12 +230,14 @@ class Compiler:
         return build
 
     def _map(self, node: MakeMap, slots: Slots) -> Closure:
+        cost = 0 if _constant(node) else MAP_COST
         entries = [
             (self.compile(key, slots), self.compile(value, slots)) for key, value in node.entries
         ]
 
         def build(frame: Frame) -> dict[Any, Any]:
             built: dict[Any, Any] = {}
+            spend(frame, cost)
             for place, (key_part, value_part) in enumerate(entries):
                 key, value = key_part(frame), value_part(frame)
                 if place not in node.optional:
@@ -223,11 +267,17 @@ class Compiler:
         body = self.compile(node.body, {**slots, node.name: slot})
 
         def transform(frame: Frame) -> Any:
+            before = frame[COST]
             option = target(frame)
+            # Upstream asks the target twice, and whether it has a value.
+            asked = frame[COST] - before + 1
+            frame[COST] += 1
             if type(option) is not Optional:
                 raise no_such_overload("hasValue", kind_of(option))
             if not option.present:
+                frame[COST] += 1
                 return option
+            spend(frame, asked if node.flat else asked + 1)
             frame[slot] = option.value
             result = body(frame)
             return result if node.flat else Optional(True, result)
@@ -243,10 +293,27 @@ class Compiler:
         body = self.compile(node.body, inner)
         transform = self.compile(node.transform, inner) if node.transform is not None else None
         rounds = rounds_over(target, first, second, pairs=node.second is not None)
-        return loop(node.kind, rounds, body, transform)
+        made = node.transform or node.body
+        append_cost = 2 if _constant(made) else LIST_COST + 2
+        return loop(node.kind, rounds, body, transform, append_cost)
 
 
-def _operator(node: Call, arguments: list[Closure]) -> Closure | None:
+def _nothing() -> None:
+    """No checkpoint, where constants are worked out."""
+
+
+def _is_attribute(node: Node) -> bool:
+    """Is it looked up, rather than computed?"""
+    return isinstance(node, Name | Select | Index) and not (isinstance(node, Select) and node.test)
+
+
+def _step_cost(operand: Node) -> int:
+    """The cost of a field or item; where a computed value is looked into, that costs as well."""
+    conditional = isinstance(operand, Call) and operand.function == "_?_:_"
+    return 1 if conditional or _is_attribute(operand) else 2
+
+
+def _operator(node: Call, arguments: list[Closure], overloads: list[Overload]) -> Closure | None:
     """The closure of an operator; None if the call is one of a function."""
     match node.function:
         case "_&&_":
@@ -256,16 +323,39 @@ def _operator(node: Call, arguments: list[Closure]) -> Closure | None:
         case "!_":
             return negation(arguments[0])
         case "-_":
-            return lambda frame: negate(arguments[0](frame))
+            return _costing_one(lambda frame: negate(arguments[0](frame)))
         case "_?_:_":
-            return conditional(*arguments)
+            chosen, other = map(int, map(_is_attribute, node.arguments[1:]))
+            condition, then, otherwise = arguments
+            return conditional(condition, then, otherwise, rebates=(chosen, other))
         case "@in":
-            return _membership(node.arguments[1], *arguments)
+            return _membership(node, arguments[0], arguments[1], overloads)
     binary = BINARY.get(node.function)
     if binary is None:
         return None
-    left, right = arguments
-    return lambda frame: binary(left(frame), right(frame))
+    return _binary(binary, arguments[0], arguments[1], call_cost(node.function, overloads))
+
+
+def _costing_one(closure: Closure) -> Closure:
+    def evaluate(frame: Frame) -> Any:
+        frame[COST] += 1
+        return closure(frame)
+
+    return evaluate
+
+
+def _binary(
+    operation: Callable[[Any, Any], Any], left: Closure, right: Closure, cost: CallCost
+) -> Closure:
+    def evaluate(frame: Frame) -> Any:
+        values = left(frame), right(frame)
+        if type(values[0]) is list and type(values[1]) is list:
+            # Upstream joins lists without copying them; here that is work, if not a cost.
+            frame[LOOK] -= (len(values[0]) + len(values[1])) // 64
+        spend(frame, cost(values, None))
+        return operation(*values)
+
+    return evaluate
 
 
 def _constant(node: Node) -> bool:
@@ -284,15 +374,15 @@ def _constant(node: Node) -> bool:
     return False
 
 
-def _membership(container: Node, left: Closure, right: Closure) -> Closure:
+def _membership(node: Call, left: Closure, right: Closure, overloads: list[Overload]) -> Closure:
     """`left in right`; upstream makes a set of a constant list, and nothing is in an empty one."""
-    contained = BINARY["@in"]
+    contained, container = BINARY["@in"], node.arguments[1]
     if isinstance(container, MakeList) and _constant(container):
-        items = right([])
+        items = right(new_frame(_nothing))
         if not items:
             return lambda frame: False
         if all(type(item) in _PRIMITIVE for item in items):
-            contained = hashed_in
+            return lambda frame: hashed_in(left(frame), items)
     elif isinstance(container, MakeMap):
         contained = hashed_in
-    return lambda frame: contained(left(frame), right(frame))
+    return _binary(contained, left, right, call_cost("@in", overloads))

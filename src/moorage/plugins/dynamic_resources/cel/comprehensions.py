@@ -1,23 +1,25 @@
 """The loops of an expression: what macros such as `all` and `map` make of their rounds.
 
-Owns what can be gone through and the limit on rounds.
+Owns what can be gone through, and what a round costs besides its body: upstream builds these loops
+from identifiers and calls, each of which costs something.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moorage.plugins.dynamic_resources.cel.closures import STEPS, Closure, Frame, truth
-from moorage.plugins.dynamic_resources.cel.errors import (
-    EvaluationAbortedError,
-    EvaluationError,
-    no_such_overload,
+from moorage.plugins.dynamic_resources.cel.closures import Closure, spend, truth
+from moorage.plugins.dynamic_resources.cel.costs import (
+    COST,
+    LIST_COST,
+    LOOK,
+    Frame,
+    compared_cost,
+    look,
 )
+from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
 from moorage.plugins.dynamic_resources.cel.list_functions import sort_by
 from moorage.plugins.dynamic_resources.cel.operators import find_key
 from moorage.plugins.dynamic_resources.cel.values import DomainMap, go_type
-
-MAX_STEPS = 100_000
-"""Rounds of loops in one evaluation. Upstream counts every operation up to a cost of a million."""
 
 Rounds = Callable[[Frame], Iterable[Any]]
 
@@ -27,33 +29,88 @@ def rounds_over(target: Closure, first: int, second: int, *, pairs: bool) -> Rou
 
     def rounds(frame: Frame) -> Iterable[Any]:
         for key, value in _entries(target(frame), pairs=pairs):
-            frame[STEPS] += 1
-            if frame[STEPS] > MAX_STEPS:
-                raise EvaluationAbortedError("operation cancelled: actual cost limit exceeded")
+            if frame[COST] > frame[LOOK]:
+                look(frame)
             frame[first], frame[second] = key, value
             yield key
 
     return rounds
 
 
-def loop(kind: str, rounds: Rounds, body: Closure, transform: Closure | None) -> Closure:
+def loop(
+    kind: str, rounds: Rounds, body: Closure, transform: Closure | None, append_cost: int
+) -> Closure:
     """The closure of a macro; with a transform, the body is the condition for it."""
     match kind:
         case "all" | "exists":
             return _quantifier(rounds, body, decisive=kind == "exists")
         case "exists_one":
-            return lambda frame: sum(truth(body(frame)) for _ in rounds(frame)) == 1
+            return _counter(rounds, body)
         case "filter":
-            return lambda frame: [item for item in rounds(frame) if truth(body(frame))]
+            return _filter(rounds, body)
         case "sortBy":
-            return lambda frame: sort_by([(body(frame), item) for item in rounds(frame)])
+            return _sorter(rounds, body, append_cost)
         case "transformMap" | "transformMapEntry" if transform is not None:
             return _map_builder(rounds, body, transform, entries=kind.endswith("Entry"))
         case _:
+            return _list_builder(rounds, body, transform, append_cost)
+
+
+def _counter(rounds: Rounds, body: Closure) -> Closure:
+    def count(frame: Frame) -> bool:
+        found = 0
+        for _ in rounds(frame):
+            if truth(body(frame)):
+                found += 1
+                frame[COST] += 2
+        spend(frame, 2)
+        return found == 1
+
+    return count
+
+
+def _filter(rounds: Rounds, body: Closure) -> Closure:
+    def select(frame: Frame) -> list[Any]:
+        built = []
+        for item in rounds(frame):
+            if truth(body(frame)):
+                frame[COST] += LIST_COST + 3
+                built.append(item)
+        spend(frame, 1)
+        return built
+
+    return select
+
+
+def _list_builder(
+    rounds: Rounds, body: Closure, transform: Closure | None, append_cost: int
+) -> Closure:
+    def build(frame: Frame) -> list[Any]:
+        built = []
+        for _ in rounds(frame):
             if transform is None:
-                return lambda frame: [body(frame) for _ in rounds(frame)]
-            mapped = transform
-            return lambda frame: [mapped(frame) for _ in rounds(frame) if truth(body(frame))]
+                built.append(body(frame))
+            elif truth(body(frame)):
+                built.append(transform(frame))
+            else:
+                continue
+            frame[COST] += append_cost
+        spend(frame, 1)
+        return built
+
+    return build
+
+
+def _sorter(rounds: Rounds, body: Closure, append_cost: int) -> Closure:
+    def sort(frame: Frame) -> list[Any]:
+        pairs = []
+        for item in rounds(frame):
+            pairs.append((body(frame), item))
+            frame[COST] += append_cost
+        spend(frame, 3 + compared_cost([key for key, _ in pairs]))
+        return sort_by(pairs)
+
+    return sort
 
 
 def _entries(container: Any, *, pairs: bool) -> Iterable[tuple[Any, Any]]:
@@ -82,12 +139,14 @@ def _map_builder(
             if not truth(condition(frame)):
                 continue
             made = transform(frame)
+            frame[COST] += 2 if entries else 3
             if entries and not isinstance(made, dict):
                 raise no_such_overload()
             for name, value in made.items() if entries else ((key, made),):
                 if find_key(built, name) is not None:
                     raise EvaluationError(f"insert failed: key {name} already exists")
                 built[name] = value
+        spend(frame, 1)
         return built
 
     return build
@@ -95,19 +154,28 @@ def _map_builder(
 
 def _quantifier(rounds: Rounds, body: Closure, *, decisive: bool) -> Closure:
     """`exists` and `all`: one decisive round settles it, whatever went wrong in others."""
+    asking = 3 if decisive else 2  # upstream asks before each round whether it is settled
 
     def quantify(frame: Frame) -> bool:
         failure: EvaluationError | None = None
+        settled = False
         for _ in rounds(frame):
+            frame[COST] += asking
+            if settled:
+                break
+            frame[COST] += 1
             try:
                 value: object = body(frame)
             except EvaluationError as error:
                 failure = failure or error
                 continue
             if value is decisive:
-                return decisive
-            if type(value) is not bool:
+                settled = True
+            elif type(value) is not bool:
                 failure = failure or no_such_overload()
+        spend(frame, 1)
+        if settled:
+            return decisive
         if failure is not None:
             raise failure
         return not decisive

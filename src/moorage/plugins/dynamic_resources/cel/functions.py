@@ -14,6 +14,7 @@ from moorage.plugins.dynamic_resources.cel import (
     time_functions,
 )
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.regular_expressions import compiled_regex
 from moorage.plugins.dynamic_resources.cel.types import Functions, Signatures
 from moorage.plugins.dynamic_resources.cel.values import (
     MAX_INT,
@@ -259,16 +260,7 @@ def _matches(text: Any, pattern: Any) -> bool:
         raise incapable("matches", text)
     if type(pattern) is not str:
         raise no_such_overload()
-    return compiled_regex(pattern).search(text) is not None
-
-
-@lru_cache(maxsize=256)
-def compiled_regex(pattern: str) -> re.Pattern[str]:
-    """A regular expression, compiled once."""
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise EvaluationError(f"error parsing regexp: {error}") from None
+    return compiled_regex(pattern).found_in(text)
 
 
 def _to_int(value: Any) -> int:

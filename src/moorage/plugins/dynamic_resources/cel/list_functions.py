@@ -11,6 +11,7 @@ from moorage.plugins.dynamic_resources.cel.errors import (
     EvaluationError,
     no_such_overload,
 )
+from moorage.plugins.dynamic_resources.cel.limits import require_items, require_tree
 from moorage.plugins.dynamic_resources.cel.operators import add as plus
 from moorage.plugins.dynamic_resources.cel.operators import contained
 from moorage.plugins.dynamic_resources.cel.time_values import Duration
@@ -49,7 +50,7 @@ def declare(signatures: Signatures) -> None:
     add("list_flatten_int", "list(dyn).flatten(int) -> list(dyn)", _flattened, guarded=False)
     add("list_distinct", "list(A).distinct() -> list(A)", _distinct, guarded=False)
     add("list_reverse", "list(A).reverse() -> list(A)", lambda items: items[::-1])
-    add("lists_range", "@lists.range(int) -> list(int)", lambda count: list(range(count)))
+    add("lists_range", "@lists.range(int) -> list(int)", _range)
     add("list_sets_contains_list", "@sets.contains(list(A), list(A)) -> bool", _contains_all)
     add(
         "list_sets_equivalent_list",
@@ -61,6 +62,11 @@ def declare(signatures: Signatures) -> None:
         "@sets.intersects(list(A), list(A)) -> bool",
         lambda left, right: any(contained(item, right) for item in left),
     )
+
+
+def _range(count: int) -> list[int]:
+    require_items(count)
+    return list(range(count))
 
 
 def _is_sorted(items: list[Any]) -> bool:
@@ -147,6 +153,7 @@ def _flattened(items: Any, *levels: Any) -> list[Any]:
     if type(items) is not list:
         given = ", ".join(map(kind_of, levels))
         raise EvaluationError(f"no such overload: {kind_of(items)}.flatten({given})")
+    require_tree(items)
     return _flatten(items, *levels)
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, Issue
-from moorage.plugins.dynamic_resources.cel.functions import compiled_regex
+from moorage.plugins.dynamic_resources.cel.regular_expressions import compiled_regex
 from moorage.plugins.dynamic_resources.cel.syntax import (
     Bind,
     Call,

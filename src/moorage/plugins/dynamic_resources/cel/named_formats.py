@@ -27,6 +27,8 @@ class NamedFormat:
 
     name: str
     validate: Callable[[str], list[str]] = field(compare=False)
+    pattern_size: int = field(default=30, compare=False)
+    """How long upstream takes its regular expression to be, for the cost."""
 
 
 def _too_long(text: str, longest: int) -> list[str]:
@@ -104,17 +106,17 @@ def _simple(test: Callable[[str], object], complaint: str) -> Callable[[str], li
 
 FORMATS = {
     "dns1123Label": NamedFormat("DNS1123Label", _label),
-    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _subdomain),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _subdomain, 60),
     "dns1035Label": NamedFormat("DNS1035Label", _label_1035),
-    "qualifiedName": NamedFormat("QualifiedName", label_key_errors),
+    "qualifiedName": NamedFormat("QualifiedName", label_key_errors, 60),
     "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(_label)),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(_subdomain)),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(_subdomain), 60),
     "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_label_1035)),
-    "labelValue": NamedFormat("LabelValue", label_value_errors),
-    "uri": NamedFormat("URI", _uri),
-    "uuid": NamedFormat("uuid", _simple(_UUID.fullmatch, "does not match the UUID format")),
-    "byte": NamedFormat("byte", _simple(_BASE64.fullmatch, "invalid base64")),
-    "date": NamedFormat("date", _simple(_is_date, "invalid date")),
-    "datetime": NamedFormat("datetime", _simple(_is_time, "invalid datetime")),
+    "labelValue": NamedFormat("LabelValue", label_value_errors, 40),
+    "uri": NamedFormat("URI", _uri, 1103),
+    "uuid": NamedFormat("uuid", _simple(_UUID.fullmatch, "does not match the UUID format"), 81),
+    "byte": NamedFormat("byte", _simple(_BASE64.fullmatch, "invalid base64"), 84),
+    "date": NamedFormat("date", _simple(_is_date, "invalid date"), 81),
+    "datetime": NamedFormat("datetime", _simple(_is_time, "invalid datetime"), 81),
 }
 """By the name that expressions use."""

@@ -80,7 +80,7 @@ def parse_cidr(text: str) -> CIDR:
         problem = "IPv6 zones cannot be present in a prefix"
     elif not (bits.isascii() and bits.isdigit()) or (len(bits) > 1 and bits[0] == "0"):
         problem = f'bad bits after slash: "{bits}"'
-    elif int(bits) > address.max_prefixlen:
+    elif len(bits) > 3 or int(bits) > address.max_prefixlen:
         problem = "prefix length out of range"
     if problem or address is None:
         raise EvaluationError(f'{failed}{failed}netip.ParsePrefix("{text}"): {problem}')

@@ -10,6 +10,7 @@ from moorage.plugins.dynamic_resources.cel.errors import (
     EvaluationError,
     no_such_overload,
 )
+from moorage.plugins.dynamic_resources.cel.limits import require_items
 from moorage.plugins.dynamic_resources.cel.time_values import (
     Duration,
     Timestamp,
@@ -92,6 +93,8 @@ def _declare_order(signatures: Signatures, symbol: str, name: str) -> None:
 def add(left: Any, right: Any) -> Any:
     """Sum of numbers or times, or one text or list after the other."""
     if type(left) is type(right) and type(left) in (str, bytes, list):
+        if type(left) is list:
+            require_items(len(left) + len(right))
         return left + right
     if type(left) in _TIMES:
         return plus(left, right)

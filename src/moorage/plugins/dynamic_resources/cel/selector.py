@@ -12,6 +12,12 @@ from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.cel.checker import Checker
 from moorage.plugins.dynamic_resources.cel.closures import Closure
 from moorage.plugins.dynamic_resources.cel.compiler import Compiler
+from moorage.plugins.dynamic_resources.cel.costs import (
+    COST,
+    Checkpoint,
+    Frame,
+    new_frame,
+)
 from moorage.plugins.dynamic_resources.cel.errors import (
     EvaluationAbortedError,
     EvaluationError,
@@ -20,6 +26,7 @@ from moorage.plugins.dynamic_resources.cel.errors import (
 )
 from moorage.plugins.dynamic_resources.cel.functions import function_table
 from moorage.plugins.dynamic_resources.cel.interface import CelFeatures, Reads, qualified
+from moorage.plugins.dynamic_resources.cel.limits import MAX_COST, exceeded
 from moorage.plugins.dynamic_resources.cel.literals import literal_issues
 from moorage.plugins.dynamic_resources.cel.native_bool import native_bool
 from moorage.plugins.dynamic_resources.cel.parser import TOO_DEEP, parse
@@ -43,6 +50,10 @@ DEVICE = "device"
 _DEVICE_TYPE = Type("kubernetes.DRADevice")
 
 
+def _go_on() -> None:
+    """The checkpoint of those who have nobody else to let go on."""
+
+
 class Selector:
     """A compiled expression."""
 
@@ -54,17 +65,36 @@ class Selector:
         self._slot = slot
         self._frame_size = frame_size
 
-    def matches(self, device: Mapping[str, Any]) -> bool:
-        """Is the device selected? Raises `EvaluationError`; `device` comes from `device_value`."""
-        frame: list[Any] = [0] * self._frame_size
-        frame[self._slot] = device
+    def matches(self, device: Mapping[str, Any], checkpoint: Checkpoint = _go_on) -> bool:
+        """Is the device selected? Raises `EvaluationError`; `device` comes from `device_value`.
+
+        The checkpoint is called every millisecond or so; what it raises ends the evaluation.
+        """
+        frame = self._frame(device, checkpoint)
         try:
             result = self._closure(frame)
         except RecursionError:
             raise EvaluationError("evaluation nested too deeply") from None
         except EvaluationAbortedError as aborted:
             raise EvaluationError(str(aborted)) from None
+        except EvaluationError:
+            if frame[COST] <= MAX_COST:
+                raise
+        if frame[COST] > MAX_COST:
+            raise EvaluationError(str(exceeded()))
         return result if type(result) is bool else native_bool(result)
+
+    def cost(self, device: Mapping[str, Any]) -> int:
+        """What it costs to ask about a device, in upstream's units."""
+        frame = self._frame(device, _go_on)
+        self._closure(frame)
+        cost: int = frame[COST]
+        return cost
+
+    def _frame(self, device: Mapping[str, Any], checkpoint: Checkpoint) -> Frame:
+        frame = new_frame(checkpoint, self._frame_size)
+        frame[self._slot] = device
+        return frame
 
 
 def compiled(expression: str, consumable_capacity: bool, list_attributes: bool) -> Selector | str:

@@ -1,11 +1,13 @@
 """Functions on text: CEL's string extensions and the regular expressions Kubernetes adds."""
 
-import re
-from functools import lru_cache
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.limits import require_characters
 from moorage.plugins.dynamic_resources.cel.operators import shown
+from moorage.plugins.dynamic_resources.cel.regular_expressions import Regex, compiled_regex
 from moorage.plugins.dynamic_resources.cel.types import Signatures
 
 
@@ -19,11 +21,11 @@ def declare(signatures: Signatures) -> None:
     add("string_last_index_of_string_int", "string.lastIndexOf(string, int) -> int", _last_index_of)
     add("string_lower_ascii", "string.lowerAscii() -> string", _lower)
     add("string_upper_ascii", "string.upperAscii() -> string", _upper)
-    add("string_replace_string_string", "string.replace(string, string) -> string", str.replace)
+    add("string_replace_string_string", "string.replace(string, string) -> string", _replace)
     add(
         "string_replace_string_string_int",
         "string.replace(string, string, int) -> string",
-        lambda text, old, new, count: text.replace(old, new, max(count, -1)),
+        _replace,
     )
     add("string_split_string", "string.split(string) -> list(string)", _split)
     add("string_split_string_int", "string.split(string, int) -> list(string)", _split)
@@ -35,6 +37,12 @@ def declare(signatures: Signatures) -> None:
     add("string_find_string", "string.find(string) -> string", _find)
     add("string_find_all_string", "string.findAll(string) -> list(string)", _find_all)
     add("string_find_all_string_int", "string.findAll(string, int) -> list(string)", _find_all)
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old) if count < 0 else min(count, text.count(old))
+    require_characters(len(text) + found * (len(new) - len(old)))
+    return text.replace(old, new, found)
 
 
 def _char_at(text: str, index: int) -> str:
@@ -86,6 +94,7 @@ def _join(items: list[Any], by: str = "") -> str:
     for item in items:
         if type(item) is not str:
             raise EvaluationError(f"join: invalid input: {shown(item)}")
+    require_characters(sum(map(len, items)) + len(by) * len(items))
     return by.join(items)
 
 
@@ -100,19 +109,18 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:stop]
 
 
-@lru_cache(maxsize=256)
-def _regex(pattern: str) -> re.Pattern[str]:
+def _regex(pattern: str) -> Regex:
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return compiled_regex(pattern)
+    except EvaluationError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
 
 
 def _find(text: str, pattern: str) -> str:
-    match = _regex(pattern).search(text)
-    return match.group() if match else ""
+    return _regex(pattern).first(text)
 
 
-def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = [match.group() for match in _regex(pattern).finditer(text)]
-    return found if most < 0 else found[:most]
+def _find_all(text: str, pattern: str, most: int = -1) -> Iterator[str]:
+    """One by one, since each of many matches may take a search through the rest of the text."""
+    found = islice(_regex(pattern).all(text), most if most >= 0 else None)
+    return (match for match in found)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError
+from moorage.plugins.dynamic_resources.cel.limits import require_characters, require_tree
 from moorage.plugins.dynamic_resources.cel.time_values import (
     Duration,
     Timestamp,
@@ -75,7 +76,9 @@ def _parsed(clause: re.Match[str]) -> tuple[str, int]:
         )
     if letter not in "sdfebxXo":
         raise EvaluationError(f'{unparsed}unrecognized formatting clause "{letter}"')
-    return letter, _PRECISION if precision is None else int(precision)
+    if precision is None:
+        return letter, _PRECISION
+    return letter, int(precision[:9])
 
 
 class Formatter:
@@ -86,20 +89,25 @@ class Formatter:
 
     def format(self, text: str, values: list[Any]) -> str:
         """The text with every clause replaced by its value."""
-        number = -1
+        number, total = -1, len(text)
 
         def filled(clause: re.Match[str]) -> str:
-            nonlocal number
+            nonlocal number, total
             if clause[1]:
                 return "%"
             number += 1
             if number >= len(values):
                 raise EvaluationError(f"index {number} out of range")
             letter, digits = _parsed(clause)
+            require_characters(digits)
             try:
-                return self._shown(letter, values[number], digits)
+                require_tree(values[number])
+                shown = self._shown(letter, values[number], digits)
             except EvaluationError as error:
                 raise EvaluationError(f"error during formatting: {error}") from None
+            total += len(shown)
+            require_characters(total)
+            return shown
 
         return _CLAUSE.sub(filled, text)
 

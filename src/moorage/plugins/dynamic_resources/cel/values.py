@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
+from moorage.plugins.dynamic_resources.cel.limits import require_tree
 from moorage.plugins.dynamic_resources.cel.named_formats import NamedFormat
 from moorage.plugins.dynamic_resources.cel.network_values import CIDR, IP
 from moorage.plugins.dynamic_resources.cel.time_values import Duration, Timestamp
@@ -20,6 +21,9 @@ MAX_INT = 2**63 - 1
 MIN_INT = -(2**63)
 MAX_UINT = 2**64 - 1
 _NANO = 10**9
+_UINT_DIGITS = 20
+_KNOWN_QUANTITY = 64
+"""Longer texts are not kept with what they mean."""
 
 
 class Uint(int):
@@ -113,6 +117,7 @@ _GO_TYPES: Mapping[type, str] = {
     URL: "cel.URL",
     NamedFormat: "*cel.Format",
 }
+_CONTAINERS = (list, dict, DomainMap, Optional)
 _NUMBERS = (int, Uint, float)
 _PARTICULAR = (Quantity, ComputedQuantity, Semver, IP, CIDR, URL, NamedFormat)
 _ORDERED = (bool, str, bytes, Duration, Timestamp)
@@ -140,6 +145,12 @@ def equals(left: Any, right: Any) -> bool:
 
     On the left, the types that Kubernetes adds refuse to be compared with other ones.
     """
+    if type(left) in _CONTAINERS and type(right) in _CONTAINERS:
+        require_tree(left)
+    return _equals(left, right)
+
+
+def _equals(left: Any, right: Any) -> bool:
     kind, other = type(left), type(right)
     if kind is other and kind is not ComputedQuantity:
         if kind is list:
@@ -151,12 +162,12 @@ def equals(left: Any, right: Any) -> bool:
         if kind is Semver:
             return bool(left.order == right.order)
         if kind is Optional:
-            return left.present is right.present and equals(left.value, right.value)
+            return left.present is right.present and _equals(left.value, right.value)
         return bool(left == right)
     if kind in _NUMBERS and other in _NUMBERS:
         return bool(left == right)
     if issubclass(kind, dict) and issubclass(other, dict):
-        return equals(dict(left), dict(right))
+        return _equals(dict(left), dict(right))
     if kind is ComputedQuantity and other is Quantity:
         return bool(left == right)
     if kind in _PARTICULAR and right is not None:
@@ -175,7 +186,7 @@ def surely_equal(left: Any, right: Any) -> bool:
 def _differ(left: Any, right: Any) -> bool:
     """Inequality for parts of lists and maps, in which what cannot be compared does not differ."""
     try:
-        return not equals(left, right)
+        return not _equals(left, right)
     except EvaluationError:
         return False
 
@@ -200,8 +211,9 @@ def incapable(function: str, value: Any) -> EvaluationError:
 
 def parse_quantity(text: str) -> Quantity:
     """A quantity as the API writes it."""
+    parse = parse_nano if len(text) <= _KNOWN_QUANTITY else parse_nano.__wrapped__
     try:
-        return Quantity(parse_nano(text))
+        return Quantity(parse(text))
     except ValueError:
         raise EvaluationError(
             "quantities must match the regular expression "
@@ -227,11 +239,15 @@ def parse_semver(text: str, *, normalize: bool = False) -> Semver:
     match = _SEMVER.fullmatch(text)
     if match is None:
         raise EvaluationError(_semver_complaint(text))
-    major, minor, patch, pre_release, _ = match.groups()
+    *numbers, pre_release, _ = match.groups()
     parts = tuple(pre_release.split(".")) if pre_release else ()
     if any(not part or (part.isdigit() and len(part) > 1 and part[0] == "0") for part in parts):
         raise EvaluationError(f'Invalid character(s) found in prerelease "{pre_release}"')
-    return Semver((int(major), int(minor), int(patch)), parts)
+    for part in (*numbers, *filter(str.isdigit, parts)):
+        if len(part) > _UINT_DIGITS or int(part) > MAX_UINT:
+            raise EvaluationError(f'strconv.ParseUint: parsing "{part}": value out of range')
+    major, minor, patch = map(int, numbers)
+    return Semver((major, minor, patch), parts)
 
 
 def _normalized(text: str) -> str:
