@@ -70,7 +70,7 @@ class Extender:
     prioritizes: bool = False
     preempts: bool = False
     binds: bool = False
-    pause: Callable[[], AbstractContextManager[None]] = nullcontext
+    pause: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def is_interested(self, pod: Pod) -> bool:
         """Does the pod concern it at all?"""

@@ -26,6 +26,7 @@ from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.metering import FrameworkObserver
 from moorage.framework.preemptions import Preemptions
+from moorage.framework.pacing import Pacing
 from moorage.framework.scores import LARGEST_SCORE
 from moorage.framework.status import Code, Reason, Skip, Status, Verdicts
 from moorage.model.devices import ResourceClaim
@@ -70,6 +71,8 @@ class Handle(msgspec.Struct, frozen=True):
     groups: PodGroups = msgspec.field(default_factory=PodGroups)
     """Which pods belong together; empty unless GenericWorkload is enabled."""
     members: Members = msgspec.field(default_factory=Members)
+    pacing: Pacing = msgspec.field(default_factory=Pacing)
+    """How plugins that compute for long let others go on."""
     observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)
     """Whom plugins tell what is worth counting."""
 
@@ -109,6 +112,11 @@ class Plugin:
 
     def idle_for(self, pod: Pod) -> bool:
         """Has the plugin nothing to say about a pod, whatever the cluster looks like?"""
+        del pod
+        return False
+
+    def may_take_long(self, pod: Pod) -> bool:
+        """May the attempt take so long that others should go on meanwhile (`Handle.pacing`)?"""
         del pod
         return False
 

@@ -44,6 +44,12 @@ class Profile:
         self.weights = effective.weights
         self.placement_weights = effective.placement_weights
         self.plugins = instances
+        self.taking_long = tuple(
+            plugin
+            for plugin in instances.values()
+            if type(plugin).may_take_long is not Plugin.may_take_long
+        )
+        """Those whose part in an attempt may take long."""
         # What each point's plugins inherit from is checked when the profile is expanded.
         self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: QueueSortPlugin = at(ExtensionPoint.QUEUE_SORT)[0]

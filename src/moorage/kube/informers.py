@@ -123,6 +123,11 @@ class Informers:
             for store in self.stores.values():
                 store.hold(self._backlog)
 
+    @property
+    def has_news(self) -> bool:
+        """Was anything held back?"""
+        return bool(self._backlog)
+
     async def catch_up(self) -> None:
         """Tell handlers of what was held back, of all kinds in the order in which it came."""
         backlog = self._backlog

@@ -2,9 +2,9 @@
 
 Owns the order of things: follow the API, wait until everything is known, then decide pod after pod
 and carry the decisions out, until told to stop. The deciding is `engine.scheduler`'s. Where it has
-to wait for an extender the loop goes on (`kube.turns`), but the books stay as they are until the
-pod is decided about: news is held back, and whoever else would change something or must not see a
-half-made decision waits (`between_attempts`).
+to wait for an extender, or searches for devices, the loop goes on (`kube.turns`), but the books
+stay as they are until the pod is decided about: news is held back, and whoever else would change
+something or must not see a half-made decision waits (`between_attempts`).
 """
 
 import asyncio
@@ -47,6 +47,11 @@ log = logging.getLogger(__name__)
 # How long to decide before the loop gets a turn, so that events and bindings do not starve.
 _SLICE_SECONDS = 0.01
 _NEWS_SECONDS = 0.02
+# How long an attempt may compute before the loop gets a turn, how long that is, and after which
+# time the attempt gives way to other pods.
+_COMPUTING_SECONDS = 0.02
+_TURN_SECONDS = 0.002
+_GIVE_WAY_SECONDS = 1.0
 _DRAIN_SECONDS = 10.0
 _LAST_EVENTS_SECONDS = 5.0
 
@@ -132,6 +137,8 @@ class LiveScheduler:
         self._between_attempts.set()
         self._abandoned = False
         self._following = False
+        self._attempt_began = self._last_turn = 0.0
+        scheduler.handle.pacing.checkpoint = self._checkpoint
         for kind in self.informers.kinds:
             self.informers.add_handler(kind, self._handler(kind))
 
@@ -206,7 +213,7 @@ class LiveScheduler:
     async def between_attempts(self) -> None:
         """Return when no pod is being decided about; true until the caller awaits something else.
 
-        Only an attempt that waits for extenders can be met in the middle.
+        Only an attempt that waits for extenders or searches for devices can be met in the middle.
         """
         while not self._between_attempts.is_set():
             await self._between_attempts.wait()
@@ -257,7 +264,7 @@ class LiveScheduler:
             self.informers.raise_failure()
             self._wake.clear()
             scheduler.run_timers()
-            if scheduler.cycle.extenders:
+            if scheduler.cycle.extenders or self._next_may_take_long():
                 busy = await self._schedule_one_in_turns(executor)
             else:
                 busy = self._schedule_some()
@@ -277,15 +284,44 @@ class LiveScheduler:
         busy = True
         while busy and time.monotonic() < until:
             busy = scheduler.schedule_one()
-            if scheduler.awaits_news:
+            if scheduler.awaits_news or self._next_may_take_long():
                 break
         return busy
 
+    def _next_may_take_long(self) -> bool:
+        """Is the next pod one whose attempt must not block the loop?"""
+        scheduler = self.scheduler
+        if scheduler.awaits_news:
+            return True  # the rest of a group, whose pods are not looked at one by one
+        info = scheduler.queue.peek()
+        profile = None if info is None else scheduler.profiles.get(info.pod.spec.scheduler_name)
+        if info is None or profile is None:
+            return False
+        return any(plugin.may_take_long(info.pod) for plugin in profile.taking_long)
+
+    def _checkpoint(self) -> bool:
+        """A long computation goes on: the loop gets a turn now and then.
+
+        True if the attempt has taken its time and other pods wait. What is computed in the loop's
+        own thread, as for an explanation, cannot be interrupted.
+        """
+        now = time.monotonic()
+        if now - self._last_turn < _COMPUTING_SECONDS:
+            return False
+        with self._turns.pause() as paused:
+            if paused:
+                time.sleep(_TURN_SECONDS)
+        self._last_turn = time.monotonic()
+        if not paused or now - self._attempt_began < _GIVE_WAY_SECONDS:
+            return False
+        return self.scheduler.queue.has_ready_pods or self.informers.has_news
+
     async def _schedule_one_in_turns(self, executor: Executor | ShadowExecutor) -> bool:
-        """Decide about one pod, while the loop goes on wherever an extender is asked."""
+        """Decide about one pod; the loop goes on at questions to extenders and checkpoints."""
         scheduler, turns = self.scheduler, self._turns
         for extender in scheduler.cycle.extenders:
             extender.pause = turns.pause
+        self._attempt_began = self._last_turn = time.monotonic()
         try:
             busy = await turns.run(scheduler.schedule_one)
         except AbandonedError:
@@ -297,7 +333,7 @@ class LiveScheduler:
         return busy
 
     def _attempt_paused(self) -> None:
-        """An attempt waits for an extender: what it looks at must not change meanwhile."""
+        """An attempt waits or lets the loop have a turn: what it looks at must not change."""
         self._between_attempts.clear()
         self.informers.hold()
 

@@ -66,16 +66,16 @@ class Turns:
         return outcome.result()
 
     @contextmanager
-    def pause(self) -> Iterator[None]:
-        """In the engine's thread: let the loop go on meanwhile. Elsewhere it does nothing."""
+    def pause(self) -> Iterator[bool]:
+        """In the engine's thread: let the loop go on meanwhile. Elsewhere it gives False."""
         over = self._over
         if over is None or self._in_pause or threading.current_thread() is not self._thread:
-            yield
+            yield False
             return
         self._in_pause = True
         self._loop.release()
         try:
-            yield
+            yield True
         finally:
             # If the work was abandoned, or the loop is closed, nobody opens the lock any more: this
             # thread stays here until the process ends, since it would never be the engine's turn.

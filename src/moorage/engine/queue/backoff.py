@@ -96,6 +96,10 @@ class BackoffQueue:
         """Take a pod out before its time."""
         return self._left(self._rejected.remove(key) or self._broken.remove(key))
 
+    def peek_early(self) -> QueuedPodInfo | None:
+        """The rejected pod that is nearest to its end."""
+        return self._rejected.peek()
+
     def pop_early(self) -> QueuedPodInfo | None:
         """Take the rejected pod that is nearest to its end."""
         return self._left(self._rejected.pop())

@@ -129,6 +129,18 @@ class SchedulingQueue:
                 return info
         return None
 
+    def peek(self) -> QueuedPodInfo | None:
+        """The pod that `pop` is likely to give next."""
+        info = self._places.active.peek()
+        if info is None and self._pop_from_backoff:
+            info = self._backoff.peek_early()
+        return info
+
+    @property
+    def has_ready_pods(self) -> bool:
+        """Is there a pod to try at once?"""
+        return self._places.active.peek() is not None
+
     def pop_specific(self, pod: Pod) -> QueuedPodInfo | None:
         """Pop a certain pod out of turn; None if it is not waiting or is kept out by a gate."""
         self._activate(pod)

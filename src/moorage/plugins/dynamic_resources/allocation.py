@@ -8,7 +8,7 @@ name the claim.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from moorage.cluster.listers import Lister
 from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.allocator import CounterBooks, OutOfTime, Search
+from moorage.plugins.dynamic_resources.allocator import CounterBooks, Search
 from moorage.plugins.dynamic_resources.cel import Attribute, CelFeatures, Reads
 from moorage.plugins.dynamic_resources.lookalikes import (
     ClaimsChoice,
@@ -30,6 +30,7 @@ from moorage.plugins.dynamic_resources.requests import (
     Features,
     NodeAllocationError,
 )
+from moorage.plugins.dynamic_resources.search_clock import SearchClock
 from moorage.plugins.dynamic_resources.standings import Standings
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
@@ -91,7 +92,9 @@ class Allocator:
         inventory: Inventory,
         usage: DeviceUsage,
         classes: Lister[DeviceClass],
+        clock: SearchClock,
     ) -> None:
+        self._clock = clock
         self._features = features
         self._inventory = inventory
         self._usage = usage
@@ -158,9 +161,8 @@ class Allocator:
         demand: Demand,
         claims: Sequence[ResourceClaim],
         node: Node,
-        start_clock: Callable[[], OutOfTime],
     ) -> Outcome:
-        """What the node can give; raises `AllocationError` and `TimedOutError`."""
+        """What the node can give; raises `AllocationError`, and what ends a search early."""
         known = self.known(demand, node)
         if known is not False:
             return known
@@ -179,7 +181,7 @@ class Allocator:
             self._features,
             self._usage,
             self._counters,
-            start_clock(),
+            self._clock.checkpoint,
         )
         outcome: Outcome
         try:

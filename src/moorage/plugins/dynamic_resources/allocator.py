@@ -28,12 +28,6 @@ MAX_RESULTS = 32
 """As many devices as a claim can list."""
 _ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK = 64
 
-OutOfTime = Callable[[], bool]
-
-
-class TimedOutError(Exception):
-    """The search took too long."""
-
 
 class _TooManyDevicesError(Exception):
     """More devices than a claim can list would be needed; fewer might do elsewhere."""
@@ -88,7 +82,7 @@ class Search:
         features: Features,
         usage: DeviceUsage,
         counters: CounterBooks,
-        out_of_time: OutOfTime,
+        checkpoint: Callable[[], None],
     ) -> None:
         self._node = node
         self._pools = pools
@@ -96,7 +90,7 @@ class Search:
         self._features = features
         self._usage = usage
         self._counters = counters
-        self._out_of_time = out_of_time
+        self._checkpoint = checkpoint
         self._rounds = 0
         self._constraints: list[list[Constraint]] = []
         self._all: dict[RequestPlan, list[tuple[DeviceRecord, Pool]]] = {}
@@ -248,8 +242,8 @@ class Search:
 
     def _watch_the_clock(self) -> None:
         self._rounds += 1
-        if self._rounds % _ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and self._out_of_time():
-            raise TimedOutError
+        if self._rounds % _ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+            self._checkpoint()
 
     # One device
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from moorage.cluster.listers import Lister, Listers
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.framework.pacing import Pacing
 from moorage.model.devices import (
     DEVICE_CLASS_PREFIX,
     EXTENDED_RESOURCE_CLAIM,
@@ -26,6 +27,7 @@ from moorage.plugins.dynamic_resources.cel import CelFeatures
 from moorage.plugins.dynamic_resources.claim_work import ClaimWork
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.requests import Features
+from moorage.plugins.dynamic_resources.search_clock import SearchClock
 from moorage.plugins.dynamic_resources.taint_rules import tainted_slices
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
@@ -39,7 +41,12 @@ class _InFlight:
 class DeviceBooks:
     """Claims, devices and classes as the scheduler sees them."""
 
-    def __init__(self, listers: Listers, gates: FeatureGates = DEFAULT_FEATURE_GATES) -> None:
+    def __init__(
+        self,
+        listers: Listers,
+        gates: FeatureGates = DEFAULT_FEATURE_GATES,
+        pacing: Pacing | None = None,
+    ) -> None:
         self._claims = listers.of(ResourceClaim)
         self.groups = listers.of(PodGroup)
         self.group_claims = gates.enabled("DRAWorkloadResourceClaims")
@@ -61,13 +68,17 @@ class DeviceBooks:
             consumable_capacity=self.features.consumable_capacity,
             list_attributes=enabled("DRAListTypeAttributes"),
         )
+        self.clock = SearchClock(pacing or Pacing())
         self.usage = DeviceUsage(consumable_capacity=self.features.consumable_capacity)
         self.inventory = Inventory(
             tainted_slices(listers, gates),
             cel,
+            self.clock.checkpoint,
             partitionable=self.features.partitionable_devices,
         )
-        self.allocator = Allocator(self.features, self.inventory, self.usage, self.classes)
+        self.allocator = Allocator(
+            self.features, self.inventory, self.usage, self.classes, self.clock
+        )
         self._extended_resources = enabled("DRAExtendedResource")
         self._class_of: dict[str, DeviceClass] = {}
         self._class_generation = -1

@@ -29,7 +29,7 @@ class Delegation:
 
     def __init__(self, handle: Handle) -> None:
         self._books = handle.listers.shared(
-            DeviceBooks, lambda: DeviceBooks(handle.listers, handle.gates)
+            DeviceBooks, lambda: DeviceBooks(handle.listers, handle.gates, handle.pacing)
         )
         self._offers: dict[tuple[str, ...], Offers] = {}
         """By selectors."""

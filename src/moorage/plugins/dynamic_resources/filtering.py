@@ -11,7 +11,6 @@ from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.allocation import Demand
-from moorage.plugins.dynamic_resources.allocator import OutOfTime, TimedOutError
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 from moorage.plugins.dynamic_resources.claims import named_claims
 from moorage.plugins.dynamic_resources.conditions import (
@@ -29,6 +28,7 @@ from moorage.plugins.dynamic_resources.node_allocatable import (
     sharing,
 )
 from moorage.plugins.dynamic_resources.requests import AllocationError, NodeAllocationError
+from moorage.plugins.dynamic_resources.search_clock import GaveWayError, TimedOutError
 from moorage.plugins.dynamic_resources.standings import GIVES, SHORT, UNKNOWN, Codes
 from moorage.plugins.dynamic_resources.state import PodState
 
@@ -36,6 +36,7 @@ NOT_AVAILABLE = Reason("resourceclaim not available on the node", Code.UNRESOLVA
 NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)
 NO_RESOURCE = Reason("cannot fit resource", Code.UNRESOLVABLE)
 LEFT_OVER = Reason("cannot schedule extended resource claim", Code.UNRESOLVABLE)
+GAVE_WAY = "the search for devices was ended because other pods wait; it goes on after the back-off"
 _COMMON = (NOT_AVAILABLE, NOT_ENOUGH, NO_RESOURCE, LEFT_OVER)
 # Errors name nodes and pools, and verdicts can tell only so many reasons apart. One error ends the
 # attempt, so the nodes after these many different ones share the last.
@@ -49,7 +50,7 @@ class NodeFilter:
         self,
         state: PodState,
         books: DeviceBooks,
-        start_clock: Callable[[], OutOfTime],
+        start_clock: Callable[[], None],
         now: float,
         binding_limit: float,
     ) -> None:
@@ -59,6 +60,7 @@ class NodeFilter:
         self._now = now
         self._binding_limit = binding_limit
         self._allocating = bool(state.to_allocate)
+        self._ended = False
         self._demands: dict[int, tuple[Demand, list[ResourceClaim]]] = {}
 
     def verdicts(self, nodes: NodeView) -> Verdicts:
@@ -70,6 +72,11 @@ class NodeFilter:
                 if reason not in verdicts.reasons and len(verdicts.reasons) >= _MOST_REASONS:
                     reason = verdicts.reasons[-1]
                 verdicts.reject(place, reason)
+            if self._ended:
+                # The attempt is over with the first such error; the other nodes are not searched.
+                rest = np.arange(len(nodes)) > place
+                verdicts.reject(rest, verdicts.reasons[-1])
+                break
         return verdicts
 
     def _unknown(
@@ -256,11 +263,18 @@ class NodeFilter:
     ) -> ClaimsChoice | Located | Reason:
         try:
             demand, claims = self._demand(node_claim)
-            outcome = self._books.allocator.allocate(demand, claims, node, self._start_clock)
+            self._start_clock()
+            outcome = self._books.allocator.allocate(demand, claims, node)
         except TimedOutError:
+            self._ended = True
             return Reason(f"node {node.name}: timed out trying to allocate devices", Code.ERROR)
+        except GaveWayError:
+            self._ended = True
+            return Reason(GAVE_WAY, Code.ERROR)
         except AllocationError as error:
             return Reason(str(error), Code.ERROR)
+        finally:
+            self._books.clock.stop()
         if isinstance(outcome, NodeAllocationError):
             return Reason(str(outcome), Code.UNRESOLVABLE)
         return NOT_ENOUGH if outcome is None else outcome

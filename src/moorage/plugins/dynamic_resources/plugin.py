@@ -35,7 +35,6 @@ from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
-from moorage.plugins.dynamic_resources.allocator import OutOfTime
 from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
 from moorage.plugins.dynamic_resources.books import DeviceBooks
 from moorage.plugins.dynamic_resources.claims import (
@@ -83,7 +82,9 @@ class DynamicResources(
         self._enabled = gates.enabled("DynamicResourceAllocation")
         if gates.enabled("DRADeviceTaintRules"):
             self.looks_up = (*self.looks_up, DeviceTaintRule)
-        self.books = handle.listers.shared(DeviceBooks, lambda: DeviceBooks(handle.listers, gates))
+        self.books = handle.listers.shared(
+            DeviceBooks, lambda: DeviceBooks(handle.listers, gates, handle.pacing)
+        )
         self.work = self.books.work
         self._filter_limit = _seconds(args.filter_timeout)
         if not gates.enabled("DRASchedulerFilterTimeout"):
@@ -112,6 +113,12 @@ class DynamicResources(
     def idle_for(self, pod: Pod) -> bool:
         """Nothing to say about pods that ask for no devices, by claims or as resources."""
         return not pod.spec.resource_claims and pod.requests.incoming.keys() <= _NO_DEVICES
+
+    def may_take_long(self, pod: Pod) -> bool:
+        """A search for devices may, as may the expressions of their selectors."""
+        if not self._enabled or self.idle_for(pod):
+            return False
+        return bool(pod.spec.resource_claims) or len(self.books.classes) > 0
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodState] | Skip | Status:
         """Look the claims up; what cannot work on any node is refused here."""
@@ -175,11 +182,8 @@ class DynamicResources(
         )
         return node_filter.verdicts(nodes)
 
-    def _start_clock(self) -> OutOfTime:
-        if not self._filter_limit:
-            return lambda: False
-        deadline = self.timer() + self._filter_limit
-        return lambda: self.timer() > deadline
+    def _start_clock(self) -> None:
+        self.books.clock.start(self.timer, self._filter_limit)
 
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Give back devices that only this pod holds and that keep it from every node."""

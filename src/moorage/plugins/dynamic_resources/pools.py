@@ -3,7 +3,7 @@
 Owns the rules for outdated, incomplete and invalid pools, and the order in which devices are tried.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.cel import CelFeatures, CompileError, EvaluationError, Reads
@@ -134,11 +134,16 @@ class Inventory:
     """Everything drivers offer, indexed by node; follows the slices by their generation."""
 
     def __init__(
-        self, slices: TaintedSlices, features: CelFeatures, *, partitionable: bool
+        self,
+        slices: TaintedSlices,
+        features: CelFeatures,
+        checkpoint: Callable[[], None],
+        *,
+        partitionable: bool,
     ) -> None:
         self._slices = slices
         self.features = features
-        self._shapes = Shapes(features)
+        self._shapes = Shapes(features, checkpoint)
         self._partitionable = partitionable
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}

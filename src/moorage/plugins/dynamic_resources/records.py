@@ -5,6 +5,7 @@ of device (its driver, attributes and capacity), so devices that differ only in 
 to an expression once, and an unchanged slice never again.
 """
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -69,9 +70,20 @@ class NodeChoice:
 class Shape:
     """Everything of a device that a selector can see, and what selectors said of it."""
 
-    __slots__ = ("__weakref__", "_answers", "_device", "_driver", "_features", "_value")
+    __slots__ = (
+        "__weakref__",
+        "_answers",
+        "_checkpoint",
+        "_device",
+        "_driver",
+        "_features",
+        "_value",
+    )
 
-    def __init__(self, device: Device, driver: str, features: CelFeatures) -> None:
+    def __init__(
+        self, device: Device, driver: str, features: CelFeatures, checkpoint: Callable[[], None]
+    ) -> None:
+        self._checkpoint = checkpoint
         self._device = device
         self._driver = driver
         self._features = features
@@ -90,11 +102,12 @@ class Shape:
         return answer
 
     def _ask(self, expression: str) -> bool | EvaluationError:
+        self._checkpoint()
         selector = compile_selector(expression, self._features)
         try:
             if self._value is None:
                 self._value = device_value(self._device, self._driver, self._features)
-            return selector.matches(self._value)
+            return selector.matches(self._value, self._checkpoint)
         except EvaluationError as error:
             # The frames it was raised from would be kept alive with it.
             return error.with_traceback(None)
@@ -127,8 +140,9 @@ class Layout:
 class Shapes:
     """The shapes, likenesses and layouts in use."""
 
-    def __init__(self, features: CelFeatures) -> None:
+    def __init__(self, features: CelFeatures, checkpoint: Callable[[], None]) -> None:
         self.features = features
+        self._checkpoint = checkpoint
         self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
         self._layouts: WeakValueDictionary[tuple[Likeness, ...], Layout] = WeakValueDictionary()
@@ -155,7 +169,7 @@ class Shapes:
         key = msgspec.msgpack.encode(parts)
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = Shape(device, driver, self.features)
+            shape = self._known[key] = Shape(device, driver, self.features, self._checkpoint)
         return shape
 
 
