@@ -25,11 +25,13 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 """
 RESOURCE = "resource.k8s.io/v1"
-HOPELESS = [{"count": 10}, {"selectors": ["false"]}]
+HOPELESS: list[Json] = [{"count": 10}, {"selectors": ["false"]}]
 """Millions of ways to choose the first ten devices, none of which helps the second request."""
-COSTLY = [{"selectors": ["lists.range(480).all(a,lists.range(480).all(b,device.driver!=''))"]}]
+COSTLY: list[Json] = [
+    {"selectors": ["lists.range(480).all(a,lists.range(480).all(b,device.driver!=''))"]}
+]
 """Just below the limit on costs, for each of many different devices."""
-BACKTRACKING = [
+BACKTRACKING: list[Json] = [
     {"selectors": [f"device.attributes['{DRIVER}'].text.matches('(a+)+$') && false"]},
 ]
 
