@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tests run on all cores; JOBS=0 keeps them in one process (for a debugger).
 JOBS ?= auto
-# How long make fuzz runs; SEED repeats a run, TARGET names one target of tests/fuzz/targets.
+# How long make fuzz and make soak run; SEED repeats a fuzz run, TARGET names one target of tests/fuzz/targets.
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e browser fuzz check fix pins bench clean
+.PHONY: help setup demo test e2e browser fuzz soak check fix pins bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ browser: setup ## Try the page in a real Chromium (SCREENSHOTS=1 renews the pict
 fuzz: setup ## Send hostile inputs through every part (SECONDS=600, SEED=..., TARGET=..., JOBS=2)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(TARGET),--target $(TARGET)) $(if $(filter-out auto,$(JOBS)),--jobs $(JOBS))
+
+soak: setup ## Run processes under churn and faults for SECONDS=600; memory is plotted to build/soak
+	PYTHONPATH=tests:src $(BIN)/python -m soak --seconds $(SECONDS)
 
 check: setup ## Formatting, lint, types and import contracts, as CI runs them
 	$(BIN)/ruff format --check . || { echo 'make fix formats the code'; exit 1; }

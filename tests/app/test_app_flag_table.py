@@ -224,7 +224,7 @@ def test_the_ledger_is_on_and_pages_and_annotations_have_to_be_asked_for() -> No
     options = parse_options([])
     assert isinstance(options, Options)
     own = options.moorage
-    assert (own.ledger, own.ledger_memory) == ("", 64 * 1024 * 1024)
+    assert (own.ledger, own.ledger_memory) == ("", 16 * 1024 * 1024)
     assert not own.explain_page
     assert not own.explain_annotations
     words = ["--ledger=/var/lib/moorage", "--ledger-memory=1M", "--explain-page"]

@@ -114,13 +114,12 @@ def test_what_is_no_pod_has_no_form(data: bytes) -> None:
     assert pod_text(msgspec.Raw(data)) is None
 
 
-def test_the_memory_of_forms_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_forms, "MOST_FORMS", 10)
+def test_the_memory_of_forms_is_bounded_by_their_bytes() -> None:
     bodies = []
-    for number in range(100):
-        body = _body(labels={"n": str(number)}, spec={"priority": number})
+    for number in range(200):
+        body = _body(labels={"n": str(number), "long": "x" * 20_000}, spec={"priority": number})
         bodies.append({**body, "status": {"phase": str(number)}})
-    assert len(_knowing(*bodies)) <= 10
+    assert len(_knowing(*bodies)) * 20_000 <= 10 * pod_forms.FORM_BYTES
 
 
 # Few values, so that parts repeat; names that are also keys; nulls, as Go writes for empty lists.

@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,13 +63,29 @@ def test_a_bound_pod_has_the_very_name_of_its_node() -> None:
     assert pod.spec.node_name is node.metadata.name
 
 
-def test_the_memory_of_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "MOST_PARTS", 10)
+def test_the_memory_of_parts_is_bounded_by_their_bytes() -> None:
     parts = SharedParts()
-    for number in range(100):
-        body = _pod("a") | {"metadata": {"name": "a", "labels": {"n": str(number)}}}
+    for number in range(200):
+        labels = {"n": str(number), "long": "x" * 20_000}
+        body = _pod("a") | {"metadata": {"name": "a", "labels": labels}}
         parts.share(decode_json(Pod, msgspec.json.encode(body)))
-    assert len(parts) <= 20
+    assert len(parts) * 20_000 <= 2 * sharing.PART_BYTES
+
+
+def test_parts_that_are_met_again_and_again_are_shared_amid_many_others() -> None:
+    parts = SharedParts()
+    first = _decoded({"app": "web"})
+    parts.share(first)
+    for number in range(5_000):
+        parts.share(_decoded({"n": str(number), "long": "x" * 500}))
+        again = _decoded({"app": "web"})
+        parts.share(again)
+        assert again.metadata.labels is first.metadata.labels
+
+
+def _decoded(labels: dict[str, str]) -> Pod:
+    body = {"metadata": {"name": "a", "labels": labels}, "spec": {}}
+    return decode_json(Pod, msgspec.json.encode(body))
 
 
 _labels = st.dictionaries(st.sampled_from("ab"), st.sampled_from(["", "x", "y"]), max_size=2)

@@ -1,5 +1,6 @@
 """The ledger in memory: bounded in bytes, paged, and quick to find a pod."""
 
+import gc
 from itertools import pairwise
 from random import Random
 
@@ -41,6 +42,31 @@ def test_many_kinds_of_pods_stay_within_the_limit_as_well() -> None:
         assert ledger.used_bytes <= limit
     assert ledger.latest_about("default/kind-599") == 600
     assert ledger.explain(600, matrix=(0, 1)).matrix is not None
+
+
+def test_kinds_that_are_given_up_leave_no_garbage_behind() -> None:
+    ledger = Ledger(2**21)
+    maker = Maker(ledger, nodes=20)
+    maker.decide(make_pod("first"))
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(600):
+            maker.decide(make_pod(f"kind-{number}", cpu=f"{number + 1}m"))
+            ledger.rest()
+        assert gc.collect() < 600
+    finally:
+        gc.enable()
+
+
+def test_small_columns_count_with_the_objects_around_them() -> None:
+    ledger = Ledger(2**24)
+    maker = Maker(ledger, nodes=5)
+    maker.decide(make_pod("first"))
+    before = ledger.used_bytes
+    maker.decide(make_pod("second", cpu="7m"))
+    # A column of five bytes takes hundreds, and a kind of pods has a dozen columns or more.
+    assert ledger.used_bytes - before > 10_000
 
 
 def test_what_scores_widen_counts_until_the_chunk_ends() -> None:

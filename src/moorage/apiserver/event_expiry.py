@@ -1,4 +1,6 @@
-"""Events go after an hour, as kube-apiserver's `--event-ttl` has it, so that memory stays bounded.
+"""Events go after an hour, as kube-apiserver's `--event-ttl` has it, or when there are too many.
+
+Each pod leaves at least one: without the second rule a busy hour would fill the memory.
 
 An event written again lives on: its version moves, and versions are what this goes by.
 """
@@ -11,8 +13,9 @@ from moorage.apiserver.metadata import Clock
 from moorage.apiserver.storage import Store
 
 EVENT_TTL_SECONDS = 3600.0
-MAX_EVENTS = 50_000
-_SWEEP_SECONDS = 60.0
+MAX_EVENTS = 5_000
+_SWEEP_SECONDS = 10.0
+_BATCH = 500
 
 
 class EventExpiry:
@@ -37,11 +40,12 @@ class EventExpiry:
     async def run(self) -> None:
         """Sweep for ever."""
         while True:
-            self.sweep()
+            while self.sweep(_BATCH) == _BATCH:
+                await asyncio.sleep(0)  # clients come first
             await asyncio.sleep(_SWEEP_SECONDS)
 
-    def sweep(self) -> int:
-        """Delete what is too old or too much; answers how many went."""
+    def sweep(self, most: int | None = None) -> int:
+        """Delete what is too old or too much, the oldest first; answers how many went."""
         now = self._clock()
         self._marks.append((now, self._store.version))
         expired = -1
@@ -50,9 +54,9 @@ class EventExpiry:
         by_age = sorted(self._events.items.values(), key=_version)
         surplus = len(by_age) - self._max_events
         gone = [s for i, s in enumerate(by_age) if s.version <= expired or i < surplus]
-        for stored in gone:
+        for stored in gone[:most]:
             self._store.delete(self._events, stored)
-        return len(gone)
+        return len(gone[:most])
 
 
 def _version(stored: Stored) -> int:

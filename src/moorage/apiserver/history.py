@@ -16,6 +16,9 @@ from moorage.apiserver.statuses import too_old
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
+_CHANGE_BYTES = 800
+"""What a change takes beside the object's bytes: labels, fields and the values around them."""
+
 _decode = msgspec.json.Decoder().decode
 
 
@@ -78,7 +81,7 @@ class History:
         """Take a change and wake everybody who waits."""
         self._changes.append(change)
         self._versions.append(change.stored.version)
-        self._bytes += len(change.stored.data)
+        self._bytes += _cost(change)
         if len(self._changes) > self._max_changes or self._bytes > self._max_bytes:
             self._shrink()
         for waiting in self._waiting:
@@ -88,7 +91,7 @@ class History:
         # A quarter at once, so that the cost of moving the rest is spread over many changes.
         drop = max(1, len(self._changes) // 4)
         self.compacted = max(self.compacted, self._versions[drop - 1])
-        self._bytes -= sum(len(change.stored.data) for change in self._changes[:drop])
+        self._bytes -= sum(map(_cost, self._changes[:drop]))
         del self._changes[:drop]
         del self._versions[:drop]
         self._first += drop
@@ -96,7 +99,7 @@ class History:
     def compact(self, version: int) -> None:
         """Forget everything up to `version`."""
         drop = bisect_right(self._versions, version)
-        self._bytes -= sum(len(change.stored.data) for change in self._changes[:drop])
+        self._bytes -= sum(map(_cost, self._changes[:drop]))
         del self._changes[:drop]
         del self._versions[:drop]
         self._first += drop
@@ -140,3 +143,7 @@ class History:
         """Wake everybody who waits, as when the server stops."""
         for waiting in self._waiting:
             waiting.set()
+
+
+def _cost(change: Change) -> int:
+    return _CHANGE_BYTES + len(change.stored.data)

@@ -18,7 +18,9 @@ from moorage.apiserver.resources import STORED_AS, StorageKey
 from moorage.apiserver.statuses import Json, too_large
 
 DEFAULT_HISTORY_CHANGES = 100_000
-DEFAULT_HISTORY_BYTES = 64 * 2**20
+DEFAULT_HISTORY_BYTES = 12 * 2**20
+# Nobody lists events and then follows them for long, and they are half of all changes.
+_EVENTS_SHARE = 4
 
 _encode = msgspec.json.Encoder().encode
 
@@ -122,7 +124,13 @@ class Store:
         self.version = 1
         self._sink = sink
         self.collections = {
-            storage: Collection(storage, History(history_changes, history_bytes))
+            storage: Collection(
+                storage,
+                History(
+                    history_changes,
+                    history_bytes // _EVENTS_SHARE if storage == "events" else history_bytes,
+                ),
+            )
             for storage in STORED_AS
         }
         self.pods = self.collections["pods"]

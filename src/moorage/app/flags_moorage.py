@@ -39,7 +39,7 @@ MOORAGE = Section(
             QUANTITY,
             "How much memory the ledger of decisions may take; the oldest decisions are forgotten "
             "first. 0 keeps no ledger.",
-            default="64Mi",
+            default="16Mi",
         ),
         Flag(
             "legacy-algorithm-provider",

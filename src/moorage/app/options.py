@@ -97,7 +97,7 @@ class MoorageOptions:
     legacy_algorithm_provider: str = ""
     ledger: str = ""
     """The directory of the ledger; empty keeps it in memory only."""
-    ledger_memory: int = 64 << 20
+    ledger_memory: int = 16 << 20
     """Bytes; 0 keeps no ledger."""
     explain_page: bool = False
     explain_annotations: bool = False

@@ -15,6 +15,8 @@ from moorage.framework.twins import are_twins, ask_for_the_same
 from moorage.model.pod import Pod
 
 _LIMIT_BYTES = 64 * 1024 * 1024
+MOST_RANKINGS = 512
+"""In a small cluster a ranking is quickly made, and takes less than the pod that it refers to."""
 
 
 class _Kept:
@@ -120,5 +122,7 @@ class Rankings:
         size = kept.ranking.bytes
         self._bytes += size - kept.charged
         kept.charged = size
-        while self._bytes > self._limit and len(self._kept) > 1:
+        while (self._bytes > self._limit and len(self._kept) > 1) or (
+            len(self._kept) > MOST_RANKINGS
+        ):
             self._bytes -= self._kept.popitem(last=False)[1].charged

@@ -20,6 +20,8 @@ from moorage.framework.status import Verdicts
 from moorage.model.pod import Pod
 
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
+# In a small cluster an answer is quickly found again, and its key takes more than the answer.
+MOST_ANSWERS = 2048
 # Past this share of changed rows one pass over everything is cheaper than picking them out.
 _REDO_SHARE = 4
 # What an entry takes apart from its rows: its key, its reasons, the objects around the arrays.
@@ -187,7 +189,7 @@ class Answers:
         return kept
 
     def _evict(self) -> None:
-        while self._bytes > self._limit and len(self._kept) > 1:
+        while (self._bytes > self._limit and len(self._kept) > 1) or len(self._kept) > MOST_ANSWERS:
             self._bytes -= self._kept.popitem(last=False)[1].bytes
 
     def _changed(self, plugin: Plugin, kept: _Kept) -> Rows:

@@ -8,15 +8,15 @@ which tells this module of it. tests/kube/test_pod_forms.py compares both ways.
 
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from moorage.kube.recent import Recent
 from moorage.model.meta import ObjectMeta
 from moorage.model.pod import Pod, PodSpec, PodStatus
 
-MOST_FORMS = 1 << 13
-"""Of each part so many are remembered; pods that differ in all of them gain nothing by more."""
+FORM_BYTES = 1 << 20
+"""About how much memory the forms of one part may take; unlike pods gain nothing by more."""
 LONGEST_STATUS = 512
 """What waits for a node has a short status; a running pod's is like no other."""
 _MOST_DERIVED = 8
@@ -94,10 +94,11 @@ class PodForms:
     """The parts of pods met so far, by their bytes."""
 
     def __init__(self) -> None:
-        self._specs: dict[tuple[str, bytes], _SpecForm] = {}
-        self._metas: dict[_MetaKey, tuple[ObjectMeta, object]] = {}
-        self._statuses: dict[bytes, _StatusForm] = {}
-        self._contents: dict[bytes, _StatusForm] = {}
+        # What follows from a spec takes as much again as the spec.
+        self._specs: Recent[tuple[str, bytes], _SpecForm] = Recent(2 * FORM_BYTES, _spec_length)
+        self._metas: Recent[_MetaKey, tuple[ObjectMeta, object]] = Recent(FORM_BYTES, _meta_length)
+        self._statuses: Recent[bytes, _StatusForm] = Recent(FORM_BYTES, len)
+        self._contents: Recent[bytes, _StatusForm] = Recent(FORM_BYTES, len)
         self._numbers = 0
         self._encode = msgspec.json.Encoder().encode
 
@@ -132,7 +133,7 @@ class PodForms:
 
     def remember(self, text: PodText, pod: Pod) -> None:
         """What the text of a pod meant when all of it was read and found to be sound."""
-        _bounded(self._metas)[_meta_key(text.metadata)] = (pod.metadata, pod.label_set)
+        self._metas.put(_meta_key(text.metadata), (pod.metadata, pod.label_set))
         status = self._status(bytes(text.status))
         form = self._remembered_spec(pod, bytes(text.spec))
         if status is not None and form is not None:
@@ -173,7 +174,8 @@ class PodForms:
             spec = pod.spec
             if spec.node_name:
                 spec = msgspec.structs.replace(spec, node_name="")
-            form = _bounded(self._specs)[key] = _SpecForm(spec)
+            form = _SpecForm(spec)
+            self._specs.put(key, form)
         if at >= 0:
             form.node_at = at
         return form
@@ -190,8 +192,9 @@ class PodForms:
         form = self._contents.get(content)
         if form is None:
             self._numbers += 1
-            form = _bounded(self._contents)[content] = _StatusForm(status, self._numbers)
-        _bounded(self._statuses)[data] = form
+            form = _StatusForm(status, self._numbers)
+            self._contents.put(content, form)
+        self._statuses.put(data, form)
         return form
 
 
@@ -243,7 +246,9 @@ def _names_its_node(data: bytes, name: str) -> bool:
         return False
 
 
-def _bounded(memory: dict[Any, Any]) -> dict[Any, Any]:
-    if len(memory) >= MOST_FORMS:
-        memory.clear()
-    return memory
+def _meta_length(key: _MetaKey) -> int:
+    return sum(map(len, key))
+
+
+def _spec_length(key: tuple[str, bytes]) -> int:
+    return 2 * len(key[1])

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from moorage.kube.recent import Recent
 from moorage.model.meta import ApiObject
 from moorage.model.node import ContainerImage, Node
 from moorage.model.pod import Pod
 
-MOST_PARTS = 1 << 17
-"""Beyond that the cluster has less in common than was hoped: begin anew."""
+PART_BYTES = 1 << 20
+"""About how much memory parts of one kind may take beyond the life of the objects they are from."""
 
 _METADATA = ("labels", "annotations", "owner_references", "finalizers")
 _SPEC = (
@@ -32,8 +33,8 @@ class SharedParts:
     """The parts met so far."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, dict[bytes, Any]] = {}
-        self._images: dict[ContainerImage, ContainerImage] = {}
+        self._parts: dict[str, Recent[bytes, Any]] = {}
+        self._images: Recent[ContainerImage, ContainerImage] = Recent(PART_BYTES, _image_length)
         self._encode = msgspec.json.Encoder().encode
 
     def __len__(self) -> int:
@@ -59,24 +60,29 @@ class SharedParts:
                 continue
             parts = self._parts.get(name)
             if parts is None:
-                parts = self._parts[name] = {}
+                parts = self._parts[name] = Recent(PART_BYTES, len)
             key = self._encode(part)
             known = parts.get(key)
-            if known is not None:
+            if known is None:
+                parts.put(key, part)
+            else:
                 _set(owner, name, known)
-                continue
-            if len(parts) >= MOST_PARTS:
-                parts.clear()
-            parts[key] = part
 
     def _share_images(self, node: Node) -> None:
         images = node.status.images
         if not images:
             return
-        if len(self._images) >= MOST_PARTS:
-            self._images.clear()
-        known = self._images.setdefault
-        _set(node.status, "images", tuple(known(image, image) for image in images))
+        _set(node.status, "images", tuple(map(self._shared_image, images)))
+
+    def _shared_image(self, image: ContainerImage) -> ContainerImage:
+        known = self._images.get(image)
+        if known is None:
+            self._images.put(image, image)
+        return known or image
+
+
+def _image_length(image: ContainerImage) -> int:
+    return sum(map(len, image.names))
 
 
 def _intern(owner: msgspec.Struct, names: tuple[str, ...]) -> None:

@@ -13,6 +13,9 @@ from moorage.ledger.held import Array, Held
 from moorage.ledger.packing import pack, scaled
 from moorage.ledger.records import TOLD, Blob, ColumnSpec, StatusWords, Words, squeeze
 
+_OBJECT_BYTES = 900
+"""What a column takes apart from its values: the objects around them."""
+
 
 class Base:
     """A column as it was once: a blob in the making."""
@@ -170,4 +173,4 @@ class Column:
         part = 0 if self.part is None else self.part.values.nbytes
         base = 0 if self.base is None else self.base.bytes
         source = 0 if self.source is None else self.source.nbytes
-        return self.now.nbytes + part + base + source
+        return _OBJECT_BYTES + self.now.nbytes + part + base + source

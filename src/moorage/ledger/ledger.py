@@ -19,7 +19,7 @@ from moorage.ledger.ring import Ring
 
 log = logging.getLogger(__name__)
 
-DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
+DEFAULT_LIMIT_BYTES = 16 * 1024 * 1024
 _REST_SECONDS = 1.0
 """How long decisions may wait in memory before they are written to disk."""
 

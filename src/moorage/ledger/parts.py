@@ -11,6 +11,9 @@ from moorage.ledger.packing import pack
 from moorage.ledger.records import ZEROS, Blob, Bulk, Start, Tables, TrackRecord
 from moorage.ledger.tracks import Track
 
+_START_BYTES = 300
+"""What a column's start takes apart from its values."""
+
 
 class Part:
     """A track's part of a chunk that is over, to be written when there is time."""
@@ -32,7 +35,9 @@ class Part:
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
-        starts = sum(rows.nbytes + values.nbytes for _, _, rows, values in self._starts)
+        starts = sum(
+            _START_BYTES + rows.nbytes + values.nbytes for _, _, rows, values in self._starts
+        )
         return self._log.nbytes + self._answers.held_bytes + self._bulks.bytes + starts
 
     def position(self, logged: int, answered: int) -> int:

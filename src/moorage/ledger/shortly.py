@@ -308,6 +308,9 @@ class ShortTrack(Track):
         ranking = self._ranking()
         if ranking is not None and self.is_wanted:
             ranking.journal = ranking.last_journal = None
+        super().close()
+        self._scores, self.log.filters = {}, {}
+        del self.log  # which knows its track: see `Track.close`
 
     # Words
 

@@ -271,6 +271,10 @@ class Track:
 
     def close(self) -> None:
         """It is given up; the next attempt of its kind begins another."""
+        # Columns refer to one another: apart they are freed at once, not by the garbage collector.
+        for column in self.columns:
+            column.raw = column.normalized = None
+        self.columns = []
 
     # When a chunk ends
 

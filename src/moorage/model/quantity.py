@@ -38,13 +38,13 @@ _EXPONENT_LIMIT = 400
 Quantity = str | int | float
 
 
-@lru_cache(maxsize=65536, typed=True)  # typed: True must not be answered with the entry of 1
+@lru_cache(maxsize=8192, typed=True)  # typed: True must not be answered with the entry of 1
 def parse_milli(text: Quantity) -> int:
     """The quantity in thousandths of its unit, rounded away from zero, capped like upstream's."""
     return _parse(text, 1000)
 
 
-@lru_cache(maxsize=65536, typed=True)
+@lru_cache(maxsize=8192, typed=True)
 def parse_nano(text: Quantity) -> int:
     """The quantity in billionths of its unit, rounded away from zero, capped like upstream's."""
     return _parse(text, 10**9)

@@ -1,0 +1,1 @@
+"""`make soak`: whole processes under churn and faults, and what becomes of their memory."""

@@ -1,0 +1,98 @@
+"""The processes of a soak: one API server with its data in a folder, and schedulers."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from e2e.cluster import free_port
+from e2e.processes import Process
+
+_SOURCE = Path(__file__).parents[2] / "src"
+_ENVIRONMENT = os.environ | {"PYTHONPATH": str(_SOURCE)}
+LEASE_SECONDS = 6
+
+
+class Moorage:
+    """A command of Moorage that can be killed and started again."""
+
+    def __init__(self, name: str, arguments: list[str], folder: Path) -> None:
+        self.name = name
+        self._arguments = arguments
+        self._log = folder / f"{name}.log"
+        self._process: Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process's id; 0 while there is none."""
+        return 0 if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start it."""
+        command = [sys.executable, "-m", "moorage", *self._arguments]
+        self._process = Process(self.name, command, self._log, _ENVIRONMENT)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        assert self._process is not None, "it was started"
+        self._process.kill()
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self._process is not None:
+            self._process.stop()
+
+    def ended(self) -> bool:
+        """Did it end by itself?"""
+        return self._process is not None and not self._process.running
+
+
+def api_server(folder: Path, port: int) -> Moorage:
+    """The embedded API server."""
+    flags = ["--port", str(port), "--data", str(folder / "data"), "--kubelets"]
+    flags += ["--write-kubeconfig", str(folder / "server.kubeconfig")]
+    return Moorage("apiserver", ["apiserver", *flags], folder)
+
+
+def whole_cluster(folder: Path, port: int) -> Moorage:
+    """API server, kubelets and scheduler in one process."""
+    flags = ["--port", str(port), "--data", str(folder / "data"), "--nodes", "0"]
+    flags += ["--write-kubeconfig", str(folder / "server.kubeconfig")]
+    return Moorage("up", ["up", *flags], folder)
+
+
+class SchedulerProcess(Moorage):
+    """A scheduler with leader election and a port of its own."""
+
+    def __init__(self, name: str, folder: Path, server: str) -> None:
+        self.port = free_port()
+        kubeconfig = write_kubeconfig(folder / f"{name}.kubeconfig", server)
+        flags = {
+            "kubeconfig": kubeconfig,
+            "bind-address": "127.0.0.1",
+            "secure-port": self.port,
+            # The limiter of requests would otherwise decide how soon a fault is made up for.
+            "kube-api-qps": 1000,
+            "kube-api-burst": 1000,
+            "leader-elect": "true",
+            "leader-elect-lease-duration": f"{LEASE_SECONDS}s",
+            "leader-elect-renew-deadline": "4s",
+            "leader-elect-retry-period": "1s",
+            "authorization-always-allow-paths": "/livez,/metrics",
+        }
+        words = [f"--{key}={value}" for key, value in flags.items()]
+        super().__init__(name, ["scheduler", *words], folder)
+
+
+def write_kubeconfig(path: Path, server: str) -> Path:
+    """A kubeconfig of one context without credentials; JSON is YAML too."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "soak", "cluster": {"server": server}}],
+        "users": [{"name": "soak", "user": {}}],
+        "contexts": [{"name": "soak", "context": {"cluster": "soak", "user": "soak"}}],
+        "current-context": "soak",
+    }
+    path.write_text(json.dumps(document))
+    return path
