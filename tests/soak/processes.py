@@ -28,7 +28,9 @@ class Moorage:
         return 0 if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it."""
+        """Start it, unless it runs."""
+        if self._process is not None and self._process.running:
+            return
         command = [sys.executable, "-m", "moorage", *self._arguments]
         self._process = Process(self.name, command, self._log, _ENVIRONMENT)
 
@@ -36,15 +38,18 @@ class Moorage:
         """End it as a power cut would."""
         assert self._process is not None, "it was started"
         self._process.kill()
+        self._process = None
 
     def stop(self) -> None:
         """End it in good order."""
         if self._process is not None:
             self._process.stop()
 
-    def ended(self) -> bool:
-        """Did it end by itself?"""
-        return self._process is not None and not self._process.running
+    def ended(self) -> str | None:
+        """The end of its log if it ended by itself, else None."""
+        if self._process is None or self._process.running:
+            return None
+        return self._process.tail()
 
 
 def api_server(folder: Path, port: int) -> Moorage:

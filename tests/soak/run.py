@@ -25,6 +25,7 @@ from soak.watching import LONGEST_WAIT, Watcher
 _SAMPLE_SECONDS = 1.0
 _PROGRESS_SECONDS = 30.0
 _SETTLE_SECONDS = 90.0
+_LOST = "Leaderelection lost"
 
 
 class Options(NamedTuple):
@@ -77,7 +78,7 @@ class Soak:
         self._churn = Churn(self._api, self._watcher, options.rate, options.seed)
         self._schedulers: list[SchedulerProcess] = []
         self._samples: list[Sample] = []
-        self._ended: set[str] = set()
+        self._crashes: list[str] = []
         self._overdue: set[str] = set()
 
     def stop(self) -> None:
@@ -143,6 +144,7 @@ class Soak:
     async def _sample(self, election: Election | None) -> None:
         shown = self._begin
         while True:
+            self._restart_ended(election)
             now = time.monotonic()
             mib = {self._server.name: resident_mib(self._server.pid)}
             leader = None if election is None else election.leader
@@ -160,6 +162,19 @@ class Soak:
                 )
                 self._write()
             await asyncio.sleep(_SAMPLE_SECONDS)
+
+    def _restart_ended(self, election: Election | None) -> None:
+        """Start again what has ended, as a kubelet would: a leader that loses its lease ends."""
+        for process in (self._server, *self._schedulers):
+            log_end = process.ended()
+            if log_end is None:
+                continue
+            if _LOST not in log_end:
+                self._crashes.append(process.name)
+            self._note(f"{process.name} ended and is started again")
+            process.start()
+            if election is not None and process is not self._server:
+                election.excuse(process.name)
 
     @property
     def _names(self) -> list[str]:
@@ -182,6 +197,7 @@ class Soak:
                 f"{self._churn.created} pods created, {watcher.bindings} bindings, "
                 f"{watcher.evictions} evictions, {0 if faults is None else faults.count} faults",
             ),
+            Verdict(not self._crashes, f"ended by themselves: {_shown(self._crashes)}"),
             Verdict(not watcher.bound_twice, f"bound twice: {_shown(watcher.bound_twice)}"),
             Verdict(not watcher.lost, f"lost: {_shown(watcher.lost)}"),
             Verdict(not waiting, f"left waiting at the end: {_shown(waiting)}"),
