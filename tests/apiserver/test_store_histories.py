@@ -68,3 +68,11 @@ def test_a_short_history_never_skips_a_change(
     kept = [change.stored.version for change in history.read(position, 1000)]
     assert kept == [version for version in versions if version > history.compacted]
     assert len(kept) <= length
+
+
+def test_small_objects_count_in_history_with_what_they_take_beside_their_bytes() -> None:
+    store = Store(history_bytes=100_000)
+    for number in range(1_000):
+        store.create(store.pods, f"a/{number}", {"metadata": {"name": str(number)}})
+    assert len(store.pods.history.read(store.pods.history.position_after(store.version - 50), 99))
+    assert store.version - store.pods.history.compacted <= 125

@@ -11,7 +11,7 @@ from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind
-from moorage.framework.kept_rankings import Rankings
+from moorage.framework.kept_rankings import MOST_RANKINGS, Rankings
 from moorage.framework.plugin import Handle, ScorePlugin
 from moorage.framework.profile import Profile, build_profiles
 from moorage.model.pod import Pod
@@ -118,3 +118,12 @@ def test_rankings_that_lead_nowhere_are_bounded_too() -> None:
         pod = make_pod(f"p{index}", spec={"affinity": affinity})
         assert rankings.find(profile, pod, NodeView(cycle.state)) is None
     assert len(rankings) < 20
+
+
+def test_rankings_of_a_small_cluster_are_bounded_by_their_number() -> None:
+    cycle, profile = made()
+    rankings = Rankings(cycle.state)
+    for index in range(MOST_RANKINGS + 50):
+        pod = make_pod(f"p{index}", cpu=f"{index + 1}m")
+        rankings.find(profile, pod, NodeView(cycle.state))
+    assert len(rankings) == MOST_RANKINGS

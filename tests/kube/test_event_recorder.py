@@ -474,3 +474,12 @@ def test_an_event_that_comes_while_the_last_worker_leaves_is_written_all_the_sam
         await client.close()
 
     asyncio.run(test())
+
+
+def test_what_happens_once_to_a_pod_is_not_remembered() -> None:
+    memory = SeriesMemory()
+    for number in range(100):
+        about = ObjectReference(kind="Pod", namespace="default", name=f"p{number}")
+        key = EventKey("Normal", "Binding", "Scheduled", "c", "i", about, None)
+        assert memory.record(key, "assigned", 1.0) is not None
+    assert len(memory) == 0

@@ -17,6 +17,8 @@ REFRESH_EVERY = 1800.0
 """A series that goes on is written so often, lest the server forgets its event."""
 MOST_REMEMBERED = 100_000
 NAME_LIMIT = 253
+_NEVER_REPEATED = frozenset({"Scheduled"})
+"""Reasons that an object has only once: nothing is gained by remembering them."""
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -165,7 +167,10 @@ class SeriesMemory:
             self._last_name = max(int(now * 1e9), self._last_name + 1)
             name = event_name(key.regarding.name, self._last_name)
             namespace = key.regarding.namespace or "default"
-            self._events[key] = event = Event(key, namespace, name, note, now)
+            event = Event(key, namespace, name, note, now)
+            if key.reason in _NEVER_REPEATED:
+                return event
+            self._events[key] = event
             return msgspec.structs.replace(event)
         known.count += 1
         known.last_time = now
