@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tests run on all cores; JOBS=0 keeps them in one process (for a debugger).
 JOBS ?= auto
-# How long make fuzz and make soak run; SEED repeats a fuzz run, TARGET names one target of tests/fuzz/targets.
+# How long make fuzz and make soak run. For fuzz, SEED repeats a run and TARGET names one target of
+# tests/fuzz/targets.
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help

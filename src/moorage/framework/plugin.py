@@ -25,8 +25,8 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.metering import FrameworkObserver
-from moorage.framework.preemptions import Preemptions
 from moorage.framework.pacing import Pacing
+from moorage.framework.preemptions import Preemptions
 from moorage.framework.scores import LARGEST_SCORE
 from moorage.framework.status import Code, Reason, Skip, Status, Verdicts
 from moorage.model.devices import ResourceClaim
