@@ -13,7 +13,7 @@ import pytest
 
 from e2e.client import Api, Json, wait_for
 from e2e.cluster import ControlPlane, empty
-from e2e.instance import Instance, instance
+from e2e.instance import Instance, instance, let_read
 from e2e.objects import node, pod
 from e2e.schedulers import Scheduler, subject
 
@@ -22,6 +22,7 @@ LEVELS = 4_500
 """kube-apiserver takes up to 10,000 levels in a request, and some more around what is stored."""
 BOUND_WITHIN = 2.0
 DRIVER = "device.example.com"
+MANY = str([0] * 50)
 DEEP = '"deep"'  # stands for a value that Python's encoder could not write
 
 
@@ -69,7 +70,43 @@ def with_odd_numbers(api: Api) -> None:
     send(api, body)
 
 
+def claiming(name: str, *requests: Json) -> Callable[[Api], None]:
+    """A pod and its claim for devices."""
+
+    def create(api: Api) -> None:
+        asked = [
+            {"name": f"r{number}", "exactly": {"deviceClassName": "device", **request}}
+            for number, request in enumerate(requests)
+        ]
+        body = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": name},
+            "spec": {"devices": {"requests": asked}},
+        }
+        send(api, body)
+        send(api, pod(name, resourceClaims=[{"name": "d", "resourceClaimName": name}]))
+
+    return create
+
+
+def selected_by(expression: str) -> Json:
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
 HOSTILE: dict[str, Callable[[Api], None]] = {
+    "a pattern that makes others backtrack": claiming(
+        "pattern", selected_by(f"device.attributes['{DRIVER}'].text.matches('(a+)+$') && false")
+    ),
+    "an expression just below the limit on costs": claiming(
+        "costly",
+        selected_by(
+            f"{MANY}.all(a, {MANY}.all(b, {MANY}.all(c, device.driver != ''))) && false",
+        ),
+    ),
+    "millions of choices, none of which will do": claiming(
+        "hopeless", {"count": 10}, selected_by("false")
+    ),
     "managed fields": in_managed_fields,
     "parameters of a claim": in_parameters,
     "an annotation": in_annotations,
@@ -87,13 +124,17 @@ def api(server: ControlPlane) -> Iterator[Api]:
             name = {"metadata": {"name": NAMESPACE}}
             opened.create({"apiVersion": "v1", "kind": "Namespace", **name})
         opened.create(node("n1"))
-        devices = {"name": "dev-0"}
+        text = {"string": "a" * 50 + "!"}
+        devices = [
+            {"name": f"dev-{number}", "attributes": {"text": text, "number": {"int": number}}}
+            for number in range(60)
+        ]
         group = "resource.k8s.io/v1"
         opened.create(
             {"apiVersion": group, "kind": "DeviceClass", "metadata": {"name": "device"}, "spec": {}}
         )
         pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": [devices]}
+        spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": devices}
         opened.create(
             {"apiVersion": group, "kind": "ResourceSlice", "metadata": {"name": "n1"}, "spec": spec}
         )
@@ -112,6 +153,17 @@ def check_ordinary(api: Api, running: Instance, name: str) -> None:
     assert running.ask("/livez").status == 200
 
 
+def check_lease(api: Api) -> None:
+    """The lease is renewed."""
+
+    def renewed() -> str:
+        lease = api.find("Lease", "kube-scheduler", "kube-system") or {"spec": {}}
+        return str(lease["spec"].get("renewTime", ""))
+
+    before = renewed()
+    wait_for("the lease to be renewed", lambda: renewed() != before, pause=0.1)
+
+
 def node_of(api: Api, name: str) -> str:
     found: str = api.get("Pod", name, NAMESPACE)["spec"].get("nodeName", "")
     return found
@@ -121,14 +173,20 @@ def test_ordinary_pods_are_bound_beside_hostile_objects_before_and_after_a_resta
     server: ControlPlane, api: Api, scheduler: Callable[[str], Scheduler]
 ) -> None:
     who = scheduler(subject())
-    with instance(who, server, "hostile-before", "--leader-elect=false") as running:
+    let_read(server)
+    with instance(who, server, "hostile-before") as running:
+        wait_for("a leader", running.leads)
         check_ordinary(api, running, "first")
         for number, (what, create) in enumerate(HOSTILE.items()):
             create(api)
             check_ordinary(api, running, f"beside-{number}")
             assert running.process.running, what
+        check_lease(api)
         for name in SCHEDULED:
             wait_for(f"{name} to be bound", partial(node_of, api, name))
-    with instance(who, server, "hostile-after", "--leader-elect=false") as running:
-        check_ordinary(api, running, "after")
+    with instance(who, server, "hostile-after") as running:
+        wait_for("a new leader", running.leads)
+        for number in range(3):
+            check_ordinary(api, running, f"after-{number}")
+        check_lease(api)
         assert "Traceback" not in running.log()
