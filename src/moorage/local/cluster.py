@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 # The client of one's own server need not be held back.
 _QPS = 100_000.0
+_LEDGER_BYTES = 8 * 2**20
 _POLL_SECONDS = 0.05
 # A preemptor comes back after its victims are gone; a quiet moment shorter than that is not peace.
 _QUIET_SECONDS = 1.5
@@ -115,7 +116,7 @@ class LocalCluster:
 
     async def _show(self, console: LocalConsole, live: LiveScheduler) -> None:
         """Record decisions, and serve the page that explains them."""
-        ledger = Ledger()
+        ledger = Ledger(_LEDGER_BYTES)
         self._scheduler.record(ledger.recorder)
         configuration = shown_config(self._config)
         self._explainer = Explainer(live, ledger, configuration=lambda: configuration)
