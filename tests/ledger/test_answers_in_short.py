@@ -91,7 +91,7 @@ def test_long_answers_are_looked_at_more_often(
     monkeypatch: pytest.MonkeyPatch, few: int, checks: int
 ) -> None:
     monkeypatch.setattr("moorage.ledger.domains._FEW", few)
-    ledger, seen = Ledger(), []
+    ledger, seen = Ledger(64 * 2**20), []  # how often depends on the limit
     check = Recorder._noted_one
 
     def noted_one(recorder: Recorder) -> None:
