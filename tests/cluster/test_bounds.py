@@ -92,3 +92,18 @@ def test_a_namespace_without_objects_takes_no_room() -> None:
     lister.remove(namespace)
     assert lister._by_namespace == {}
     assert (len(lister), list(lister)) == (0, [])
+
+
+def test_resources_that_nobody_asks_for_any_more_are_forgotten() -> None:
+    state = make_state([make_node("a")])
+    for i in range(500):
+        pod = make_pod(f"p{i}", node="a", requests={f"example.com/r{i}": "1"})
+        state.add_pod(pod)
+        NodeView(state).lesser_pods(10, 0.0)  # has the pods' own columns written
+        if i >= 10:
+            state.remove_pod(make_pod(f"p{i - 10}", node="a"))
+    view = NodeView(state)
+    assert len(state.nodes.requested.columns) <= 2 * node_table.MOST_UNUSED
+    assert len(view.lesser_pods(10, 0.0).requests) <= 2 * node_table.MOST_UNUSED
+    assert view.requested("example.com/r3").tolist() == [0]
+    assert view.requested("example.com/r495").tolist() == [1]

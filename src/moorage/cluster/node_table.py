@@ -36,6 +36,10 @@ class _ByResource(dict[str, Column[np.int64]]):
         return self._zeros
 
 
+MOST_UNUSED = 64
+"""So many resources may have a column although nobody has any of them."""
+
+
 class ResourceColumns:
     """One int64 column per resource name, made when a node or a pod on one first has some."""
 
@@ -43,6 +47,7 @@ class ResourceColumns:
         self._space = space
         self.columns = _ByResource(space.column(np.int64))
         """To be read only; `columns[resource].cells[row]` is the quick way to one amount."""
+        self._sweep_at = MOST_UNUSED
 
     def values(self, resource: str) -> Ints:
         """The amounts of all rows, read-only; zeros for a resource nobody mentioned."""
@@ -70,8 +75,16 @@ class ResourceColumns:
     def _column(self, resource: str) -> Column[np.int64]:
         column = self.columns.get(resource)
         if column is None:
+            if len(self.columns) >= self._sweep_at:
+                self._drop_unused()
             column = self.columns[resource] = self._space.column(np.int64)
         return column
+
+    def _drop_unused(self) -> None:
+        """Forget resources of which no row has any: whoever makes up names must not fill memory."""
+        for name in [name for name, column in self.columns.items() if not column.values.any()]:
+            self._space.drop(self.columns.pop(name))
+        self._sweep_at = max(MOST_UNUSED, 2 * len(self.columns))
 
 
 EMPTY = 32_767

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.cluster.columns import Ints, Rows
+from moorage.cluster.node_table import MOST_UNUSED
 from moorage.model.pod import Pod
 
 _FIRST_CAPACITY = 256
@@ -67,6 +68,7 @@ class PodTable:
         self._arrival: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
         self._arrivals = 0
         self._requests: dict[str, NDArray[np.int64]] = {}
+        self._sweep_at = MOST_UNUSED
         self._by_row: list[dict[str, Pod]] = []
         self._unwritten: dict[int, tuple[int, int, int]] = {}
         """By slot, what the columns lack of its pod: row, set code and arrival."""
@@ -186,5 +188,8 @@ class PodTable:
     def _request_column(self, resource: str) -> NDArray[np.int64]:
         column = self._requests.get(resource)
         if column is None:
+            if len(self._requests) >= self._sweep_at:
+                self._requests = {name: old for name, old in self._requests.items() if old.any()}
+                self._sweep_at = max(MOST_UNUSED, 2 * len(self._requests))
             column = self._requests[resource] = np.zeros(len(self._row), np.int64)
         return column
