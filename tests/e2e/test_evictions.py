@@ -21,7 +21,7 @@ from e2e.objects import node, pod, priority_class
 from e2e.schedulers import MOORAGE, PEER, Scheduler
 
 _SECONDS = 120.0
-_PEER_SECONDS, _FORGOTTEN = 20.0, 3
+_PEER_SECONDS = 20.0
 _REPETITIONS = int(os.environ.get("MOORAGE_E2E_EVICTIONS", "1"))
 _PLAIN, _STATEFUL = "plain", "stateful"
 _PODS = "/api/v1/namespaces/{}/pods"
@@ -32,15 +32,17 @@ class Outcome(NamedTuple):
 
     patches: int
     deletions: int
+    victims: int
+    """How many victims were deleted."""
     wrong: int
     """How many pods were deleted that are no victims."""
     seconds: float
     """From the scheduler's first request to its last."""
 
     @property
-    def requests(self) -> int:
-        """All that were sent about victims, or about pods of their names."""
-        return self.patches + self.deletions
+    def per_victim(self) -> float:
+        """How many requests were sent about a victim, or about pods of its name."""
+        return (self.patches + self.deletions) / self.victims
 
 
 class Controllers:
@@ -106,8 +108,8 @@ def test_each_victim_is_evicted_once_with_about_as_many_requests_as_kube_schedul
 ) -> None:
     peer = _run(server, scheduler(PEER), victims, kind)
     ours = _run(server, scheduler(MOORAGE), victims, kind)
-    assert ours.requests <= 1.5 * peer.requests
-    assert (ours.deletions, ours.wrong) == (victims, 0)
+    assert ours.per_victim <= 1.5 * peer.per_victim
+    assert (ours.victims, ours.deletions, ours.wrong) == (victims, victims, 0)
 
 
 def test_no_pod_of_a_victims_name_is_deleted_in_its_place(
@@ -144,6 +146,7 @@ def _run(
     return Outcome(
         patches=verbs["patch"],
         deletions=verbs["delete"],
+        victims=len(seen.terminated & chosen),
         wrong=len(seen.terminated - chosen),
         seconds=(moments[-1] - moments[0]).total_seconds(),
     )
@@ -180,8 +183,8 @@ def _controllers(server: ControlPlane, namespace: str, *, stateful: bool) -> Ite
 def _wait_for_preemptors(api: Api, namespace: str, scheduler: Scheduler) -> None:
     """Wait until all are bound.
 
-    kube-scheduler now and then forgets one of many: the last deletion comes while that one is kept
-    out of the queue, and nothing wakes it for five minutes. It has sent its requests by then.
+    kube-scheduler at times leaves some of many unbound (until it looks again after five minutes),
+    so it is not waited for that long: its requests per victim are what counts.
     """
 
     def waiting() -> list[str]:
@@ -192,5 +195,5 @@ def _wait_for_preemptors(api: Api, namespace: str, scheduler: Scheduler) -> None
         limit = _PEER_SECONDS if scheduler.name == PEER else _SECONDS
         wait_for("all preemptors to be bound", lambda: not waiting(), limit)
     except AssertionError:
-        if scheduler.name != PEER or len(waiting()) > _FORGOTTEN:
+        if scheduler.name != PEER:
             raise
