@@ -7,21 +7,16 @@ failed. Must not know what the documents mean.
 """
 
 import secrets
+from bisect import bisect
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 MOST_LEVELS = 100
 """Values below so many levels stay bytes ..."""
 _TOO_DEEP = 2 * MOST_LEVELS
 """... if they reach down to this level; what is just broad is decoded."""
-
-_CHUNK = 1 << 20
-_QUOTE, _BACKSLASH, _OPEN, _CLOSE = b'"\\{}'
-_CASE = 0x20  # what tells a brace from a bracket
 
 Span = tuple[int, int]
 
@@ -35,8 +30,7 @@ def decode(data: bytes | msgspec.Raw) -> Any:
     whole = bytes(data)
     outer, inner = _spans(whole, MOST_LEVELS), _spans(whole, _TOO_DEEP)
     begins = [begin for begin, _ in inner]
-    before = np.searchsorted(begins, outer)
-    deep = [span for span, (first, last) in zip(outer, before, strict=True) if first < last]
+    deep = [span for span in outer if bisect(begins, span[0]) < bisect(begins, span[1])]
     # Nobody can have written a string that begins like this.
     mark = secrets.token_hex(16)
     plain = msgspec.json.decode(_replaced(whole, deep, f'"{mark}%d"'.encode()))
@@ -68,45 +62,7 @@ def _restored(value: Any, mark: str, cut: Sequence[msgspec.Raw]) -> Any:
 
 
 def _spans(data: bytes, level: int) -> list[Span]:
-    """Where the objects and lists below so many levels begin and end."""
-    codes = np.frombuffer(data, np.uint8)
-    begins: list[NDArray[np.intp]] = []
-    ends: list[NDArray[np.intp]] = []
-    depth, quoted, escaped = 0, 0, False
-    for at in range(0, len(codes), _CHUNK):
-        chunk = codes[at : at + _CHUNK]
-        quotes = chunk == _QUOTE
-        escapes = _escapes(chunk, escaped)
-        quotes[1:] &= ~escapes[:-1]
-        quotes[0] &= not escaped
-        escaped = bool(escapes[-1])
-        inside = (np.cumsum(quotes, dtype=np.int32) + quoted) & 1
-        quoted = int(inside[-1])
-        folded = chunk | _CASE
-        opens = (folded == _OPEN) & (inside == 0)
-        places = np.flatnonzero(opens | ((folded == _CLOSE) & (inside == 0)))
-        if not len(places):
-            continue
-        opening = opens[places]
-        depths = depth + np.cumsum(np.where(opening, 1, -1))
-        depth = int(depths[-1])
-        begins.append(at + places[opening & (depths == level + 1)])
-        ends.append(at + places[~opening & (depths == level)] + 1)
-    first = np.concatenate(begins).tolist() if begins else []
-    last = np.concatenate(ends).tolist() if ends else []
-    if depth or quoted or len(first) != len(last):
-        raise msgspec.DecodeError("brackets or quotes are not closed")
-    return list(zip(first, last, strict=True))
+    # Commands that talk to a server must not wait for NumPy, which this needs and they do not.
+    from moorage.kube.json_spans import spans
 
-
-def _escapes(chunk: NDArray[np.uint8], escaped: bool) -> NDArray[np.bool_]:
-    """The backslashes that escape what follows them; `escaped`: the first byte is escaped."""
-    slashes: NDArray[np.bool_] = chunk == _BACKSLASH
-    if not slashes.any():
-        return slashes
-    places = np.arange(len(chunk))
-    others = np.where(slashes, -1, places)
-    if escaped:
-        others[0] = 0
-    found: NDArray[np.bool_] = slashes & ((places - np.maximum.accumulate(others)) % 2 == 1)
-    return found
+    return spans(data, level)
