@@ -81,7 +81,8 @@ def test_programs_and_pages_of_the_same_origin_are_answered(
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
+        {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"},
+        {"Sec-Fetch-Site": "same-origin"},
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "multipart/form-data; boundary=x"},
@@ -102,6 +103,10 @@ def test_a_write_needs_a_type_that_a_form_cannot_have(
         code, status = send(serving, method, path, headers, body)
         assert (code, status["reason"]) == (415, "UnsupportedMediaType"), (method, path)
     assert Client(serving.url).get(PODS).names == ["a"]
+
+
+def test_a_program_may_leave_the_type_out_as_the_python_client_does(serving: Serving) -> None:
+    assert send(serving, "POST", NODES, {"User-Agent": "OpenAPI-Generator/37"}, NODE)[0] == 201
 
 
 def test_a_deletion_without_a_body_needs_no_type(serving: Serving) -> None:

@@ -32,11 +32,7 @@ def media_type(content_type: str) -> str:
 
 
 def check_media_type(content_type: str) -> None:
-    """Refuse a body in a form that cannot be read.
-
-    kube-apiserver takes a body without a type for JSON. A web page can send such a body to any
-    server, and this one asks nobody for credentials on loopback.
-    """
+    """Refuse a body in a form that cannot be read."""
     if media_type(content_type) not in ("application/json", YAML, PROTOBUF):
         raise unsupported_media_type(_ACCEPTED)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 _FOREIGN_SITES = ("cross-site", "same-site")
 _SAFE_METHODS = ("GET", "HEAD")
+_BROWSERS_ONLY = ("Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest")
 
 
 def is_cross_origin(method: str, headers: Mapping[str, str]) -> bool:
@@ -26,6 +27,13 @@ def is_cross_origin(method: str, headers: Mapping[str, str]) -> bool:
         return False
     scheme, _, host = origin.strip().lower().partition("://")
     return scheme not in ("http", "https") or host != headers.get("Host", "").strip().lower()
+
+
+def is_from_browser(headers: Mapping[str, str]) -> bool:
+    """Does a header say that a browser sent the request, whatever page made it?"""
+    return any(name in headers for name in _BROWSERS_ONLY) or headers.get(
+        "User-Agent", ""
+    ).startswith("Mozilla/")
 
 
 def _is_link(headers: Mapping[str, str]) -> bool:

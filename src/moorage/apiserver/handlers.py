@@ -13,7 +13,7 @@ from moorage.apiserver.answers import answer, answer_error, answer_json, answer_
 from moorage.apiserver.authentication import Authentication, User, review
 from moorage.apiserver.bindings import bind
 from moorage.apiserver.bodies import check_media_type, media_type, read_object
-from moorage.apiserver.cross_origin import is_cross_origin
+from moorage.apiserver.cross_origin import is_cross_origin, is_from_browser
 from moorage.apiserver.deletion import DeleteOptions
 from moorage.apiserver.evictions import evict
 from moorage.apiserver.faults import Fault, Faults
@@ -267,8 +267,7 @@ class Handlers:
         self, request: web.BaseRequest, target: Target, query: Query
     ) -> web.StreamResponse:
         body = await request.read()
-        content_type = request.headers.get("Content-Type", "")
-        given = read_object(body, content_type) if body else {}
+        given = read_object(body, _content_type(request)) if body else {}
         options = DeleteOptions.read(given, query)
         resource = target.resource
         if (
@@ -299,7 +298,7 @@ class Handlers:
 
     async def _read_body(self, request: web.BaseRequest) -> Json:
         body = await request.read()
-        content_type = request.headers.get("Content-Type", "")
+        content_type = _content_type(request)
         check_media_type(content_type)
         return read_object(body, content_type) if body else {}
 
@@ -307,6 +306,12 @@ class Handlers:
         self, request: web.BaseRequest, target: Target, query: Query, stored: Stored, code: int
     ) -> web.Response:
         return answer(self._renderer(request, target, query).one(stored), code)
+
+
+def _content_type(request: web.BaseRequest) -> str:
+    """The type of a body; programs may leave it out, as the Python client does."""
+    given = request.headers.get("Content-Type", "")
+    return given if given or is_from_browser(request.headers) else "application/json"
 
 
 def _dry_run(query: Query) -> bool:
