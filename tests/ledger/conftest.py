@@ -1,3 +1,0 @@
-"""Hypothesis tries as hard here as in tests/properties."""
-
-import properties.conftest  # noqa: F401
