@@ -296,10 +296,13 @@ def test_pods_that_cannot_be_put_in_order_are_scheduled_nevertheless(act: Act) -
     assert decided(scheduler)[0] == names
 
 
-@pytest.mark.parametrize("act", [*RAISED, *NONSENSE], ids=lambda act: act.__name__)
+# No event at all is a good answer.
+@pytest.mark.parametrize(
+    "act",
+    [act for act in (*RAISED, *NONSENSE) if act.__name__ != "gives []"],
+    ids=lambda act: act.__name__,
+)
 def test_wrong_registrations_count_as_any_event(act: Act, caplog: pytest.LogCaptureFixture) -> None:
-    if act.__name__ == "gives []":
-        pytest.skip("no event at all is a good answer")
     plugin = hostile((FilterPlugin,), "events_to_register", act)
     scheduler = scheduler_with(plugin)
     assert "Pod" in watched_kinds(scheduler.profiles)
