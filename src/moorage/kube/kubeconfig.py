@@ -38,6 +38,11 @@ class _Entry(msgspec.Struct, rename="kebab"):
     """A part of the file; unknown fields are skipped."""
 
 
+class _Extension(msgspec.Struct):
+    name: str = ""
+    extension: Any = None
+
+
 class _Cluster(_Entry, rename="kebab"):
     server: str = ""
     tls_server_name: str = ""
@@ -45,7 +50,7 @@ class _Cluster(_Entry, rename="kebab"):
     certificate_authority: str = ""
     certificate_authority_data: str = ""
     proxy_url: str = ""
-    extensions: list[dict[str, Any]] = []
+    extensions: list[_Extension] = []
 
 
 class _ExecVariable(msgspec.Struct):
@@ -315,7 +320,7 @@ def _exec(file: Path, where: str, plugin: _Exec, cluster: _Cluster) -> ExecPlugi
         )
     # A command with a slash is relative to the file; a bare one is looked for in PATH.
     bare = os.sep not in plugin.command
-    extensions = {item.get("name"): item.get("extension") for item in cluster.extensions}
+    extensions = {item.name: item.extension for item in cluster.extensions}
     return ExecPlugin(
         command=plugin.command if bare else _resolved(file, plugin.command),
         api_version=plugin.api_version,
