@@ -280,7 +280,7 @@ def _readable(what: str) -> Iterator[None]:
     """Records that contradict each other are told in one sentence."""
     try:
         yield
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         raise InputError(f"{what} cannot be read: {error}.") from error
 
 

@@ -1,6 +1,6 @@
 """Required terms: the pod's own, and those of pods already on nodes that concern it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -95,6 +95,11 @@ class Company(msgspec.Struct, frozen=True):
         )
 
 
+def _topology_keys(terms: Iterable[AffinityTerm]) -> Iterable[str]:
+    """Each key once, in order: a pod may have thousands of terms with the same one."""
+    return dict.fromkeys(term.topology_key for term in terms)
+
+
 def company_of(pod: Pod, nodes: NodeView) -> Company:
     """Find out what matters to the incoming pod."""
     terms = pod.affinity_terms
@@ -109,7 +114,7 @@ def company_of(pod: Pod, nodes: NodeView) -> Company:
             for entry in nodes.terms_matching(pod)
             if entry.pod_term.kind is TermKind.ANTI_AFFINITY
         ),
-        attracting=tuple(PodsMatching(affinity, term.topology_key) for term in affinity),
+        attracting=tuple(PodsMatching(affinity, key) for key in _topology_keys(affinity)),
         repelling=tuple(PodsMatching((term,), term.topology_key) for term in anti_affinity),
     )
 
@@ -135,8 +140,8 @@ def with_pod(
             existing = changed(existing, term.topology_key, code(term.topology_key), sign)
     attracting = state.affinity_counts
     if matches_all(state.affinity, other):
-        for term in state.affinity:
-            attracting = changed(attracting, term.topology_key, code(term.topology_key), sign)
+        for key in _topology_keys(state.affinity):
+            attracting = changed(attracting, key, code(key), sign)
     repelling = state.anti_affinity_counts
     for term in state.anti_affinity:
         if term.matches(other.labels, other.namespace, NO_LABELS):
@@ -180,9 +185,9 @@ def refused(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
 def wrong_domains(state: RequiredState, pod: Pod, nodes: NodeView) -> dict[str, Bools]:
     """Per topology key, which of its domains do not do; code 0: nodes without the label."""
     wrong: dict[str, Bools] = {}
-    for term in state.affinity:
-        key = term.topology_key
-        if needs_friends(state, pod):
+    needed = bool(state.affinity) and needs_friends(state, pod)
+    for key in _topology_keys(state.affinity):
+        if needed:
             wrong[key] = _whole_table(state.affinity_counts, key, nodes) == 0
         else:
             wrong[key] = np.zeros(len(nodes.label(key).vocabulary), np.bool_)
@@ -226,9 +231,9 @@ def _whole_table(counts: DomainCounts, key: str, nodes: NodeView) -> Ints:
 def _near_friends(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
     labelled = np.ones(len(nodes), np.bool_)
     near = np.ones(len(nodes), np.bool_)
-    for term in state.affinity:
-        labelled &= nodes.label(term.topology_key).present
-        near &= at_nodes(state.affinity_counts, term.topology_key, nodes) > 0
+    for key in _topology_keys(state.affinity):
+        labelled &= nodes.label(key).present
+        near &= at_nodes(state.affinity_counts, key, nodes) > 0
     return labelled & near if needs_friends(state, pod) else labelled
 
 
