@@ -7,6 +7,7 @@
     │   └── KubeconfigError access to a cluster is described wrongly (names the file and the entry)
     ├── ApiError            the API server refused a request (status, reason, message)
     │   └── UnreachableError  no answer: nobody listens, the connection broke, time ran out
+    ├── NotNeededError      a request was not sent: what it asks for has happened already
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
     │   └── CorruptStateError  ... so badly that only a restart helps
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
@@ -71,10 +72,10 @@ class ApiError(MoorageError):
 
     @property
     def is_for_another_uid(self) -> bool:
-        """There is an object of that name, but not the very one that the request was meant for.
+        """There is an object of that name, but with another uid than the request names.
 
-        A deletion with a precondition is answered with a conflict, a patch that names a uid with
-        an invalid value; only the sentence tells either from other errors of the kind.
+        The API server answers such a deletion with a conflict and such a patch with an invalid
+        value; only the message tells them from other conflicts and invalid values.
         """
         if self.status == 409:
             return "UID in" in self.message and "recondition" in self.message
@@ -100,7 +101,7 @@ class UnreachableError(ApiError):
 
 
 class NotNeededError(MoorageError):
-    """A request was not sent, because what it was to bring about had happened meanwhile."""
+    """A request was not sent, because what it asks for has happened already."""
 
 
 class StateError(MoorageError):
@@ -139,3 +140,8 @@ class ExtenderError(PluginError):
         self.plugin = "Extender"
         self.phase = ""
         self.detail = message
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says; one that was not raised on purpose is named by its type as well."""
+    return str(error) if isinstance(error, MoorageError) else f"{type(error).__name__}: {error}"

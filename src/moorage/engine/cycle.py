@@ -23,7 +23,7 @@ from moorage.errors import PluginError
 from moorage.framework.attempt import Attempt
 from moorage.framework.extenders import Extender
 from moorage.framework.filtering import filter_nodes, pre_filter
-from moorage.framework.guard import guard, status_or_none
+from moorage.framework.guard import checked_status, guard
 from moorage.framework.metering import SILENT, Meter
 from moorage.framework.post_filtering import post_filter
 from moorage.framework.profile import Profile
@@ -105,7 +105,7 @@ class Cycle:
         """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""
         for plugin in profile.pre_enqueue:
             with guard(plugin, "PreEnqueue"):
-                status = status_or_none(plugin, "PreEnqueue", plugin.pre_enqueue(pod))
+                status = checked_status(plugin, "PreEnqueue", plugin.pre_enqueue(pod))
             if status is not None:
                 return Status(status.code, status.reasons, plugin.name)
         return None

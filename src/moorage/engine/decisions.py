@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, reason_of
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 
@@ -52,15 +52,22 @@ class Refusal(NamedTuple):
     """The extension point that refused it."""
 
 
-def broken(pod: Pod, error: BaseException) -> Unschedulable:
-    """The decision about a pod whose attempt broke; the log says where if that is a surprise."""
-    if isinstance(error, MoorageError):
-        text = str(error)
-        log.error("pod %s: %s", pod.key, text)
-    else:
-        text = f"{type(error).__name__}: {error}"
-        log.error("pod %s: %s", pod.key, text, exc_info=error)
-    return Unschedulable(pod, text, nominated_node="", code=Code.ERROR)
+def error_decision(pod: Pod, error: BaseException) -> Unschedulable:
+    """The decision about a pod whose attempt raised an error, which is logged."""
+    return Unschedulable(pod, _logged_reason(pod, error), nominated_node="", code=Code.ERROR)
+
+
+def error_status(pod: Pod, error: BaseException) -> Status:
+    """The same as a status."""
+    return Status(Code.ERROR, (_logged_reason(pod, error),))
+
+
+def _logged_reason(pod: Pod, error: BaseException) -> str:
+    """Why an attempt failed; the log has a traceback as well if nobody raised it on purpose."""
+    reason = reason_of(error)
+    trace = None if isinstance(error, MoorageError) else error
+    log.error("pod %s: %s", pod.key, reason, exc_info=trace)
+    return reason
 
 
 def refused_there(pod: Pod, refusal: Refusal) -> Unschedulable:

@@ -26,7 +26,7 @@ from moorage.engine.recording import (
 )
 from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
-from moorage.framework.guard import FAULTS, guard
+from moorage.framework.guard import FAULTS, checked_scores, guard, wrong_answer
 from moorage.framework.kept_rankings import Rankings
 from moorage.framework.metering import SILENT, Meter, RunningMeter, Tally
 from moorage.framework.plugin import MAX_NODE_SCORE, PreFilterResult, ScorePlugin
@@ -315,7 +315,7 @@ class _ShortAttempt:
             state = states.get(plugin.name)
             refused = plugin.refused(self.pod, self.nodes, state)
             if len(refused) != len(self.nodes):
-                raise PluginError(plugin.name, "Filter", "an answer for each node is expected")
+                raise wrong_answer(plugin, "Filter", refused, "an answer for each node")
             self._quiet = False
             self._asked.append((plugin.name, self.ranking.feasible))
             if self._recorded:
@@ -373,8 +373,7 @@ class _ShortAttempt:
         with guard(plugin, "Score"):
             normalized = plugin.normalize(raw, state)
         size = len(self.nodes) if rows is None else len(rows)
-        if len(normalized) != size or normalized.dtype.kind != "i":
-            raise PluginError(plugin.name, "Score", "an integer for each node is expected")
+        normalized = checked_scores(plugin, normalized, size, "NormalizeScore")
         # As unsigned numbers negative scores are huge, so one reduction tests both ends.
         highest = int(normalized.view(np.uint64).max())
         if highest > MAX_NODE_SCORE:

@@ -18,7 +18,14 @@ from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.engine import observer
-from moorage.engine.decisions import Bind, Refusal, Unschedulable, broken, refused_there
+from moorage.engine.decisions import (
+    Bind,
+    Refusal,
+    Unschedulable,
+    error_decision,
+    error_status,
+    refused_there,
+)
 from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
@@ -207,7 +214,7 @@ class PodGroupCycle:
                 return self._try_placements(profile, key, infos)
             return self._try(profile, infos, None)
         except FAULTS as error:
-            return _Result(Status(Code.ERROR, (broken(infos[0].pod, error).message,)))
+            return _Result(error_status(infos[0].pod, error))
 
     def _make_room(
         self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo], result: _Result
@@ -234,7 +241,7 @@ class PodGroupCycle:
                 lambda: self._decide(bare, key, infos).status,
             )
         except FAULTS as error:
-            found = GroupVictims(Status(Code.ERROR, (broken(pods[0], error).message,)))
+            found = GroupVictims(error_status(pods[0], error))
         if found.status is None:
             result.preempting = True
             scheduler.evict_for_group(group, pods, profile, found.victims)
@@ -339,7 +346,7 @@ class PodGroupCycle:
         try:
             decision, _ = scheduler.cycle.attempt(profile, pod, within, meter)
         except FAULTS as error:
-            return _Found(info, broken(pod, error))
+            return _Found(info, error_decision(pod, error))
         finally:
             scheduler.observer.algorithm_finished(meter.seconds())
         if isinstance(decision, Bind):

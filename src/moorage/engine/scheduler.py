@@ -20,7 +20,8 @@ from moorage.engine.decisions import (
     Bind,
     Refusal,
     Unschedulable,
-    broken,
+    error_decision,
+    error_status,
     one_node_sentence,
     refused_there,
 )
@@ -41,7 +42,7 @@ from moorage.framework.permit import WaitingPod, WaitingPods, permit
 from moorage.framework.plugin import DeferringPlugin, Handle
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import assumed, reserve, unreserve
-from moorage.framework.status import Code, Status
+from moorage.framework.status import Status
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
@@ -197,9 +198,9 @@ class Scheduler:
         return True
 
     def _give_up(self, info: QueuedPodInfo, profile: Profile, error: BaseException) -> None:
-        """An attempt broke where nothing should: the pod is tried again, and the others go on."""
+        """An attempt failed outside of plugins: the pod is tried again, and the others go on."""
         try:
-            self.fail(info, profile, broken(info.pod, error))
+            self.fail(info, profile, error_decision(info.pod, error))
         except FAULTS:
             log.exception("pod %s is not tried again", info.pod.key)
             self.queue.done(info.pod.uid)
@@ -298,7 +299,7 @@ class Scheduler:
         self.handle.preempting.end(preemptor.metadata.uid)
 
     def eviction_failed(self, eviction: Eviction, staying: Iterable[Pod]) -> None:
-        """Victims stay after all: whoever counted on their leaving tries again at once."""
+        """Victims were not evicted: the pods that waited for them to leave are tried at once."""
         waiting = list(eviction.waiting)
         for victim in staying:
             waiting += self.handle.preempting.stays(victim)
@@ -349,7 +350,7 @@ class Scheduler:
             try:
                 decision = self.cycle.attempt(profile, info.pod, meter=meter)[0]
             except FAULTS as error:
-                decision = broken(info.pod, error)
+                decision = error_decision(info.pod, error)
             self.observer.algorithm_finished(meter.seconds())
         match decision:
             case Bind():
@@ -417,7 +418,7 @@ class Scheduler:
         try:
             self.state.assume(assumed(profile, pod, node_name), node_name)
         except FAULTS as error:
-            return Refusal(Status(Code.ERROR, (broken(pod, error).message,)), "Reserve")
+            return Refusal(error_status(pod, error), "Reserve")
         if self.groups is not None:
             self.groups.assume(pod, node_name)
         self.cycle.nominated.remove(pod)
@@ -428,7 +429,7 @@ class Scheduler:
                 point = "Permit"
                 answer = permit(profile, pod, node_name, self.clock.now(), meter)
         except FAULTS as error:
-            answer = Status(Code.ERROR, (broken(pod, error).message,))
+            answer = error_status(pod, error)
         if isinstance(answer, Status):
             self.undo(profile, pod, node_name, meter)
             return Refusal(answer, point)

@@ -12,7 +12,7 @@ import msgspec
 
 from moorage.errors import MoorageError, PluginError
 from moorage.framework.extenders import Extender, bind_by_extender
-from moorage.framework.guard import FAULTS, guard, status_or_none
+from moorage.framework.guard import FAULTS, checked_status, guard
 from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter, Span
 from moorage.framework.permit import WaitingPod
 from moorage.framework.plugin import ApiPort
@@ -57,7 +57,7 @@ async def prepare(
         for plugin in profile.pre_bind:
             with guard(plugin, "PreBind"):
                 answer = await plugin.pre_bind(pod, node_name, api)
-                status = status_or_none(plugin, "PreBind", answer)
+                status = checked_status(plugin, "PreBind", answer)
             span.ran(plugin.name, SUCCESS if status is None else status.code.value)
             if status is not None:
                 failure = _failed(status, "PreBind", plugin.name)
@@ -106,7 +106,7 @@ async def _bind(
             with guard(binder, "Bind"):
                 answer = await binder.bind(pod, node_name, api)
                 if answer is not SKIP:
-                    answer = status_or_none(binder, "Bind", answer)
+                    answer = checked_status(binder, "Bind", answer)
         except PluginError as error:
             answer = Status(Code.ERROR, (error.detail,))
         except MoorageError as error:

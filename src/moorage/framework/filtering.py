@@ -9,8 +9,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
-from moorage.framework import guard as guarded
-from moorage.framework.guard import guard, pre_filter_answer
+from moorage.framework.guard import check_pre_filter_answer, checked_verdicts, guard
 from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, UNSCHEDULABLE, Meter, Span
 from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.profile import Profile
@@ -58,7 +57,7 @@ def _pre_filter(profile: Profile, pod: Pod, nodes: NodeView, span: Span) -> PreF
         ran.add(plugin.name)
         with guard(plugin, "PreFilter"):
             answer = plugin.pre_filter(pod, nodes)
-            pre_filter_answer(plugin, answer)
+            check_pre_filter_answer(plugin, answer)
         if span.closely:
             span.ran(plugin.name, _status_of(answer))
         if answer is SKIP:
@@ -258,7 +257,7 @@ def rejections_together(
             continue
         with guard(plugin, "Filter"):
             answer = plugin.filter(pod, view, before.states.get(plugin.name))
-        verdicts.append((plugin.name, guarded.verdicts(plugin, answer, len(view))))
+        verdicts.append((plugin.name, checked_verdicts(plugin, answer, len(view))))
     found: dict[int, Status] = {}
     for alike, status in first_rejections(verdicts, np.ones(len(view), np.bool_)):
         found.update(dict.fromkeys(view.rows[alike].tolist(), status))
@@ -355,7 +354,7 @@ class Hypothesis:
             state = self._states.get(plugin.name)
             with guard(plugin, "Filter"):
                 verdicts = plugin.filter(self._pod, view, state)
-                guarded.verdicts(plugin, verdicts, len(view))
+                checked_verdicts(plugin, verdicts, len(view))
             status = first_rejection([(plugin.name, verdicts)], 0)
             if status is not None:
                 yield status

@@ -7,7 +7,7 @@ nothing here needs an event loop.
 
 from collections.abc import Callable, Iterator
 
-from moorage.framework.guard import guard, permit_answer
+from moorage.framework.guard import checked_permit_answer, guard
 from moorage.framework.metering import SILENT, SUCCESS, WAIT, Meter, Span
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
@@ -140,7 +140,7 @@ def _permit(
     message = ""
     for plugin in profile.permit:
         with guard(plugin, "Permit"):
-            status, seconds = permit_answer(plugin, plugin.permit(pod, node_name))
+            status, seconds = checked_permit_answer(plugin, plugin.permit(pod, node_name))
         span.ran(plugin.name, SUCCESS if status is None else status.code.value)
         if status is None:
             continue

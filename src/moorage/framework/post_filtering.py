@@ -3,7 +3,7 @@
 import msgspec
 
 from moorage.framework.attempt import Attempt
-from moorage.framework.guard import guard, post_filter_answer
+from moorage.framework.guard import check_post_filter_answer, guard
 from moorage.framework.metering import Span
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.status import Code, Status
@@ -24,7 +24,7 @@ def _post_filter(attempt: Attempt, span: Span) -> PostFilterResult:
     for plugin in attempt.profile.post_filter:
         with guard(plugin, "PostFilter"):
             result = plugin.post_filter(attempt.pod, attempt)
-            post_filter_answer(plugin, result)
+            check_post_filter_answer(plugin, result)
         status = msgspec.structs.replace(result.status, plugin=plugin.name)
         span.ran(plugin.name, status.code.value)
         if status.code not in (Code.UNSCHEDULABLE, Code.PENDING):

@@ -22,7 +22,7 @@ from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.stamps import Aspect, Change, bits_of
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.framework.guard import guard, scores, wrong
+from moorage.framework.guard import checked_scores, guard, wrong_answer
 from moorage.framework.metering import Tally
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
@@ -289,7 +289,7 @@ class Ranking:
         for one in self.filters:
             refused = one.plugin.refused(pod, nodes, one.state)
             if len(refused) != size:
-                raise wrong(one.plugin, "Filter", refused, f"an answer for each of {size} nodes")
+                raise wrong_answer(one.plugin, "Filter", refused, "an answer for each node")
             self._refusers[refused] |= np.uint32(one.bit)
         self._points = [self._column(scorer, nodes) for scorer in self.scorers]
         self.raw = [self._column(scorer, nodes) for scorer in self.scaled]
@@ -332,7 +332,7 @@ class Ranking:
 
     def _column(self, scorer: SteadyScorer, nodes: NodeView) -> Ints:
         given = scorer.plugin.score(self.pod, nodes, scorer.state)
-        return scores(scorer.plugin, given, len(nodes)).copy()
+        return checked_scores(scorer.plugin, given, len(nodes)).copy()
 
     def _in_range(self, points: Ints) -> None:
         if len(points) and int(points.view(np.uint64).max()) > MAX_NODE_SCORE:

@@ -3,7 +3,7 @@
 import logging
 
 from moorage.errors import MoorageError
-from moorage.framework.guard import FAULTS, status_or_none, surprise, wrong
+from moorage.framework.guard import FAULTS, checked_status, surprise, wrong_answer
 from moorage.framework.metering import ERROR, SILENT, SUCCESS, Meter
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
@@ -20,7 +20,7 @@ def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
         except FAULTS as error:
             raise surprise(plugin, "Reserve", error) from error
         if not isinstance(answer, Pod):
-            raise wrong(plugin, "Reserve", answer, "a pod")
+            raise wrong_answer(plugin, "Reserve", answer, "a pod")
         pod = answer
     return pod
 
@@ -52,7 +52,7 @@ def _reserve(
         try:
             status = plugin.reserve(pod, node_name)
             if status is not None:
-                status = status_or_none(plugin, "Reserve", status)
+                status = checked_status(plugin, "Reserve", status)
         except FAULTS as error:
             raise surprise(plugin, "Reserve", error) from error
         if ends is not None:

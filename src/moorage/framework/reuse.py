@@ -14,7 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.framework.guard import scores, verdicts
+from moorage.framework.guard import checked_scores, checked_verdicts
 from moorage.framework.plugin import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.status import Verdicts
 from moorage.model.pod import Pod
@@ -68,16 +68,16 @@ class Answers:
         kept = self._find(plugin, pod, "filter", len(nodes), partial=False)
         if kept is None:
             self.rows_asked += len(nodes)
-            return verdicts(plugin, plugin.filter(pod, nodes, state), len(nodes))
+            return checked_verdicts(plugin, plugin.filter(pod, nodes, state), len(nodes))
         changed = self._changed(plugin, kept)
         if kept.verdicts is None or len(changed) * _REDO_SHARE > len(nodes):
-            kept.verdicts = verdicts(plugin, plugin.filter(pod, nodes, state), len(nodes))
+            kept.verdicts = checked_verdicts(plugin, plugin.filter(pod, nodes, state), len(nodes))
             self.rows_asked += len(nodes)
         else:
             kept.verdicts.resize(len(nodes))
             if len(changed):
                 newer = plugin.filter(pod, nodes.take(changed), state)
-                kept.verdicts.splice(changed, verdicts(plugin, newer, len(changed)))
+                kept.verdicts.splice(changed, checked_verdicts(plugin, newer, len(changed)))
                 self.rows_asked += len(changed)
         kept.as_of = self._state.stamps.generation
         return kept.verdicts
@@ -92,17 +92,17 @@ class Answers:
         if kept is None:
             chosen = nodes if feasible is None else nodes.take(feasible)
             self.rows_asked += len(chosen)
-            return scores(plugin, plugin.score(pod, chosen, state), len(chosen))
+            return checked_scores(plugin, plugin.score(pod, chosen, state), len(chosen))
         changed = self._changed(plugin, kept)
         if kept.scores is None or len(changed) * _REDO_SHARE > len(nodes):
             # A copy: a plugin may hand out a column of the cluster state itself.
-            kept.scores = scores(plugin, plugin.score(pod, nodes, state), len(nodes)).copy()
+            kept.scores = checked_scores(plugin, plugin.score(pod, nodes, state), len(nodes)).copy()
             self.rows_asked += len(nodes)
         else:
             kept.scores = _resized(kept.scores, len(nodes))
             if len(changed):
                 newer = plugin.score(pod, nodes.take(changed), state)
-                kept.scores[changed] = scores(plugin, newer, len(changed))
+                kept.scores[changed] = checked_scores(plugin, newer, len(changed))
                 self.rows_asked += len(changed)
         kept.as_of = self._state.stamps.generation
         # A copy in any case: what is kept must survive a `normalize` that works in place.
@@ -131,7 +131,7 @@ class Answers:
             kept.as_of = self._state.stamps.generation
         if len(rows):
             newer = plugin.filter(pod, nodes.take(rows), state)
-            found.splice(rows, verdicts(plugin, newer, len(rows)))
+            found.splice(rows, checked_verdicts(plugin, newer, len(rows)))
             self.rows_asked += len(rows)
             if kept is not None and kept.known is not None:
                 # Only now: a plugin that raised has not answered.
@@ -146,7 +146,7 @@ class Answers:
         kept = self._find(plugin, pod, "score", size, partial=True)
         if kept is None or kept.known is None:
             self.rows_asked += len(wanted)
-            return scores(plugin, plugin.score(pod, nodes.take(wanted), None), len(wanted))
+            return checked_scores(plugin, plugin.score(pod, nodes.take(wanted), None), len(wanted))
         changed = self._changed(plugin, kept)
         kept.known = _resized(kept.known, size)
         kept.known[changed] = False
@@ -156,7 +156,7 @@ class Answers:
         rows = wanted[~kept.known[wanted]]
         if len(rows):
             newer = plugin.score(pod, nodes.take(rows), None)
-            known[rows] = scores(plugin, newer, len(rows))
+            known[rows] = checked_scores(plugin, newer, len(rows))
             kept.known[rows] = True
             self.rows_asked += len(rows)
         kept.as_of = self._state.stamps.generation

@@ -8,8 +8,7 @@ import numpy as np
 from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
-from moorage.framework import guard as guarded
-from moorage.framework.guard import guard
+from moorage.framework.guard import checked_scores, guard
 from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.framework.profile import Profile
@@ -56,7 +55,7 @@ def score_nodes(
             with guard(scorer, "Score"):
                 raw = answers.scores(scorer, pod, nodes, state, rows)
                 given = scorer.normalize(raw, state)
-                normalized = guarded.scores(scorer, given, len(feasible), "NormalizeScore")
+                normalized = checked_scores(scorer, given, len(feasible), "NormalizeScore")
             _check_range(scorer.name, normalized)
             weighted = normalized * profile.weights[scorer.name]
             totals += weighted

@@ -23,7 +23,7 @@ from moorage.engine.scheduler import (
     Scheduler,
     SkippedDeletion,
 )
-from moorage.errors import ApiError, MoorageError, PluginError, UnreachableError
+from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
 from moorage.framework.binding import (
     after_binding,
     bind_pod,
@@ -211,12 +211,9 @@ class Executor:
         try:
             await self._run_binding_cycle(binding)
         except FAULTS as error:
-            # Nothing may end a worker: what surprises here is told, and the pod tried again.
+            # Nothing may end a worker: a surprise is logged, and the pod is tried again.
             log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
-            text = (
-                str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-            )
-            await self._failed(binding, Status(Code.ERROR, (text,)))
+            await self._failed(binding, Status(Code.ERROR, (reason_of(error),)))
         finally:
             self._elsewhere.discard(binding)
             self._scheduler.observer.binding_cycles(-1)
@@ -309,22 +306,22 @@ class Executor:
             return
         uid = failure.pod.uid
         if uid in self._statuses:
-            self._statuses[uid] |= status  # the newest word wins; a nomination is not lost
+            self._statuses[uid] |= status  # the newest wins; a nomination is not lost
         else:
             self._statuses[uid] = status
             self._spawn(self._write_status(failure.pod))
 
     async def _write_status(self, pod: Pod) -> None:
-        """Write what is to be said of a pod, one patch after the other.
+        """Patch the pod's status, one patch after the other.
 
-        A pod may fail again while its status waits for the client's rate: then only the newest
-        word is written, and nothing if it is the one that was just written.
+        A pod may fail again while its patch waits for the client's rate: then only the newest
+        status is written, and none that says the same as the last one.
         """
         written: dict[str, Any] = {}
         try:
             while status := self._statuses[pod.uid]:
                 self._statuses[pod.uid] = {}
-                if _said(status) != _said(written):
+                if _without_times(status) != _without_times(written):
                     await self._patch_status(pod, status)
                     written = status
         finally:
@@ -390,8 +387,8 @@ class _Call:
         observer.api_call_finished(self._type, result, observer.time() - self._started)
 
 
-def _said(status: dict[str, Any]) -> tuple[Any, ...]:
-    """What a status says, whenever it was said."""
+def _without_times(status: dict[str, Any]) -> tuple[Any, ...]:
+    """What a status says, apart from times."""
     conditions = [(one["reason"], one["message"]) for one in status.get("conditions", ())]
     return conditions, status.get("nominatedNodeName", "as it is")
 

@@ -2,19 +2,19 @@
 
 Whatever goes wrong while an object is read (`decoding`) or taken into account (`store`) concerns
 this object alone. Owns which errors count as such, what the log says, and which objects are skipped
-at the moment. Must not change any state: whoever calls leaves the object out.
+at the moment. Must not change any state: the caller leaves the object out.
 """
 
 import logging
 from collections.abc import Container
 
-from moorage.errors import CorruptStateError, MoorageError
+from moorage.errors import CorruptStateError, MoorageError, reason_of
 from moorage.model.decode import describe
 
 log = logging.getLogger(__name__)
 
 MOST_NAMED = 4096
-"""So many are remembered, lest the log repeat itself; beyond that the oldest are forgotten."""
+"""Remembered so that the log names each once; beyond that the oldest are forgotten."""
 
 
 class SkippedObjects:
@@ -29,14 +29,13 @@ class SkippedObjects:
         return len(self._reasons)
 
     def skip(self, key: str, error: Exception) -> None:
-        """Leave an object out, whatever the error; the log has it once for each reason.
+        """Note that an object is left out, and log it unless the last reason was the same.
 
-        Only a state that contradicts itself is no object's fault, and is raised again.
+        A `CorruptStateError` is raised again: it is not the fault of one object.
         """
         if isinstance(error, CorruptStateError):
             raise error
-        text = str(error)
-        reason = text if isinstance(error, MoorageError) else f"{type(error).__name__}: {text}"
+        reason = reason_of(error)
         if self._reasons.get(key) == reason:
             return
         if len(self._reasons) >= MOST_NAMED and key not in self._reasons:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.framework.guard import FAULTS, status_or_none, surprise
+from moorage.framework.guard import FAULTS, checked_status, surprise
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
@@ -76,7 +76,7 @@ def _answer(plugin: PreEnqueuePlugin, pod: Pod) -> tuple[Status | None, Code]:
         status = plugin.pre_enqueue(pod)
         if status is None:
             return None, _SUCCESS
-        status = status_or_none(plugin, "PreEnqueue", status)
+        status = checked_status(plugin, "PreEnqueue", status)
         return status, _SUCCESS if status is None else status.code
     except FAULTS as error:
         text = str(surprise(plugin, "PreEnqueue", error))
