@@ -4,7 +4,7 @@ Owns the order and nothing else: it knows neither what the order means nor why p
 Entries that are removed or re-ordered stay in the heap as blanks and are dropped when they come
 up, or all at once when they outnumber the rest.
 
-The order comes from a plugin. A pod without a key that can be compared comes last; if keys cannot
+The order comes from a plugin. A pod for which it gives no sort key comes last; if sort keys cannot
 be compared with one another, all pods come in the order of their arrival.
 """
 
@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.framework.guard import FAULTS
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class PodHeap:
         """All pods, first ones first."""
         try:
             entries = sorted(self._entries.values())
-        except Exception as error:
+        except FAULTS as error:
             self._forget_order(error)
             entries = sorted(self._entries.values())
         for entry in entries:
@@ -69,7 +70,7 @@ class PodHeap:
             if old is not None and old[0] == rank and bool(old[_KEY] == sort_key):
                 old[_POD] = info
                 return False
-        except (Exception, SystemExit) as error:
+        except FAULTS as error:
             log.error("pod %s comes after all others: %s", key, error)
             rank = _UNSORTED
         self._ordered = self._ordered or not self._entries
@@ -78,10 +79,7 @@ class PodHeap:
         entry = self._entries[key] = [rank, sort_key, next(self._serials), info]
         if old is not None:
             old[_POD] = None
-        try:
-            heappush(self._heap, entry)
-        except Exception as error:
-            self._forget_order(error)
+        self._change_heap(heappush, entry)
         if old is None:
             return True
         self._drop_blanks()
@@ -100,7 +98,7 @@ class PodHeap:
     def peek(self) -> QueuedPodInfo | None:
         """The first pod."""
         while self._heap and self._heap[0][_POD] is None:
-            self._pop()
+            self._change_heap(heappop)
         return self._heap[0][_POD] if self._heap else None
 
     def pop(self) -> QueuedPodInfo | None:
@@ -108,7 +106,7 @@ class PodHeap:
         info = self.peek()
         if info is not None:
             del self._entries[info.key]
-            self._pop()
+            self._change_heap(heappop)
         return info
 
     def take_all(self) -> list[QueuedPodInfo]:
@@ -121,21 +119,18 @@ class PodHeap:
     def _drop_blanks(self) -> None:
         if len(self._heap) > 2 * len(self._entries) + _FEWEST_BLANKS:
             self._heap = list(self._entries.values())
-            try:
-                heapify(self._heap)
-            except Exception as error:
-                self._forget_order(error)
+            self._change_heap(heapify)
 
-    def _pop(self) -> None:
-        """Drop the first entry."""
+    def _change_heap(self, change: Callable[..., object], *arguments: object) -> None:
+        """Call a function of `heapq`, which compares keys."""
         try:
-            heappop(self._heap)
-        except Exception as error:
+            change(self._heap, *arguments)
+        except FAULTS as error:
             self._forget_order(error)
 
-    def _forget_order(self, error: Exception) -> None:
-        """Keys cannot be compared: until no pod is left, all of them come as they came."""
-        log.error("pods cannot be put in order, so they come as they came: %s", error)
+    def _forget_order(self, error: BaseException) -> None:
+        """Keys cannot be compared: all pods come in the order of arrival until none is left."""
+        log.error("the queue's pods cannot be compared and keep their order of arrival: %s", error)
         self._ordered = False
         for entry in self._entries.values():
             entry[0], entry[_KEY] = _UNSORTED, 0
