@@ -11,11 +11,11 @@ from typing import Any
 from moorage.plugins.dynamic_resources.cel.costs import (
     CHECKPOINT,
     COST,
-    LOOK,
+    NEXT_CHECK,
     CallCost,
     Frame,
     call_cost,
-    look,
+    check_cost,
     new_frame,
 )
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
@@ -174,7 +174,7 @@ def dispatch(function: str, overloads: list[Overload], arguments: list[Closure])
 
 
 def _gathered(items: Iterator[Any], frame: Frame) -> list[Any]:
-    """A list whose items take long to find: others may go on in between."""
+    """A list whose items may take long to find, with checkpoints in between."""
     gathered = []
     for item in items:
         gathered.append(item)
@@ -186,8 +186,8 @@ def _gathered(items: Iterator[Any], frame: Frame) -> list[Any]:
 def spend(frame: Frame, cost: int) -> None:
     """Count a cost that may be large."""
     frame[COST] += cost
-    if frame[COST] > frame[LOOK]:
-        look(frame)
+    if frame[COST] > frame[NEXT_CHECK]:
+        check_cost(frame)
 
 
 def _shape(value: Any) -> object:
@@ -204,7 +204,7 @@ def folded(call: Closure, *, must: bool) -> Closure:
     A failure waits for its turn, except in CEL's own conversions: upstream does those when it makes
     the program, and then there is none.
     """
-    trial = new_frame(lambda: None)
+    trial = new_frame()
     try:
         value = call(trial)
     except EvaluationError:

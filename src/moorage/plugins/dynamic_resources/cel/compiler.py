@@ -30,8 +30,8 @@ from moorage.plugins.dynamic_resources.cel.costs import (
     COST,
     FRAME_START,
     LIST_COST,
-    LOOK,
     MAP_COST,
+    NEXT_CHECK,
     CallCost,
     Frame,
     call_cost,
@@ -138,7 +138,7 @@ class Compiler:
         look = optional_look_up if node.optional else look_up
         cost = _step_cost(node.operand) - _is_attribute(node.key)
         if _constant(node.key):
-            require_qualifier(key(new_frame(_nothing)))
+            require_qualifier(key(new_frame()))
 
         def index(frame: Frame) -> Any:
             container, place = operand(frame), key(frame)
@@ -192,14 +192,13 @@ class Compiler:
                     return alternative(*arguments, unwrap=function == "orValue")
             function = qualified or function
         if function == "matches" and _constant(node.arguments[-1]):
-            text, pattern = arguments[0], arguments[1](new_frame(_nothing))
+            text, pattern = arguments[0], arguments[1](new_frame())
             if type(pattern) is str:
                 cost = call_cost(function, self._overloads[id(node)])
                 return matching(text, pattern, cost)
         if function in ("find", "findAll") and _constant(node.arguments[0]):
-            compiled_regex(
-                str(arguments[1](new_frame(_nothing)))
-            )  # upstream compiles it with the program
+            # Upstream compiles a constant pattern with the program.
+            compiled_regex(str(arguments[1](new_frame())))
         call = dispatch(function, self._overloads[id(node)], arguments)
         if node.target is None and all(map(_constant, node.arguments)):
             return folded(call, must=function in _CONVERSIONS)
@@ -208,7 +207,7 @@ class Compiler:
     def _list(self, node: MakeList, slots: Slots) -> Closure:
         items = [self.compile(item, slots) for item in node.items]
         if _constant(node):
-            constant = [item(new_frame(_nothing)) for item in items]
+            constant = [item(new_frame()) for item in items]
             return lambda frame: constant
 
         def build(frame: Frame) -> list[Any]:
@@ -269,7 +268,7 @@ class Compiler:
         def transform(frame: Frame) -> Any:
             before = frame[COST]
             option = target(frame)
-            # Upstream asks the target twice, and whether it has a value.
+            # Upstream evaluates the target twice, and once whether it has a value.
             asked = frame[COST] - before + 1
             frame[COST] += 1
             if type(option) is not Optional:
@@ -296,10 +295,6 @@ class Compiler:
         made = node.transform or node.body
         append_cost = 2 if _constant(made) else LIST_COST + 2
         return loop(node.kind, rounds, body, transform, append_cost)
-
-
-def _nothing() -> None:
-    """No checkpoint, where constants are worked out."""
 
 
 def _is_attribute(node: Node) -> bool:
@@ -350,8 +345,8 @@ def _binary(
     def evaluate(frame: Frame) -> Any:
         values = left(frame), right(frame)
         if type(values[0]) is list and type(values[1]) is list:
-            # Upstream joins lists without copying them; here that is work, if not a cost.
-            frame[LOOK] -= (len(values[0]) + len(values[1])) // 64
+            # Upstream joins lists without copying them: what we copy brings the next check nearer.
+            frame[NEXT_CHECK] -= (len(values[0]) + len(values[1])) // 64
         spend(frame, cost(values, None))
         return operation(*values)
 
@@ -378,7 +373,7 @@ def _membership(node: Call, left: Closure, right: Closure, overloads: list[Overl
     """`left in right`; upstream makes a set of a constant list, and nothing is in an empty one."""
     contained, container = BINARY["@in"], node.arguments[1]
     if isinstance(container, MakeList) and _constant(container):
-        items = right(new_frame(_nothing))
+        items = right(new_frame())
         if not items:
             return lambda frame: False
         if all(type(item) in _PRIMITIVE for item in items):

@@ -11,10 +11,10 @@ from moorage.plugins.dynamic_resources.cel.closures import Closure, spend, truth
 from moorage.plugins.dynamic_resources.cel.costs import (
     COST,
     LIST_COST,
-    LOOK,
+    NEXT_CHECK,
     Frame,
+    check_cost,
     compared_cost,
-    look,
 )
 from moorage.plugins.dynamic_resources.cel.errors import EvaluationError, no_such_overload
 from moorage.plugins.dynamic_resources.cel.list_functions import sort_by
@@ -29,8 +29,8 @@ def rounds_over(target: Closure, first: int, second: int, *, pairs: bool) -> Rou
 
     def rounds(frame: Frame) -> Iterable[Any]:
         for key, value in _entries(target(frame), pairs=pairs):
-            if frame[COST] > frame[LOOK]:
-                look(frame)
+            if frame[COST] > frame[NEXT_CHECK]:
+                check_cost(frame)
             frame[first], frame[second] = key, value
             yield key
 

@@ -1,8 +1,8 @@
 """What an evaluation costs, counted as upstream counts it, and the limit at which it ends.
 
 Owns the cost of calls. What an identifier, a list or a round of a loop costs is with the closures
-that evaluate them. Costs are sums of small numbers in the frame (`COST`); whoever adds a cost that
-can be large, or adds many, calls `look` once `LOOK` is passed.
+that evaluate them. Costs are sums of small numbers in the frame (`COST`); code that adds a large
+cost, or many, calls `check_cost` once `NEXT_CHECK` is passed.
 """
 
 import math
@@ -27,10 +27,10 @@ Checkpoint = Callable[[], None]
 CallCost = Callable[[Sequence[Any], Any], int]
 """From the arguments and the result."""
 
-COST, LOOK, CHECKPOINT = 0, 1, 2
-"""Places in a frame: the cost so far, at which cost to look around, and what to call then."""
+COST, NEXT_CHECK, CHECKPOINT = 0, 1, 2
+"""Places in a frame: the cost so far, the cost at which to check next, and what to call then."""
 FRAME_START = 3
-BETWEEN_LOOKS = 2_000
+CHECK_EVERY = 2_000
 """About a millisecond."""
 
 LIST_COST, MAP_COST = 10, 30
@@ -40,24 +40,28 @@ _PARTICULAR = (Quantity, ComputedQuantity, IP, CIDR, NamedFormat, URL, Semver)
 _ORDER = frozenset(("_<_", "_<=_", "_>_", "_>=_"))
 
 
-def new_frame(checkpoint: Checkpoint, size: int = FRAME_START) -> Frame:
+def no_checkpoint() -> None:
+    """For evaluations that need not let anything else run."""
+
+
+def new_frame(checkpoint: Checkpoint = no_checkpoint, size: int = FRAME_START) -> Frame:
     """The frame of one evaluation."""
     frame: Frame = [0] * size
-    frame[LOOK] = BETWEEN_LOOKS
+    frame[NEXT_CHECK] = CHECK_EVERY
     frame[CHECKPOINT] = checkpoint
     return frame
 
 
-def look(frame: Frame) -> None:
-    """End the evaluation if it costs too much; otherwise let others have a turn."""
+def check_cost(frame: Frame) -> None:
+    """End the evaluation if it costs too much; otherwise call the checkpoint."""
     if frame[COST] > MAX_COST:
         raise exceeded()
-    frame[LOOK] = min(frame[COST] + BETWEEN_LOOKS, MAX_COST)
+    frame[NEXT_CHECK] = min(frame[COST] + CHECK_EVERY, MAX_COST)
     frame[CHECKPOINT]()
 
 
 def size_of(value: Any) -> int:
-    """How much of it there is to go through."""
+    """How many items, characters or bytes a value has; 1 for all others."""
     if type(value) in _SIZED:
         return len(value)
     if type(value) is IP:
@@ -93,7 +97,7 @@ def call_cost(function: str, overloads: Sequence[Overload]) -> CallCost:
 
 
 def compared_cost(keys: list[Any]) -> int:
-    """Sorting by keys, or leaving each value once."""
+    """The cost of sorting by keys, or of removing duplicates."""
     factor = 2.0
     if keys and type(keys[0]) in (str, bytes):
         factor += _TRAVERSAL

@@ -1,8 +1,8 @@
-"""How much one evaluation may cost and how large what it builds may become.
+"""How much one evaluation may cost, and how large the values that it builds may be.
 
-Owns the limits and what is said beyond them. Upstream counts costs; a few of its operations build
-more than they cost, and would fill the memory here. Such a value could not be gone through without
-exceeding the limit on costs, so making it counts as exceeding it.
+Owns the limits and the error beyond them. Upstream counts costs only, but a few operations build
+more than they cost, and would fill the memory here. To traverse such a value would exceed the limit
+on costs, so building it counts as exceeding it.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def require_characters(count: int) -> None:
 
 
 def require_tree(value: Any) -> None:
-    """Whoever goes through all parts of a value, however often they occur, must come to an end."""
+    """A value may have so many parts, where shared ones count as often as they occur."""
     require_items(_parts(value, {}))
 
 

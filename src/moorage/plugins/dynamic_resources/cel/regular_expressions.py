@@ -1,7 +1,7 @@
 """Regular expressions in linear time: RE2, whose syntax and results are those of Go's regexp.
 
-Owns how patterns are compiled, what is wrong with them in Go's words, and how much a single search
-may do. Patterns come from whoever may create a claim; nothing here backtracks.
+Owns how patterns are compiled, Go's messages for invalid ones, and how much a single search may do.
+Anybody who may create a claim writes patterns, so nothing here backtracks.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ _COMPLAINTS = {
     "no argument for repetition operator": "missing argument to repetition operator",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""What RE2 says -> what Go says; other complaints are the same."""
+"""RE2's message -> Go's; the others are the same."""
 _WHOLE = frozenset(("missing )", "unexpected )"))
-"""Complaints that quote the whole pattern in Go."""
+"""Messages that quote the whole pattern in Go."""
 
 
 class Regex:
@@ -38,7 +38,7 @@ class Regex:
 
     def __init__(self, pattern: str) -> None:
         """Raises `EvaluationError` if the pattern is invalid."""
-        capturing = _compile(pattern, capture=True)  # only so are the names of groups looked at
+        capturing = _compile(pattern, capture=True)  # otherwise RE2 ignores the names of groups
         for name in capturing.groupindex:
             if not name.isascii():
                 start = "(?P<" if f"(?P<{name}>" in pattern else "(?<"

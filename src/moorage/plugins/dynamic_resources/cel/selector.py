@@ -17,6 +17,7 @@ from moorage.plugins.dynamic_resources.cel.costs import (
     Checkpoint,
     Frame,
     new_frame,
+    no_checkpoint,
 )
 from moorage.plugins.dynamic_resources.cel.errors import (
     EvaluationAbortedError,
@@ -50,10 +51,6 @@ DEVICE = "device"
 _DEVICE_TYPE = Type("kubernetes.DRADevice")
 
 
-def _go_on() -> None:
-    """The checkpoint of those who have nobody else to let go on."""
-
-
 class Selector:
     """A compiled expression."""
 
@@ -65,7 +62,7 @@ class Selector:
         self._slot = slot
         self._frame_size = frame_size
 
-    def matches(self, device: Mapping[str, Any], checkpoint: Checkpoint = _go_on) -> bool:
+    def matches(self, device: Mapping[str, Any], checkpoint: Checkpoint = no_checkpoint) -> bool:
         """Is the device selected? Raises `EvaluationError`; `device` comes from `device_value`.
 
         The checkpoint is called every millisecond or so; what it raises ends the evaluation.
@@ -85,8 +82,8 @@ class Selector:
         return result if type(result) is bool else native_bool(result)
 
     def cost(self, device: Mapping[str, Any]) -> int:
-        """What it costs to ask about a device, in upstream's units."""
-        frame = self._frame(device, _go_on)
+        """What an evaluation for a device costs, in upstream's units."""
+        frame = self._frame(device, no_checkpoint)
         self._closure(frame)
         cost: int = frame[COST]
         return cost

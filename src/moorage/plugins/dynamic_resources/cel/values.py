@@ -23,7 +23,7 @@ MAX_UINT = 2**64 - 1
 _NANO = 10**9
 _UINT_DIGITS = 20
 _KNOWN_QUANTITY = 64
-"""Longer texts are not kept with what they mean."""
+"""Longer texts are not cached."""
 
 
 class Uint(int):
