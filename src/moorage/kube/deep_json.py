@@ -2,8 +2,8 @@
 
 The decoder recurses even into values that nobody reads, and any user may store an object with
 thousands of levels. Owns how such a document is taken apart: a scan without recursion finds where
-the deep values begin and end, and they stay bytes (`msgspec.Raw`). Only called after the decoder
-failed. Must not know what the documents mean.
+the deep values begin and end, and they stay bytes (`msgspec.Raw`). Only needed after the decoder
+has failed. Must not know what the documents mean.
 """
 
 import secrets
@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-MOST_LEVELS = 100
-"""Values below so many levels stay bytes ..."""
-_TOO_DEEP = 2 * MOST_LEVELS
-"""... if they reach down to this level; what is just broad is decoded."""
+from moorage.model.nesting import DEEPEST
+
+MOST_LEVELS = DEEPEST // 2
+"""Values below this level stay bytes if they reach below `DEEPEST`; all others are decoded."""
 
 Span = tuple[int, int]
 
@@ -28,7 +28,7 @@ def decode(data: bytes | msgspec.Raw) -> Any:
     except RecursionError:
         pass
     whole = bytes(data)
-    outer, inner = _spans(whole, MOST_LEVELS), _spans(whole, _TOO_DEEP)
+    outer, inner = _spans(whole, MOST_LEVELS), _spans(whole, DEEPEST)
     begins = [begin for begin, _ in inner]
     deep = [span for span in outer if bisect(begins, span[0]) < bisect(begins, span[1])]
     # Nobody can have written a string that begins like this.

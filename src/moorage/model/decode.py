@@ -42,6 +42,7 @@ from moorage.model.workloads import (
     Service,
     StatefulSet,
 )
+from moorage.printable import printable
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -111,13 +112,7 @@ def describe(kind: str, namespace: str, name: str) -> str:
 
 def sentence(*parts: str) -> str:
     """Place, object and complaint in one line; empty parts are left out."""
-    text = ": ".join(part for part in parts if part)
-    # What an object says may hold line breaks and worse.
-    return text if text.isprintable() else "".join(map(_printable, text))
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+    return printable(": ".join(part for part in parts if part))
 
 
 def decode_object(data: Mapping[str, Any] | bytes, where: str) -> ApiObject | UnknownKind:
@@ -158,7 +153,7 @@ def decode_json(struct: type[T], data: bytes, where: str = "") -> T:
 
 
 def decode_plain(struct: type[T], plain: Any, where: str = "") -> T:
-    """The same from JSON that was parsed already."""
+    """The same, from JSON that is already parsed."""
     known = KINDS[struct.__name__]
     settled = _settled(_convert(known, without_nulls(plain), where), known)
     assert isinstance(settled, struct)
@@ -266,8 +261,8 @@ def explain(message: str, plain: Any) -> str:
         match = _RANGE.fullmatch(message)
         if match is None:
             return message
-        most = "at least" if match["bound"][0] == ">" else "at most"
-        return f"{_as_written(match['at'])}: the number must be {most} {match['bound'][3:]}"
+        side = "at least" if match["bound"][0] == ">" else "at most"
+        return f"{_as_written(match['at'])}: the number must be {side} {match['bound'][3:]}"
     wanted = set(match["want"].split(" | ")) - {"null"}
     if wanted == _QUANTITY:
         expected = "a quantity such as 100m or 2Gi"

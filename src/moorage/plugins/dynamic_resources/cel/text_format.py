@@ -21,22 +21,11 @@ from moorage.plugins.dynamic_resources.cel.values import (
     Uint,
     kind_of,
 )
+from moorage.printable import SHORT_ESCAPES
 
 _PRECISION = 6
 _CLAUSE = re.compile(r"%(?:(%)|(?:\.([0-9]*))?(.?))", re.DOTALL)
-_ESCAPES = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_ESCAPES = str.maketrans({**SHORT_ESCAPES, "\\": "\\\\", '"': '\\"'})
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 ToString = Callable[[Any], str]
