@@ -323,6 +323,16 @@ def test_a_wrong_hint_wakes_the_pod(act: Act) -> None:
     assert not scheduler.queue.pending_pods().unschedulable
 
 
+@pytest.mark.parametrize("act", RAISED, ids=lambda act: act.__name__)
+def test_an_attempt_counts_as_long_if_a_plugin_fails_to_say(
+    act: Act, caplog: pytest.LogCaptureFixture
+) -> None:
+    profiles = scheduler_with(hostile((FilterPlugin,), "may_take_long", act)).profiles
+    assert profiles["hostile"].may_take_long(pod("h", "hostile"))
+    assert not profiles["default-scheduler"].may_take_long(pod("p", "default-scheduler"))
+    assert "Hostile" in caplog.text
+
+
 BINDING: dict[str, tuple[type[Plugin], list[Act]]] = {
     "pre_bind": (PreBindPlugin, [*RAISED, *NONSENSE, *STATUSES]),
     "has_pre_bind_work": (PreBindPlugin, RAISED),

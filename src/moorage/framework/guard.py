@@ -160,6 +160,15 @@ def has_work(plugin: DeferringPlugin) -> bool:
         return False
 
 
+def may_take_long(plugin: Plugin, pod: Pod) -> bool:
+    """May a plugin's part in an attempt take long? Also if asking it fails."""
+    try:
+        return bool(plugin.may_take_long(pod))
+    except FAULTS:
+        log.exception("plugin %s cannot say whether pod %s takes long", plugin.name, pod.key)
+        return True
+
+
 def _is_status(answer: object) -> bool:
     return (
         isinstance(answer, Status)

@@ -6,6 +6,7 @@ from moorage.config.expansion import EffectivePlugins, effective_plugins, effect
 from moorage.config.extenders import with_extender_resources
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
 from moorage.errors import ConfigError
+from moorage.framework.guard import may_take_long
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
@@ -24,6 +25,7 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.registry import Registry
+from moorage.model.pod import Pod
 
 
 class Profile:
@@ -44,12 +46,11 @@ class Profile:
         self.weights = effective.weights
         self.placement_weights = effective.placement_weights
         self.plugins = instances
-        self.taking_long = tuple(
+        self._slow = tuple(
             plugin
             for plugin in instances.values()
             if type(plugin).may_take_long is not Plugin.may_take_long
         )
-        """Those whose part in an attempt may take long."""
         # What each point's plugins inherit from is checked when the profile is expanded.
         self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: QueueSortPlugin = at(ExtensionPoint.QUEUE_SORT)[0]
@@ -67,6 +68,10 @@ class Profile:
             ExtensionPoint.PLACEMENT_GENERATE
         )
         self.placement_score: tuple[PlacementScorePlugin, ...] = at(ExtensionPoint.PLACEMENT_SCORE)
+
+    def may_take_long(self, pod: Pod) -> bool:
+        """May an attempt to place the pod take long, as far as its plugins can say?"""
+        return any(may_take_long(plugin, pod) for plugin in self._slow)
 
 
 def build_profile(

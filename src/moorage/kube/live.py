@@ -297,7 +297,7 @@ class LiveScheduler:
         profile = None if info is None else scheduler.profiles.get(info.pod.spec.scheduler_name)
         if info is None or profile is None:
             return False
-        return any(plugin.may_take_long(info.pod) for plugin in profile.taking_long)
+        return profile.may_take_long(info.pod)
 
     def _checkpoint(self) -> bool:
         """A long computation goes on: the loop gets a turn now and then.
