@@ -1,7 +1,7 @@
 """Secrets taken out of what is logged or shown: passwords and tokens in URLs, bearer tokens, keys.
 
-Whoever puts a URL into a message calls `redacted_url`; log formatters call `redacted` on every
-line, in case somebody has not. Owns what counts as a secret in a text. Must not import anything of
+Code that puts a URL into a message calls `redacted_url`; log formatters call `redacted` on every
+line, in case it was forgotten. Owns what counts as a secret in a text. Must not import anything of
 Moorage.
 """
 
@@ -24,7 +24,7 @@ _KEY = re.compile(
 
 
 def redacted(text: str) -> str:
-    """A text without the secrets that can be told by their form."""
+    """A text without the secrets that can be recognised by their form."""
     if "@" in text:
         text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     if "?" in text:
@@ -37,7 +37,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_url(url: str) -> str:
-    """A URL as it may be shown. Where it is malformed, everything up to the last `@` is suspect."""
+    """A URL as it may be shown; of a malformed one, anything before the last `@` may be secret."""
     whole = url if "://" in url else f"//{url}"
     try:
         parts = urlsplit(whole)

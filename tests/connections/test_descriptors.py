@@ -114,10 +114,10 @@ def test_the_soft_limit_is_raised_and_children_get_the_old_one() -> None:
         256,
         """
         import resource, subprocess, sys
-        from moorage.connections.descriptors import most_for_connections, raise_limit, restore_limit
+        from moorage.connections.descriptors import descriptor_limit, raise_limit, restore_limit
 
         raise_limit()
-        print(resource.getrlimit(resource.RLIMIT_NOFILE), most_for_connections())
+        print(resource.getrlimit(resource.RLIMIT_NOFILE), descriptor_limit())
         code = "import resource; input(); print(resource.getrlimit(resource.RLIMIT_NOFILE))"
         child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
         restore_limit(child.pid)

@@ -143,7 +143,7 @@ class Process:
         client = self._client("scheduler", may_write=self._is_its_turn)
         recorder = EventRecorder(self._client())
         self._live = LiveScheduler(self._scheduler, client, recorder, shadow=self._shadow)
-        self._metrics.operations.skipped_known(self._live.informers.skipped_by_kind)
+        self._metrics.operations.count_skipped(self._live.informers.skipped_by_kind)
         self._elector: LeaderElector | None = None
         self._candidate: LeaseCandidate | None = None
         self._events: LeaseEvents | None = None

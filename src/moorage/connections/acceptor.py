@@ -1,14 +1,14 @@
-"""Accepts connections, within limits, and closes those that keep a port from others.
+"""Accepts connections up to a limit, and closes idle ones for new ones beyond it.
 
-Owns every connection from accept() to its end: how many there are, which one goes when there are
-too many, and what is logged of it. A client that has sent nothing costs a socket and no more. Knows
-nothing about HTTP but when a request is being answered.
+Owns every connection from accept() to its end: how many there are, which one is closed when there
+are too many, and what is logged about it. A client that has sent nothing costs a socket and no
+more. Of HTTP it knows only when a request is being answered.
 
-The connection that goes is the one idle longest, so a newcomer is served: the kubelet's probe may
-come from the same address as somebody who holds a thousand connections. It is given a moment for
-its next step first, or a flood would close every connection before its first request; meanwhile
-newcomers wait in the socket's queue. Only where requests are being answered on all connections, the
-newcomer goes.
+The connection that has been idle longest is closed, so that a new one is served: the kubelet's
+probe may come from the same address as a client with a thousand connections. Each connection first
+gets a moment for its next step, or a flood would close all of them before their first request;
+meanwhile new ones wait in the socket's queue. Only if requests are being answered on all
+connections is the new one refused.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from moorage.connections.descriptors import most_for_connections
+from moorage.connections.descriptors import descriptor_limit
 from moorage.connections.limits import ConnectionLimits
 from moorage.connections.plain import ServerPlain
 from moorage.connections.throttle import LogThrottle
@@ -64,7 +64,7 @@ class _Connection:
         self.transport: asyncio.Transport | None = None
         self.protocol: asyncio.Protocol | None = None
         self.group: _Group | None = None
-        """None once it is closed or about to be."""
+        """Idle or busy; None once it is closed or about to be."""
         self.began = self.active = asyncio.get_running_loop().time()
         """When it was accepted, and when it took its last step."""
         self.asked = False
@@ -73,7 +73,7 @@ class _Connection:
 
 
 _Group = dict[_Connection, None]
-"""Connections in the order in which they were active."""
+"""Connections, the one that has been inactive longest first."""
 
 
 class Acceptor:
@@ -82,7 +82,7 @@ class Acceptor:
     def __init__(self, make_protocol: Protocols, limits: ConnectionLimits) -> None:
         self._make_protocol = make_protocol
         self._limits = limits
-        self._highest_descriptor = most_for_connections()
+        self._descriptor_limit = descriptor_limit()
         self._listeners: Sequence[socket.socket] = ()
         self._context: ssl.SSLContext | None = None
         self._idle: _Group = {}
@@ -174,7 +174,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionError:
-                continue  # it has gone while it waited
+                continue  # closed by the client while it waited
             except OSError as error:
                 self._accept_failed(error)
                 return
@@ -194,7 +194,7 @@ class Acceptor:
         self._retrying = asyncio.get_running_loop().call_later(seconds, self._listen)
 
     def _admit(self, sock: socket.socket, address: bytes, *, has_waited: bool = False) -> bool:
-        """Begin with a connection; False if it must wait until another one may be closed."""
+        """Take a connection on; False if it must wait until another one may be closed."""
         excess = self._excess(sock.fileno(), address)
         if not excess:
             self._begin(sock, address)
@@ -217,7 +217,7 @@ class Acceptor:
     def _begin(self, sock: socket.socket, address: bytes) -> None:
         sock.setblocking(False)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # The kernel gives up a client that does not read, whoever is writing to it.
+            # The kernel closes the connection to a client that does not read.
             milliseconds = int(self._limits.unread_seconds * 1000)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         connection = _Connection(sock, address)
@@ -229,12 +229,12 @@ class Acceptor:
             self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _excess(self, descriptor: int, address: bytes) -> str:
-        """What there are too many connections for; empty if there is room for one more."""
+        """Which limit one more connection would exceed; empty if none."""
         if self._per_address[address] >= self._limits.per_address:
             return _ONE_ADDRESS
         if self.count >= self._limits.total:
             return _ALL
-        return _DESCRIPTORS if descriptor >= self._highest_descriptor else ""
+        return _DESCRIPTORS if descriptor >= self._descriptor_limit else ""
 
     def _longest_idle(self, address: bytes | None) -> _Connection | None:
         for connection in self._idle:
@@ -290,7 +290,7 @@ class Acceptor:
             outer = ServerTls(protocol, self._context, made, lost, read)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: outer, sock)
-        except OSError:  # it has gone in this very moment
+        except OSError:  # just closed by the client
             sock.close()
             self._forget(connection)
 
@@ -302,7 +302,7 @@ class Acceptor:
         return True
 
     def _read(self, connection: _Connection) -> None:
-        """A step of a handshake; who sends byte by byte is not active for that."""
+        """A step of a handshake; only a few count, or a client could send byte by byte."""
         if connection.reads < _HANDSHAKE_READS and connection.group is self._idle:
             connection.reads += 1
             self._move(connection, self._idle)
@@ -349,7 +349,7 @@ class Acceptor:
 
 
 def _origin(host: str) -> bytes:
-    """What counts as one address: anybody with IPv6 has a whole /64 of them."""
+    """What counts as one address: of IPv6 the /64 network, as each client has a whole one."""
     if ":" not in host:
         return socket.inet_aton(host)
     packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
@@ -357,4 +357,4 @@ def _origin(host: str) -> bytes:
 
 
 def _nothing() -> None:
-    """There is no connection any more."""
+    """The connection is closed already."""

@@ -1,7 +1,7 @@
 """The limit of open files of this process (RLIMIT_NOFILE).
 
-Owns raising it at the start, as every Go program does, giving it back to programs that are started
-from here, and the share of descriptors that accepted connections leave to everything else.
+Owns raising it at the start, as every Go program does, restoring it for the programs that this one
+starts, and the descriptors that accepted connections leave to everything else.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ def raise_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return
-    # Some systems refuse more than they have in all; then the limit stays as it is.
+    # A hard limit above what the system has in all is refused; then the soft one stays.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         _inherited = (soft, hard)
@@ -36,11 +36,11 @@ def restore_limit(pid: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, _inherited)
 
 
-def most_for_connections() -> int:
-    """The number that the descriptor of an accepted connection must stay below.
+def descriptor_limit() -> int:
+    """The descriptor of an accepted connection must be below this number.
 
-    The lowest free number is given out first, so a number tells how many descriptors are in use by
-    the whole process. Those above stay free for the API server, the lease and files.
+    The system gives out the lowest free number first, so all numbers from the limit on stay free
+    for the API server, the lease and files.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""A connection without TLS: passes everything on, and says when it begins and ends."""
+"""A connection without TLS: passes everything on, and reports its beginning and end."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One log line a second about something that others can make happen at any rate."""
+"""At most one log line a second about events that clients can cause at any rate."""
 
 import logging
 import time

@@ -1,6 +1,7 @@
-"""The server's side of TLS on one connection, at a price that allows hundreds of idle ones.
+"""The server's side of TLS on one connection, small enough for hundreds of idle ones.
 
-Owns the size of the buffer and that nothing is left behind. The protocol itself is asyncio's.
+Owns the size of the buffer, and that a closed connection is freed at once. The protocol itself is
+asyncio's.
 """
 
 import asyncio
@@ -56,7 +57,7 @@ class ServerTls(SSLProtocol):
         super().buffer_updated(nbytes)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of everything at once."""
+        """Free everything at once."""
         super().connection_lost(exc)
         if exc is not None:
             # The frames of a failed handshake refer to its exception and to this object.

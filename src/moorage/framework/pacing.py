@@ -1,6 +1,6 @@
-"""How long computations let others go on.
+"""How long computations let the rest of the process run.
 
-Owns the one place where a plugin and whoever runs it meet for that. Offline nobody else waits.
+Owns the checkpoint that plugins call and a live scheduler sets. Offline it does nothing.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ def _nobody_waits() -> bool:
 
 
 class Pacing:
-    """Filled in by a scheduler that does other things beside its decisions."""
+    """Filled in by a scheduler that has more to do than to decide."""
 
     def __init__(self) -> None:
         self.checkpoint: Callable[[], bool] = _nobody_waits
-        """To be called every few milliseconds of a computation that can take long; others may go
-        on meanwhile, but what the attempt looks at stays as it is. True: others have waited long
-        enough, and the attempt should end with an error, to be tried again after its back-off."""
+        """To be called every few milliseconds of a computation that can take long: it lets the rest
+        of the process run, but what the attempt looks at does not change. True: other pods have
+        waited long enough; the attempt should end with an error and is tried again later."""

@@ -65,14 +65,14 @@ class Handle(msgspec.Struct, frozen=True):
     listers: Listers
     gates: FeatureGates
     preempting: Preemptions = msgspec.field(default_factory=Preemptions)
-    """For whom victims are being evicted right now, and who they are."""
+    """Which pods have victims evicted right now, and the victims."""
     random: Random = msgspec.field(default_factory=lambda: Random(0))
     """The one source of chance; seeded, so that runs can be repeated."""
     groups: PodGroups = msgspec.field(default_factory=PodGroups)
     """Which pods belong together; empty unless GenericWorkload is enabled."""
     members: Members = msgspec.field(default_factory=Members)
     pacing: Pacing = msgspec.field(default_factory=Pacing)
-    """How plugins that compute for long let others go on."""
+    """For plugins whose computations can take long."""
     observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)
     """Whom plugins tell what is worth counting."""
 
@@ -116,7 +116,7 @@ class Plugin:
         return False
 
     def may_take_long(self, pod: Pod) -> bool:
-        """May the attempt take so long that others should go on meanwhile (`Handle.pacing`)?"""
+        """May this plugin take so long that the process must go on meanwhile (`Handle.pacing`)?"""
         del pod
         return False
 

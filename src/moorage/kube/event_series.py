@@ -18,7 +18,7 @@ REFRESH_EVERY = 1800.0
 MOST_REMEMBERED = 100_000
 NAME_LIMIT = 253
 _NEVER_REPEATED = frozenset({"Scheduled"})
-"""Reasons that an object has only once: nothing is gained by remembering them."""
+"""Reasons of events that an object has only once, so that remembering them is useless."""
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):

@@ -153,14 +153,9 @@ class Informers:
         """Has every kind been listed, and every handler heard of all of it?"""
         return all(store.synced for kind, store in self.stores.items() if kind not in self._trial)
 
-    @property
-    def skipped(self) -> int:
-        """How many objects cannot be used at the moment."""
-        return sum(self.skipped_by_kind().values())
-
     def skipped_by_kind(self) -> dict[str, int]:
-        """The same for each kind."""
-        return {kind: reflector.skipped for kind, reflector in self._reflectors.items()}
+        """How many objects of each kind cannot be used at the moment."""
+        return {kind: len(store.skipped) for kind, store in self.stores.items()}
 
     @property
     def waiting_for(self) -> dict[str, str]:

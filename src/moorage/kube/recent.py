@@ -1,8 +1,7 @@
-"""A memory of what was met lately, bounded by about how many bytes it takes.
+"""A cache of recently used values, bounded by about how many bytes it takes.
 
-What is asked for stays, what nobody asks for goes: entries live in two generations, and when the
-newer one is full the older one is dropped. A hit in the older one moves its entry to the newer.
-Knows nothing of what it remembers.
+Entries live in two generations: when the newer one is full, the older one is dropped. A hit in the
+older one moves its entry to the newer, so what is used stays. Knows nothing of the values.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,12 +11,12 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _DECODED = 4
-"""What was decoded takes about so many times the bytes of its JSON."""
+"""A decoded value takes about so many times the bytes of its JSON."""
 _ENTRY_BYTES = 400
 
 
 class Recent(Generic[K, V]):
-    """Values by key; `length` tells how many bytes of JSON a key stands for."""
+    """Values by key; `length` gives the bytes of JSON that a key stands for."""
 
     def __init__(self, limit_bytes: int, length: Callable[[K], int]) -> None:
         self._limit = limit_bytes // 2
@@ -30,7 +29,7 @@ class Recent(Generic[K, V]):
         return len(self._newer) + len(self._older)
 
     def get(self, key: K) -> V | None:
-        """The value, if it is remembered."""
+        """The value, if it is cached."""
         found = self._newer.get(key)
         if found is None:
             found = self._older.pop(key, None)
@@ -39,7 +38,7 @@ class Recent(Generic[K, V]):
         return found
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value."""
+        """Cache a value."""
         if key in self._newer:
             self._newer[key] = value
             return

@@ -76,11 +76,6 @@ class Reflector:
         self._unfinished_lists = 0
         self._server_errors = 0
 
-    @property
-    def skipped(self) -> int:
-        """How many objects cannot be used at the moment."""
-        return len(self.store.skipped)
-
     async def run(self) -> None:
         """Follow the collection for ever."""
         while True:

@@ -58,8 +58,8 @@ class OperationMetrics:
         )
         registry.before_render(self._refresh)
 
-    def skipped_known(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
-        """The objects are counted whenever somebody reads the metrics."""
+    def count_skipped(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
+        """Count skipped objects with `by_kind` whenever the metrics are read."""
         self._skipped_by_kind = by_kind
 
     def _refresh(self) -> None:
