@@ -1,7 +1,7 @@
 """Files that only their owner may read: kubeconfigs, keys, configurations with passwords.
 
-Owns how they are written: beside the old file and then in its place, so that an older file's wider
-mode ends, nobody reads half a file, and a name in a folder of others is never written through.
+Owns how they are written: to a new file that then replaces the old one, so that a wider mode of the
+old one does not last and nobody reads half a file.
 Must not import anything of Moorage.
 """
 

@@ -32,7 +32,7 @@ def media_type(content_type: str) -> str:
 
 
 def check_media_type(content_type: str) -> None:
-    """Refuse a body in a form that cannot be read."""
+    """Refuse a body of a type that cannot be read."""
     if media_type(content_type) not in ("application/json", YAML, PROTOBUF):
         raise unsupported_media_type(_ACCEPTED)
 
@@ -58,7 +58,7 @@ def read_object(body: bytes, content_type: str) -> Json:
 
 
 def check_shape(obj: Json) -> None:
-    """Refuse other types in the fields that are read before an object's kind is looked at."""
+    """Refuse wrong types in the fields that are read whatever the object's kind."""
     for field in _OBJECTS:
         _check_type(obj, field, dict, "an object")
     metadata = obj.get("metadata") or {}
@@ -68,10 +68,10 @@ def check_shape(obj: Json) -> None:
         _check_type(metadata, field, dict, "an object", "metadata.")
 
 
-def _check_type(obj: Json, field: str, wanted: type, called: str, within: str = "") -> None:
+def _check_type(obj: Json, field: str, wanted: type, noun: str, within: str = "") -> None:
     value = obj.get(field)
     if value is not None and not isinstance(value, wanted):
-        raise bad_request(f"{within}{field} must be {called}")
+        raise bad_request(f"{within}{field} must be {noun}")
 
 
 def parse_json(body: bytes) -> Any:

@@ -1,8 +1,8 @@
-"""Which requests a web page made that is not this server's own.
+"""Recognises requests that come from web pages of other origins.
 
-A browser of this machine reaches servers on loopback, so any web site that it visits can send
-requests there; the site cannot read the answers, but a write would be done. Browsers say where a
-request comes from; programs send none of these headers.
+A browser on this machine reaches servers on loopback, so any web site that it visits can send
+requests there; the site cannot read the answers, but a write would be executed. Browsers send
+headers that say where a request comes from; programs do not.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ _BROWSERS_ONLY = ("Origin", "Referer", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-
 def is_cross_origin(method: str, headers: Mapping[str, str]) -> bool:
     """Does the request come from a page of another origin?
 
-    Following a link is not refused: it changes nothing, and the page that has the link does not
-    see the answer.
+    Following a link does not count: it changes nothing, and the page with the link does not see
+    the answer.
     """
     if method in _SAFE_METHODS and _is_link(headers):
         return False

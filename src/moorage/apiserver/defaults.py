@@ -21,7 +21,7 @@ def apply_defaults(storage: StorageKey, obj: Json) -> None:
     try:
         fill(obj)
     except (AttributeError, TypeError, ValueError):
-        # Only the fields that a scheduler reads have been checked; these are others.
+        # Only the types of fields that a scheduler reads have been checked.
         kind = obj.get("kind")
         raise bad_request(
             f"the {kind} cannot be given its defaults: a field is not of the type that {kind} has"

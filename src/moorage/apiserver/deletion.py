@@ -19,7 +19,7 @@ from moorage.apiserver.targets import flag, number
 ORPHAN = "Orphan"
 _POD_GRACE = 30
 _LONGEST_GRACE = 100 * 365 * 86400
-"""Beyond it no time stamp can be written."""
+"""Longer ones would lead to a time that cannot be written."""
 _PERMANENT = ("default", "kube-system", "kube-public")
 _FINISHED = ("Succeeded", "Failed")
 
@@ -29,8 +29,8 @@ class _Preconditions(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
 
 
-class _Given(msgspec.Struct, rename="camel"):
-    """What the body of a deletion may say."""
+class _Body(msgspec.Struct, rename="camel"):
+    """What the body of a deletion may contain."""
 
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
@@ -52,7 +52,7 @@ class DeleteOptions(NamedTuple):
     def read(cls, body: Json, query: dict[str, str]) -> "DeleteOptions":
         """From the body, else from the query, as upstream reads them."""
         try:
-            given = msgspec.convert(body, _Given)
+            given = msgspec.convert(body, _Body)
         except msgspec.ValidationError as error:
             raise bad_request(f"the DeleteOptions cannot be read: {error}") from None
         grace = given.grace_period_seconds
@@ -97,7 +97,7 @@ class Deletion:
     def _delete_alone(
         self, collection: Collection, stored: Stored, options: DeleteOptions
     ) -> tuple[Stored, bool]:
-        """Delete one object whose dependents have been seen to."""
+        """Delete one object, but not its dependents."""
         obj = stored.object()
         if collection is self._store.namespaces:
             return self._delete_namespace(collection, stored, obj)
@@ -149,7 +149,7 @@ class Deletion:
         return self._store.update(collection, stored, obj)
 
     def _release(self, stored: Stored, options: DeleteOptions) -> None:
-        """Let go of dependents, or take them along.
+        """Orphan dependents, or delete them as well.
 
         Without recursion: owners may form long chains and circles.
         """
@@ -215,7 +215,7 @@ class Deletion:
 
 
 def _check_target(resource: Resource, stored: Stored, options: DeleteOptions) -> None:
-    """Refuse to delete another object than the client means, in upstream's words for that."""
+    """Refuse to delete another object than the client means; upstream words this differently."""
     for what, wanted, found, happened in (
         ("UID", options.uid, stored.uid, "deleted and then recreated"),
         ("ResourceVersion", options.version, str(stored.version), "modified"),

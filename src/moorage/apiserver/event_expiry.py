@@ -1,6 +1,6 @@
-"""Events go after an hour, as kube-apiserver's `--event-ttl` has it, or when there are too many.
+"""Deletes events after an hour, like kube-apiserver's `--event-ttl`, or when there are too many.
 
-Each pod leaves at least one: without the second rule a busy hour would fill the memory.
+Each pod leaves at least one, so without the second rule a busy hour would fill the memory.
 
 An event written again lives on: its version moves, and versions are what this goes by.
 """
@@ -45,7 +45,7 @@ class EventExpiry:
             await asyncio.sleep(_SWEEP_SECONDS)
 
     def sweep(self, most: int | None = None) -> int:
-        """Delete what is too old or too much, the oldest first; answers how many went."""
+        """Delete up to `most` events that are too old or too many, oldest first. How many were?"""
         now = self._clock()
         self._marks.append((now, self._store.version))
         expired = -1

@@ -17,7 +17,7 @@ from moorage.apiserver.statuses import too_old
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 _CHANGE_BYTES = 800
-"""What a change takes beside the object's bytes: labels, fields and the values around them."""
+"""About what a change takes beside the object's bytes: labels, fields and Python objects."""
 
 _decode = msgspec.json.Decoder().decode
 

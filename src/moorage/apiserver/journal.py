@@ -10,8 +10,8 @@ newest snapshot and every journal from its number on.
 
 Each line is a checksum and a JSON record. A line cut off at the end of the last journal was never
 acknowledged and is dropped; damage anywhere else is refused, and then no file is changed. The first
-line of a snapshot says how many objects follow. Only the owner can read the files: objects are
-Secrets, too.
+line of a snapshot says how many objects follow. Only the owner can read the files, since Secrets
+are among the objects.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class _Record(msgspec.Struct, omit_defaults=True):
     version: int = 0
     object: msgspec.Raw = msgspec.Raw()
     objects: int | None = None
-    """Of the first line of a snapshot: how many lines follow."""
+    """In the first line of a snapshot: how many lines follow."""
 
 
 _read_record = msgspec.json.Decoder(_Record).decode

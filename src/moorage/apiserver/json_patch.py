@@ -1,7 +1,7 @@
 """JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7386), on plain JSON.
 
 The work of a patch is bounded by the size of its body and of the object: copies are counted and
-limited, and so are the places by which elements of lists move.
+limited, and so is the number of places by which list elements move.
 Upstream: apiserver pkg/endpoints/handlers/patch.go, evanphx/json-patch.
 """
 
@@ -152,7 +152,7 @@ def _steps(pointer: Any) -> list[str]:
 
 
 def _index(step: str) -> int:
-    """A position in a list; beyond every list where the step is none."""
+    """A position in a list; one beyond any list if the step is not a number."""
     return int(step) if step.isascii() and step.isdigit() and len(step) < 10 else 2**62
 
 

@@ -110,7 +110,7 @@ class ApiServer:
             handler_cancellation=True,
             access_log=None,
             keepalive_timeout=LOCAL.idle_seconds,
-            # As upstream; and a small body cannot become a large one on its way in.
+            # As upstream; and a small body cannot be unpacked to a large one.
             auto_decompress=False,
         )
         try:

@@ -19,7 +19,7 @@ from moorage.apiserver.statuses import Json, too_large
 
 DEFAULT_HISTORY_CHANGES = 100_000
 DEFAULT_HISTORY_BYTES = 12 * 2**20
-# Nobody lists events and then follows them for long, and they are half of all changes.
+# Events are half of all changes, and few clients watch them for long.
 _EVENTS_SHARE = 4
 
 _encode = msgspec.json.Encoder().encode
@@ -158,9 +158,9 @@ class Store:
     def update(
         self, collection: Collection, previous: Stored, obj: Json, largest: int | None = None
     ) -> Stored:
-        """Replace an object; one that is no different keeps its version and nobody is told.
+        """Replace an object; one that is no different keeps its version and makes no event.
 
-        With `largest` an object that has grown beyond so many bytes is refused.
+        With `largest`, an object that grows beyond so many bytes is refused.
         """
         obj["metadata"]["resourceVersion"] = str(previous.version)
         data = _encode(obj)

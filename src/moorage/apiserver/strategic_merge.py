@@ -162,7 +162,7 @@ def _identity(field: str, item: Any) -> Hashable:
 
 
 def _hashable(value: Any) -> Hashable:
-    """Stands for a JSON value in sets: comparing lists item by item takes quadratic time."""
+    """A key for a JSON value in sets and maps: comparing item by item takes quadratic time."""
     return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted")
 
 

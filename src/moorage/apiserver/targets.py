@@ -23,7 +23,7 @@ class Target(msgspec.Struct, frozen=True):
 
 def split_path(raw: str) -> tuple[str, dict[str, str]]:
     """The decoded path and the query; of repeated parameters the first counts, as upstream."""
-    # A server's own sentences repeat parts of a path: they must be text, whatever was sent.
+    # Error messages quote parts of the path, so it must be valid text.
     raw = raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     path, _, text = raw.partition("?")
     query: dict[str, str] = {}

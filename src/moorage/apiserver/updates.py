@@ -46,7 +46,7 @@ def check_same_object(resource: Resource, name: str, obj: Json, old: Json) -> No
 
 
 def check_patched_uid(resource: Resource, obj: Json, old: Json) -> None:
-    """Refuse a patch that was meant for another incarnation; upstream calls that invalid."""
+    """Refuse a patch that names the uid of another object; upstream calls that invalid."""
     uid, current = metadata_of(obj).get("uid"), old["metadata"]
     if uid and uid != current["uid"]:
         cause = Cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')

@@ -1,7 +1,7 @@
 """Log records as lines: klog's text and component-base's JSON.
 
-Owns the two formats, and that neither lets through what could forge a line, command a terminal or
-give away a secret. Must not decide what is logged or where it goes (`logs`).
+Owns the two formats, and that nothing in a record can forge a line, control a terminal or reveal a
+secret. Must not decide what is logged or where it goes (`logs`).
 """
 
 import logging

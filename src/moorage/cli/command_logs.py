@@ -1,7 +1,7 @@
 """What commands other than the scheduler log: warnings and errors on standard error, one line each.
 
-Owns that format, and that tracebacks nobody expected are safe to print as well. The scheduler's
-logging is `app.logs`.
+Owns that format, and that uncaught exceptions are printed as safely. The scheduler's logging is
+`app.logs`.
 """
 
 import logging
@@ -32,7 +32,7 @@ def log_to_stderr(level: int = logging.WARNING) -> None:
 
 
 def print_safely() -> None:
-    """Let Python print through here what nobody configured or caught."""
+    """Format uncaught exceptions, and log records without a handler, the same way."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(CommandFormatter())
     sys.excepthook = _print_traceback

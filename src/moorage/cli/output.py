@@ -1,7 +1,7 @@
 """How commands print: lines, tables, JSON, YAML, and the one sentence of an error.
 
-Owns that nothing an object says can command the terminal it is shown on: other modules of the
-command line print text that is not their own through here.
+Owns that no text from an object can control the terminal: other modules of the command line print
+text that is not their own with these functions.
 """
 
 import json
@@ -37,12 +37,12 @@ def _one_line(sentence: str) -> str:
 
 
 def print_line(text: str) -> None:
-    """One line, whatever stands in it."""
+    """One line, whatever characters it contains."""
     print(printable(text))
 
 
 def say(text: str) -> None:
-    """What a command that keeps running tells on standard error, at once."""
+    """A message of a command that keeps running, on standard error at once."""
     print(printable(text, keep="\n"), file=sys.stderr, flush=True)
 
 
@@ -78,7 +78,7 @@ def print_yaml(value: Any) -> None:
 
 
 def print_yaml_text(dump: Callable[[bool], str]) -> None:
-    """What `dump` writes with Unicode; without, where a terminal would obey some of it.
+    """What `dump` writes with Unicode, or without it if the text could control a terminal.
 
     PyYAML then escapes all that is not ASCII, which YAML reads back.
     """

@@ -37,7 +37,7 @@ class _ByResource(dict[str, Column[np.int64]]):
 
 
 MOST_UNUSED = 64
-"""So many resources may have a column although nobody has any of them."""
+"""With so many columns, and whenever they have doubled since, those of all zeros are dropped."""
 
 
 class ResourceColumns:
@@ -81,7 +81,7 @@ class ResourceColumns:
         return column
 
     def _drop_unused(self) -> None:
-        """Forget resources of which no row has any: whoever makes up names must not fill memory."""
+        """Drop columns of all zeros, so that made-up resource names cannot fill the memory."""
         for name in [name for name, column in self.columns.items() if not column.values.any()]:
             self._space.drop(self.columns.pop(name))
         self._sweep_at = max(MOST_UNUSED, 2 * len(self.columns))

@@ -16,7 +16,7 @@ from moorage.model.pod import Pod
 
 _LIMIT_BYTES = 64 * 1024 * 1024
 MOST_RANKINGS = 512
-"""In a small cluster a ranking is quickly made, and takes less than the pod that it refers to."""
+"""In a small cluster bytes are no bound: a ranking takes less than the pod that it refers to."""
 
 
 class _Kept:

@@ -1,4 +1,4 @@
-"""Preemptions under way: which pods make room, and which pods leave for them.
+"""Preemptions under way: the preemptors, and the victims that leave for them.
 
 Owns what is known between the decision and the watch event that shows a victim terminating or
 gone. Must not decide who is evicted, and sends nothing.
@@ -18,7 +18,7 @@ class Preemptions:
         self._leaving: dict[str, list[Pod]] = {}
 
     def __bool__(self) -> bool:
-        """Does anybody make room right now?"""
+        """Is any preemption under way?"""
         return bool(self._last_victims)
 
     def begin(self, preemptor: str) -> None:
@@ -36,8 +36,8 @@ class Preemptions:
     def is_running(self, preemptor: str, pods: Lister[Pod]) -> bool:
         """Must the preemptor wait?
 
-        Not for an answer about the last victim whose deletion the watch has shown already: that
-        event is the one that wakes the preemptor.
+        Not once the watch has shown that the last victim leaves, even if the answer to its
+        deletion is still to come: that event is the one that wakes the preemptor.
         """
         if preemptor not in self._last_victims:
             return False
@@ -45,7 +45,7 @@ class Preemptions:
         return last is None or is_staying(last, pods)
 
     def choose(self, victims: Iterable[Pod], waiting: Sequence[Pod]) -> tuple[Pod, ...]:
-        """Let victims leave for waiting pods; those that nobody evicts yet are to be evicted."""
+        """Note that waiting pods count on victims to leave; returns those still to be evicted."""
         chosen = []
         for victim in victims:
             if victim.terminating:
@@ -61,7 +61,7 @@ class Preemptions:
         return pod.uid in self._leaving
 
     def left(self, victim: Pod) -> None:
-        """A pod was seen terminating or gone, or is no victim any more."""
+        """A pod is terminating or gone, or no longer a victim."""
         self._leaving.pop(victim.uid, None)
 
     def stays(self, victim: Pod) -> Sequence[Pod]:

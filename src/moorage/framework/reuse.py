@@ -20,7 +20,7 @@ from moorage.framework.status import Verdicts
 from moorage.model.pod import Pod
 
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
-# In a small cluster an answer is quickly found again, and its key takes more than the answer.
+# In a small cluster bytes are no bound: an answer takes less than its key.
 MOST_ANSWERS = 2048
 # Past this share of changed rows one pass over everything is cheaper than picking them out.
 _REDO_SHARE = 4

@@ -89,7 +89,7 @@ class Evictions:
     async def _evict_all(
         self, victims: Iterable[Pod], eviction: Eviction, staying: dict[str, Pod]
     ) -> None:
-        """Have victims go, all at once; the first that cannot be evicted stops the others."""
+        """Evict victims, all at once; the first that cannot be evicted stops the others."""
         try:
             async with asyncio.TaskGroup() as group:
                 for victim in victims:
@@ -98,7 +98,7 @@ class Evictions:
             raise failures.exceptions[0] from None
 
     async def _evict(self, victim: Pod, eviction: Eviction, staying: dict[str, Pod]) -> bool:
-        """Have a victim go; False if it had gone already, so that no event will tell of it."""
+        """Evict a victim; False if it was gone already, so that no event is to come."""
         in_memory = self._turn_away(victim)
         if not in_memory:
             try:

@@ -142,7 +142,7 @@ class Store:
             for handler in self._handlers:
                 self._do(handler.on_synced)
 
-    # Telling. A handler that fails has a problem with this object, and only with this one.
+    # Telling handlers. If one fails, only this object is affected.
 
     def _do(self, work: Callable[[], None]) -> None:
         """Tell now, or later if handlers are held."""
@@ -185,7 +185,7 @@ class Store:
     ) -> None:
         """Go back to the version before, or to none if there was none.
 
-        Whatever a handler did before it failed is undone by telling it that both are gone.
+        Whatever a handler did before it failed is undone by telling it that both are deleted.
         """
         key = new.key
         self.skipped.skip(key, error)

@@ -155,17 +155,17 @@ class _Extent(NamedTuple):
     depth: int
 
 
-_UNKNOWN = _Extent(0, 0)
+_OPEN = _Extent(0, 0)
 
 
 def _inspect(node: Node, extents: dict[int, _Extent]) -> _Extent:
     """The extent of `node`; refuses cycles and doubles."""
     known = extents.get(id(node))
-    if known is _UNKNOWN:
+    if known is _OPEN:
         raise ConstructorError(None, None, "a part of it contains itself", node.start_mark)
     if known is not None:
         return known
-    extents[id(node)] = _UNKNOWN
+    extents[id(node)] = _OPEN
     parts: list[_Extent] = []
     if isinstance(node, MappingNode):
         _refuse_doubles(node)

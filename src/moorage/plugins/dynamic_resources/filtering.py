@@ -73,7 +73,7 @@ class NodeFilter:
                     reason = verdicts.reasons[-1]
                 verdicts.reject(place, reason)
             if self._ended:
-                # The attempt is over with the first such error; the other nodes are not searched.
+                # The first such error ends the attempt; the other nodes are not searched.
                 rest = np.arange(len(nodes)) > place
                 verdicts.reject(rest, verdicts.reasons[-1])
                 break

@@ -1,7 +1,7 @@
-"""The clock of a search for devices: when it has to end, and when others get a turn.
+"""The clock of a search for devices: when it has to end, and when other work gets a turn.
 
-Owns the checkpoint that the search and the expressions of selectors call all along. It reads the
-time from what it is given, and knows nothing of threads or of an event loop (`framework.pacing`).
+Owns the checkpoint that the search and the expressions of selectors call. It reads the time from
+the timer it is given, and knows nothing of threads or of an event loop (`framework.pacing`).
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class SearchClock:
         self._deadline = 0.0
 
     def start(self, timer: Callable[[], float], limit: float) -> None:
-        """The search on a node begins; without a limit (0) it may take as long as it wants."""
+        """The search on a node begins; a limit of 0 is none."""
         self._searching = True
         self._timer = timer if limit else None
         self._deadline = timer() + limit if limit else 0.0
