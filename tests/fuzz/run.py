@@ -72,6 +72,7 @@ class Fuzzer:
 
     def _look(self, slot: "_Slot", until: float) -> bool:
         """Take in what a process says; false if it is over."""
+        alive = slot.process.is_alive()  # asked first, so that its last messages are read below
         for message in slot.messages():
             if isinstance(message, Count):
                 self.tallies[slot.name].inputs += message.inputs
@@ -83,7 +84,7 @@ class Fuzzer:
             slot.end()
             self._found(slot.name, Found(f"{slot.name}: hang", "it hangs", data, repeats=False))
             return False
-        if slot.process.is_alive():
+        if alive:
             return True
         if slot.process.exitcode == _OWN_FAULT:
             slot.end()

@@ -58,7 +58,7 @@ def signature(target: str, error: BaseException) -> str:
     return f"{target}: {type(error).__name__} in {place[0]}"
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """The exception, and the last places of its traceback."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames))

@@ -19,7 +19,7 @@ from fuzz.minimising import minimised
 from fuzz.mutations import MOST_BYTES
 from fuzz.target import Strict, Target
 from fuzz.targets import target_named
-from fuzz.watchdog import Hang, Watchdog, signature, told
+from fuzz.watchdog import Hang, Watchdog, described, signature
 
 _HEAD = struct.Struct("<dI")
 SHARED_BYTES = _HEAD.size + 8 * MOST_BYTES
@@ -117,7 +117,7 @@ class _Run:
             small = minimised(data, lambda less: self._fails(less, name))
         else:
             small = data
-        self._pipe.send(Found(name, told(error), small, again))
+        self._pipe.send(Found(name, described(error), small, again))
 
     def _try(self, data: bytes) -> BaseException | None:
         self.shared.begin(data)
