@@ -31,16 +31,13 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def check_media_type(content_type: str) -> None:
-    """Refuse a body of a type that cannot be read."""
-    if media_type(content_type) not in ("application/json", YAML, PROTOBUF):
-        raise unsupported_media_type(_ACCEPTED)
-
-
 def read_object(body: bytes, content_type: str) -> Json:
-    """The object in a body; members that are null count as absent, as in Go."""
-    check_media_type(content_type)
+    """The object in a body, empty if the body is; null members count as absent, as in Go."""
     media = media_type(content_type)
+    if media not in ("application/json", YAML, PROTOBUF):
+        raise unsupported_media_type(_ACCEPTED)
+    if not body:
+        return {}
     value: Any
     if media == PROTOBUF:
         value = decode_body(body)

@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from moorage.apiserver.answers import answer, answer_error, answer_json, answer_parts
 from moorage.apiserver.authentication import Authentication, User, review
 from moorage.apiserver.bindings import bind
-from moorage.apiserver.bodies import check_media_type, media_type, read_object
+from moorage.apiserver.bodies import media_type, read_object
 from moorage.apiserver.cross_origin import is_cross_origin, is_from_browser
 from moorage.apiserver.deletion import DeleteOptions
 from moorage.apiserver.evictions import evict
@@ -266,9 +266,8 @@ class Handlers:
     async def _delete(
         self, request: web.BaseRequest, target: Target, query: Query
     ) -> web.StreamResponse:
-        body = await request.read()
-        given = read_object(body, _content_type(request)) if body else {}
-        options = DeleteOptions.read(given, query)
+        body = await self._read_body(request) if await request.read() else {}
+        options = DeleteOptions.read(body, query)
         resource = target.resource
         if (
             target.subresource
@@ -297,10 +296,7 @@ class Handlers:
     # ---- pieces ----
 
     async def _read_body(self, request: web.BaseRequest) -> Json:
-        body = await request.read()
-        content_type = _content_type(request)
-        check_media_type(content_type)
-        return read_object(body, content_type) if body else {}
+        return read_object(await request.read(), _content_type(request))
 
     def _written(
         self, request: web.BaseRequest, target: Target, query: Query, stored: Stored, code: int
