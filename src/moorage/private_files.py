@@ -10,8 +10,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-PRIVATE = 0o600
-
 
 def write_privately(path: Path, content: bytes) -> None:
     """Replace a file, or make it, with mode 0600; an `OSError` leaves the old one as it was.
