@@ -22,8 +22,8 @@ from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.decode import decode_object
 from moorage.model.pod import Pod, PodCondition
-from moorage.simulator.workloads import make_node
 from moorage.simulator.world import full_registry
+from moorage.testing.builders import make_node
 
 PODS = resource_for("Pod")
 
@@ -78,7 +78,7 @@ class Harbour:
         self.admin = KubeClient(Access(server=server.url), env={}, qps=0)
         self.recorder = EventRecorder(self.admin)
         self.evictions = Evictions(self.scheduler, self.client, self.recorder, WallTimer(), _nobody)
-        NodeHandler(self.scheduler.handlers, _nobody).on_add(make_node(0))
+        NodeHandler(self.scheduler.handlers, _nobody).on_add(make_node("node-00000"))
 
     async def create(self, name: str) -> Pod:
         """A pod on the node, known to the scheduler."""
@@ -271,7 +271,7 @@ def test_a_preemptor_whose_last_victim_has_gone_already_is_tried_again() -> None
         gates = DEFAULT_FEATURE_GATES
         scheduler = build_scheduler(default_config(gates), full_registry(), gates, WallClock())
         preemptor = _pod("frigate", priority=10, nodeSelector={"deep": "yes"})
-        NodeHandler(scheduler.handlers, _nobody).on_add(make_node(0))
+        NodeHandler(scheduler.handlers, _nobody).on_add(make_node("node-00000"))
         PodHandler(scheduler.handlers, _nobody).on_add(preemptor)
         assert scheduler.schedule_one()  # no node is deep enough
         assert scheduler.queue.pending_pods().unschedulable == (preemptor,)

@@ -33,7 +33,7 @@ from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
-from moorage.simulator.workloads import WORKLOADS, Workload, node_manifest, pod_manifest
+from moorage.simulator.workloads import WORKLOADS, Workload
 
 _RATE = 100_000.0
 _IMAGE = "registry.k8s.io/pause:3.10"
@@ -152,9 +152,10 @@ class _Stage:
     async def create_cluster(self, load: ApiLoad) -> None:
         """Nodes and whatever the workload has beside them."""
         with self.progress.phase("nodes created", load.nodes) as phase:
-            nodes = (self._own(node_manifest(index)) for index in range(load.nodes))
+            kind = WORKLOADS[load.workload]
+            nodes = (self._own(kind.node(index)) for index in range(load.nodes))
             await create_all(self.client, nodes, phase)
-        before = [self._own(body) for body in _before(WORKLOADS[load.workload], load)]
+        before = [self._own(body) for body in _before(kind, load)]
         if before:
             with self.progress.phase("other objects created", len(before)) as phase:
                 await create_all(self.client, before, phase)
@@ -166,23 +167,24 @@ class _Stage:
             self.created_at[pod["metadata"]["uid"]] = time.monotonic()
 
         kind = WORKLOADS[load.workload]
-        pods = (self._own(pod_manifest(index, kind)) for index in range(load.pods))
+        pods = (self._own(kind.pod(index)) for index in range(load.pods))
         await create_all(self.client, pods, phase, created=created)
 
     async def create_bound_pods(self, load: ApiLoad) -> None:
         """Pods that the scheduler finds on their nodes, as many on each."""
         with self.progress.phase("bound pods created", load.bound) as phase:
-            pods = (self._own(_bound_pod(index, load.nodes)) for index in range(load.bound))
+            pods = (self._own(_bound_pod(index, load)) for index in range(load.bound))
             await create_all(self.client, pods, phase)
 
     async def raw_rate(self, load: ApiLoad) -> float:
         """Bind pods that no scheduler looks at, and remove them."""
         count = min(max(load.pods, _FEWEST_RAW), _MOST_RAW)
+        kind = WORKLOADS[load.workload]
         bindings: list[Binding] = []
 
         def created(pod: Json) -> None:
             meta = pod["metadata"]
-            node: str = node_manifest(len(bindings) % load.nodes)["metadata"]["name"]
+            node: str = kind.node(len(bindings) % load.nodes)["metadata"]["name"]
             bindings.append((self.namespace, meta["name"], meta["uid"], node))
 
         with self.progress.phase("bare bindings", count) as phase:
@@ -220,7 +222,7 @@ def _pod_spec(spec: Json) -> Json:
 
 
 def _before(workload: Workload, load: ApiLoad) -> Iterator[Json]:
-    priority = workload.spec(0).get("priority")
+    priority = workload.pod(0)["spec"].get("priority")
     if priority:
         yield {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -232,17 +234,18 @@ def _before(workload: Workload, load: ApiLoad) -> Iterator[Json]:
 
 
 def _raw_pod(index: int) -> Json:
-    body = pod_manifest(index, WORKLOADS["basic"])
+    body = WORKLOADS["basic"].pod(index)
     body["metadata"]["name"] = f"bare-{index:06d}"
     body["spec"]["schedulerName"] = _NOBODY
     return body
 
 
-def _bound_pod(index: int, nodes: int) -> Json:
-    body = pod_manifest(index, WORKLOADS["basic"])
-    body["metadata"]["name"] = f"bound-{index:06d}"
-    body["spec"]["nodeName"] = node_manifest(index % nodes)["metadata"]["name"]
-    return body
+def _bound_pod(index: int, load: ApiLoad) -> Json:
+    """A pod of the workload, of those that come after the pods to be bound."""
+    kind = WORKLOADS[load.workload]
+    body = kind.pod(load.pods + index)
+    node_name = kind.node(index % load.nodes)["metadata"]["name"]
+    return {**body, "spec": {**body["spec"], "nodeName": node_name}}
 
 
 async def _drain(

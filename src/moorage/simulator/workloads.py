@@ -1,16 +1,19 @@
 """What the benchmarks schedule: nodes, the pods to place, and what is in the cluster before.
 
-Owns the objects of each workload; measuring is `simulator.bench`'s. All nodes are alike.
+Owns the workloads by name and the objects of those whose nodes and pods are all alike. The others'
+objects are in `simulator.app_workloads`; measuring is `simulator.bench`'s part.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 import msgspec
 
 from moorage.model.decode import UnknownKind, decode_object
 from moorage.model.meta import ApiObject, Json
-from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL, Node
+from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod
+from moorage.simulator.app_workloads import app_pods, shaped_node
 
 PODS_PER_NODE = 110
 ZONES = 10
@@ -37,18 +40,47 @@ def _no_objects(nodes: int, pods: int) -> Iterator[Json]:
     return iter(())
 
 
-class Workload(msgspec.Struct, frozen=True):
-    """What a workload has beside equal nodes and pods that ask for little."""
+def _equal_node(index: int) -> Json:
+    name = _node_name(index)
+    amounts = {
+        "cpu": "32",
+        "memory": "256Gi",
+        "pods": str(PODS_PER_NODE),
+        "ephemeral-storage": "200Gi",
+    }
+    labels = {
+        HOSTNAME_LABEL: name,
+        ZONE_LABEL: f"zone-{index % ZONES}",
+        REGION_LABEL: "region-1",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
 
-    spec: Callable[[int], Json] = _nothing
-    """What the pod of a number has in its spec beside the basic pod's."""
+
+class Workload(msgspec.Struct, frozen=True):
+    """The manifests of a workload, by number."""
+
+    pod: Callable[[int], Json]
     before: Callable[[int, int], Iterator[Json]] = _no_objects
     """What is there before, beside so many nodes, for so many pods to come."""
-    cpu: str = "100m"
+    node: Callable[[int], Json] = _equal_node
+
+
+def _equal_pods(
+    spec: Callable[[int], Json] = _nothing,
+    before: Callable[[int, int], Iterator[Json]] = _no_objects,
+    cpu: str = "100m",
+) -> Workload:
+    """Pods that ask for little, on equal nodes; `spec` is what each has besides."""
+    return Workload(lambda index: _pod(f"pod-{index:06d}", index, cpu, spec(index)), before)
 
 
 def _always(spec: Json) -> Workload:
-    return Workload(lambda _: spec)
+    return _equal_pods(lambda _: spec)
 
 
 def _spread(when_unsatisfiable: str) -> Workload:
@@ -128,69 +160,37 @@ def _claiming(selector: Callable[[int], str]) -> Workload:
         claim = {"name": "gpu", "resourceClaimName": _claim_name(index)}
         return {"resourceClaims": [claim]}
 
-    return Workload(spec, _devices(selector))
+    return _equal_pods(spec, _devices(selector))
 
 
 WORKLOADS: Mapping[str, Workload] = {
-    "basic": Workload(),
+    "mixed": Workload(app_pods(replicas=12), node=shaped_node),
+    "distinct": Workload(app_pods(replicas=1), node=shaped_node),
+    "statefulset": Workload(app_pods(replicas=12, stateful=True), node=shaped_node),
+    "basic": _equal_pods(),
     "spread": _spread("DoNotSchedule"),
     "prefspread": _spread("ScheduleAnyway"),
     "affinity": _required("podAffinity", ZONE_LABEL),
     "antiaffinity": _required("podAntiAffinity", HOSTNAME_LABEL),
     "prefaffinity": _preferred("podAffinity", HOSTNAME_LABEL),
-    "preemption": Workload(lambda _: {"priority": 100}, _lesser_pods, cpu="20"),
+    "preemption": _equal_pods(lambda _: {"priority": 100}, _lesser_pods, cpu="20"),
     "devices": _claiming(lambda _: _SELECTOR),
     "devices-distinct": _claiming(lambda index: f"{_SELECTOR} && {index} >= 0"),
 }
 """By name."""
 
 
-def node_manifest(index: int) -> Json:
-    """One of the benchmark's nodes as it would be written down."""
-    name = _node_name(index)
-    amounts = {
-        "cpu": "32",
-        "memory": "256Gi",
-        "pods": str(PODS_PER_NODE),
-        "ephemeral-storage": "200Gi",
-    }
-    labels = {
-        HOSTNAME_LABEL: name,
-        ZONE_LABEL: f"zone-{index % ZONES}",
-        REGION_LABEL: "region-1",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }
-
-
-def pod_manifest(index: int, workload: Workload) -> Json:
-    """One of a workload's pods as it would be written down."""
-    return _pod(f"pod-{index:06d}", index, workload.cpu, workload.spec(index))
-
-
-def make_node(index: int) -> Node:
-    """One of the benchmark's nodes."""
-    decoded = decode_object(node_manifest(index), "benchmark")
-    assert isinstance(decoded, Node)
-    return decoded
-
-
 def make_pod(index: int, workload: Workload) -> Pod:
     """One of a workload's pods."""
-    decoded = decode_object(pod_manifest(index, workload), "benchmark")
+    decoded = decode_object(workload.pod(index), "benchmark")
     assert isinstance(decoded, Pod)
     return decoded
 
 
 def made_before(workload: Workload, nodes: int, pods: int) -> Iterator[ApiObject]:
     """What is in the cluster before the first pod comes: nodes and whatever else."""
-    for index in range(nodes):
-        yield make_node(index)
-    for body in workload.before(nodes, pods):
+    manifests = (workload.node(index) for index in range(nodes))
+    for body in chain(manifests, workload.before(nodes, pods)):
         decoded = decode_object(body, "benchmark")
         assert not isinstance(decoded, UnknownKind)
         yield decoded
