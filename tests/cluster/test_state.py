@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from framework.building import make_state
+from moorage.cluster.pod_query import PodQuery, PodSelector
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.errors import CorruptStateError, StateError
+from moorage.model.labels import EVERYTHING, selector_from_labels
 from moorage.model.pod import Pod
 from reference.objects import host_port, make_node, make_pod
 
@@ -174,16 +176,13 @@ def test_removing_a_middle_row_moves_the_last_node_into_it() -> None:
         [make_pod("p", node="c", cpu="1", labels={"app": "web"}, ports=[host_port(80)])],
     )
     view = NodeView(state)
-    assert view.pods_matching("web", lambda pods: pods.labels.get("app") == "web").tolist() == [
-        0,
-        0,
-        1,
-    ]
+    web = PodQuery((PodSelector(selector_from_labels({"app": "web"})),))
+    assert view.pods_matching(web).tolist() == [0, 0, 1]
     state.remove_node("a")
     view = NodeView(state)
     assert view.names() == ["c", "b"]
     assert view.requested("cpu").tolist() == [1000, 0]
-    assert view.pods_matching("web", lambda pods: False).tolist() == [1, 0]
+    assert view.pods_matching(web).tolist() == [1, 0]
     assert view.with_taken_ports(make_pod("q", ports=[host_port(80)]).host_ports).tolist() == [
         True,
         False,
@@ -222,13 +221,15 @@ def test_the_first_node_that_reports_an_image_says_how_large_it_is() -> None:
     assert image.size == 99
 
 
-def test_more_questions_than_columns_are_answered_all_the_same() -> None:
+def test_more_queries_than_are_remembered_are_answered_all_the_same() -> None:
     pods = [make_pod(f"p{i}", node="a", labels={"n": str(i % 3)}) for i in range(6)]
     state = make_state([make_node("a")], pods)
-    for i in range(1100):
-        counted = NodeView(state).pods_matching(("question", i), lambda pods: True)
-        assert counted.tolist() == [6]
+
+    def counted(number: int) -> list[int]:
+        namespaces = ("default", f"other-{number}")
+        query = PodQuery((PodSelector(EVERYTHING, namespaces),))
+        return list(NodeView(state).pods_matching(query))
+
+    assert all(counted(number) == [6] for number in range(1100))
     state.remove_pod(pods[0])
-    for i in (0, 500, 1099):
-        counted = NodeView(state).pods_matching(("question", i), lambda pods: True)
-        assert counted.tolist() == [5]
+    assert [counted(number) for number in (0, 500, 1099)] == [[5], [5], [5]]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from framework.building import make_state
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
@@ -104,7 +105,7 @@ def test_a_hypothetical_view_refuses_what_it_cannot_answer(state: ClusterState) 
     with pytest.raises(TypeError, match="cannot be cut"):
         what_if.take(np.array([0]))
     with pytest.raises(TypeError, match="use with_pod"):
-        what_if.pods_matching("all", lambda pods: True)
+        what_if.pods_matching(PodQuery(()))
 
 
 def test_a_what_if_covers_exactly_the_rows_it_names(state: ClusterState) -> None:

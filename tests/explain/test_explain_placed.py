@@ -26,7 +26,19 @@ from properties.harness import Twin, effort, fresh_cycle, rebuilt
 EVERYTHING = 10_000
 
 # What the state keeps only to answer faster: asked for a new label or selector, it grows.
-KEPT = {"_counts", "_of_set", "_kept", "_labels", "_sums", "_view", "_space", "_shared"}
+KEPT = {
+    "_domains",
+    "_labels",
+    "_queries",
+    "_queries_anywhere",
+    "_queries_by_pair",
+    "_sets_by_pair",
+    "_shared",
+    "_space",
+    "_sums",
+    "_view",
+    "queries",
+}
 
 
 def frozen(value: Any) -> Any:

@@ -8,10 +8,11 @@ import numpy as np
 
 from framework.building import NOW
 from moorage.cluster.node_table import EMPTY
-from moorage.cluster.pod_counts import PodSet, PodTest
+from moorage.cluster.pod_query import PodQuery, PodSelector, pod_set_of
 from moorage.cluster.pod_terms import PodTerm, terms_of
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
+from moorage.model.labels import EVERYTHING, NOTHING, Requirement, Selector, selector_from_labels
 from moorage.model.pod import HostPort, Pod
 from properties.harness import Twin
 from properties.strategies import PORTS, RESOURCES, TOPOLOGY_KEYS
@@ -28,12 +29,16 @@ NEWCOMERS = (
     make_pod("db", namespace="other", labels={"app": "db", "tier": "1"}),
     make_pod("plain", namespace="other"),
 )
-QUESTIONS: dict[str, PodTest] = {
-    "everybody": lambda pods: True,
-    "nobody": lambda pods: False,
-    "web": lambda pods: pods.labels.get("app") == "web",
-    "staying in default": lambda pods: pods.namespace == "default" and not pods.terminating,
-}
+_WEB = selector_from_labels({"app": "web"})
+_UNTIERED = Selector((Requirement("tier", "DoesNotExist"),))
+QUERIES = (
+    PodQuery(()),
+    PodQuery((PodSelector(NOTHING),)),
+    PodQuery((PodSelector(_WEB),)),
+    PodQuery((PodSelector(_UNTIERED),)),
+    PodQuery((PodSelector(_WEB), PodSelector(_UNTIERED, ("default", "other")))),
+    PodQuery((PodSelector(EVERYTHING, ("default",)),), terminating=False),
+)
 
 
 class ColumnChecks:
@@ -105,11 +110,16 @@ class ColumnChecks:
     def check_counts(self) -> None:
         counts = self.twin.state.counts
         self.fresh += 1
-        for name, test in QUESTIONS.items():
-            expected = [sum(test(_set_of(p)) for p in info.pods.values()) for info in self.infos]
-            assert counts.matching(name, test).tolist() == expected, f"kept: {name}"
-            # A question nobody has asked yet is counted from all pods at once.
-            assert counts.matching((name, self.fresh), test).tolist() == expected, f"new: {name}"
+        nobody = Selector((Requirement("asked", "NotIn", (str(self.fresh),)),))
+        for query in QUERIES:
+            expected = [
+                sum(query.matches(pod_set_of(pod)) for pod in info.pods.values())
+                for info in self.infos
+            ]
+            assert counts.matching(query).tolist() == expected, f"kept: {query}"
+            # A query that nobody has asked yet is counted from all pods at once.
+            fresh = PodQuery((*query.selectors, PodSelector(nobody)), query.terminating)
+            assert counts.matching(fresh).tolist() == expected, f"new: {query}"
 
     def check_terms(self) -> None:
         for pod in NEWCOMERS:
@@ -120,7 +130,7 @@ class ColumnChecks:
                     if term.term.matches(pod.labels, pod.namespace, labels):
                         expected.setdefault(term, [0] * len(self.infos))[row] += 1
             found = {
-                entry.pod_term: entry.column.values.tolist()
+                entry.pod_term: entry.counts.values.tolist()
                 for entry in NodeView(self.twin.state).terms_matching(pod)
             }
             assert found == expected
@@ -190,10 +200,6 @@ class ColumnChecks:
         self.before = (stamps.generation, new)
 
 
-def _set_of(pod: Pod) -> PodSet:
-    return PodSet(pod.namespace, pod.label_set, pod.terminating)
-
-
 def _all_terms(pods: Iterable[Pod]) -> list[PodTerm]:
     return [term for pod in pods for term in terms_of(pod)]
 
@@ -226,6 +232,6 @@ def all_read_only(view: NodeView) -> bool:
         view.taints.codes,
         view.declared_features.codes,
         view.label("disk").codes,
-        view.pods_matching("everybody", lambda pods: True),
+        view.pods_matching(PodQuery(())),
     ]
     return not any(array.flags.writeable for array in arrays)

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from moorage.cluster import node_table, pod_counts
 from moorage.cluster.columns import Bools
+from moorage.cluster.pod_query import PodQuery, PodSelector
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.scores import Patches
 from moorage.model.affinity import Affinity
+from moorage.model.labels import EVERYTHING
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity import filtering, scoring
 from moorage.plugins.inter_pod_affinity.kept import KeptCompany
@@ -119,12 +121,13 @@ class CompanyUnderChange(RuleBasedStateMachine):
             self.state.nodes.trim_labels()
 
     @rule()
-    def count_columns_are_given_up(self) -> None:
+    def queries_are_given_up(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pod_counts, "_MOST_COLUMNS", 1)
-            for _ in range(4):
+            patch.setattr(pod_counts, "_FEWEST_QUERIES", 1)
+            for _ in range(4 + 2 * self.state.sizes()["pods"]):
                 self.made += 1
-                self.state.counts.matching(("other", self.made), lambda pods: True)
+                elsewhere = PodSelector(EVERYTHING, (f"other-{self.made}",))
+                self.state.counts.matching(PodQuery((elsewhere,)))
 
     @invariant()
     def kept_equals_fresh(self) -> None:

@@ -6,16 +6,16 @@ were still waiting, or if others had left? Unlike a `what_if`, it answers questi
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from moorage.cluster.attached_volumes import AttachedVolumes, Disk, disk_of, weight_of
 from moorage.cluster.columns import Bools, Ints, Rows
-from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.host_ports import addresses_of, conflict
-from moorage.cluster.pod_counts import PodSet, PodTest
+from moorage.cluster.pod_query import PodQuery, pod_set_of
 from moorage.cluster.pod_terms import TermEntry, terms_of
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView, PodsByRow
@@ -107,16 +107,16 @@ class WithoutPods(NodeView):
             return self._state.volumes
         return _VolumesWithout(self._state.volumes, self._gone)
 
-    def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
-        """How many other pods of each node pass `test`?"""
+    def pods_matching(self, query: PodQuery) -> Ints:
+        """How many other pods of each node match?"""
         return self._less(
-            super().pods_matching(question, test), lambda pod: int(test(_set_of(pod)))
+            super().pods_matching(query), lambda pod: int(query.matches(pod_set_of(pod)))
         )
 
-    def pods_per_domain(self, question: Hashable, test: PodTest, key: str) -> DomainSums:
+    def pods_per_domain(self, query: PodQuery, key: str) -> DomainSums:
         """The same summed up over the values of a label."""
-        sums = super().pods_per_domain(question, test, key)
-        return self._sums_less(sums, key, lambda pod: int(test(_set_of(pod))))
+        sums = super().pods_per_domain(query, key)
+        return self._sums_less(sums, key, lambda pod: int(query.matches(pod_set_of(pod))))
 
     def terms_per_domain(self, entry: TermEntry) -> DomainSums:
         """How many other pods carry a term, over the values of its topology key."""
@@ -146,10 +146,6 @@ class WithoutPods(NodeView):
 
 def _with_defaults(pod: Pod) -> Mapping[str, int]:
     return {CPU: pod.requests.occupied_cpu, MEMORY: pod.requests.occupied_memory}
-
-
-def _set_of(pod: Pod) -> PodSet:
-    return PodSet(pod.namespace, pod.label_set, pod.terminating)
 
 
 class _SumsWithout(DomainSums):

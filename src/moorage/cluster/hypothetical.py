@@ -5,7 +5,7 @@ kept for the nodes as they are (stamps, counts) is not offered. Must not change 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.host_ports import addresses_of, conflict
 from moorage.cluster.moved_pods import Measure, MovedPods
-from moorage.cluster.pod_counts import PodTest
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.state import ClusterState
@@ -41,7 +41,7 @@ class _Hypothetical(NodeView, ABC):
         del aspect
         return np.full(len(self), -1, np.int64)
 
-    def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
+    def pods_matching(self, query: PodQuery) -> Ints:
         """Not offered: plugins that look across nodes carry such changes in their state."""
         raise TypeError("count columns are not kept for hypothetical rows; use with_pod")
 

@@ -1,171 +1,158 @@
-"""Pods matching a question, counted per node and kept up to date pod by pod.
+"""Pods that match a query, counted per node and kept up to date pod by pod.
 
-Pods with the same namespace and labels are one *pod set*. A question (a label selector in a
-namespace, say) is asked once per set; after that every pod that comes or goes changes one element
-of each column its set belongs to. Questions are values, so equal questions share a column.
+Pods with the same namespace and labels are one *pod set*. A query is tried once per set that can
+match it; after that every pod that comes or goes changes the counts that its set belongs to. Sets
+and queries find one another by label pairs, so neither is tried against all the others.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
 
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
-
-from moorage.cluster.coded import CodedStore
-from moorage.cluster.columns import Column, Ints, RowSpace
-from moorage.cluster.domain_sums import DomainSums
-from moorage.cluster.pod_table import PodTable
-from moorage.cluster.stamps import Stamps
-from moorage.model.labels import Labels
+from moorage.cluster.columns import Ints, RowSpace
+from moorage.cluster.pod_query import LabelPair, PodQuery, PodSet, pod_set_of
+from moorage.cluster.row_counts import DomainSums, LabelDomains, RowCounts
 from moorage.model.pod import Pod
 
-_MOST_COLUMNS = 1024
+_FEWEST_QUERIES = 1024
+
+T = TypeVar("T")
 
 
-class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
-    """What pods of one set have in common."""
+class _Query:
+    """A query that somebody asked: its counts, and the sets that match."""
 
-    namespace: str
-    label_set: tuple[tuple[str, str], ...]
-    terminating: bool
+    __slots__ = ("counts", "members", "pairs", "query")
 
-    @property
-    def labels(self) -> Labels:
-        """The labels as a mapping."""
-        return dict(self.label_set)
-
-
-PodTest = Callable[[PodSet], bool]
+    def __init__(self, query: PodQuery, counts: RowCounts, pairs: Sequence[LabelPair]) -> None:
+        self.query = query
+        self.counts = counts
+        self.pairs = pairs
+        """What matching sets are found by; none: by nothing."""
+        self.members: set[_Members] = set()
 
 
-class _Count:
-    """One question: its column and the sets that answer yes."""
+class _Members:
+    """The pods of a set: where they are, and in which queries they count."""
 
-    __slots__ = ("column", "members", "sums", "test")
+    __slots__ = ("counts", "pod_set", "pods", "queries")
 
-    def __init__(self, column: Column[np.int64], test: PodTest) -> None:
-        self.column = column
-        self.test = test
-        self.members: set[int] = set()
-        self.sums: dict[str, DomainSums] = {}
-        """By label key, for the labels that somebody asked for."""
-
-    def add(self, row: int, change: int) -> None:
-        """Count pods in or out."""
-        self.column.cells[row] += change
-        for sums in self.sums.values():
-            sums.add(row, change)
+    def __init__(self, pod_set: PodSet, counts: RowCounts) -> None:
+        self.pod_set = pod_set
+        self.counts = counts
+        self.pods = 0
+        self.queries: list[_Query] = []
 
 
 class PodCounts:
-    """Count columns by question; the least recently asked is dropped when there are too many."""
+    """Counts by query.
 
-    def __init__(self, space: RowSpace, pods: PodTable) -> None:
+    A query is forgotten when it was not asked for long and there are more queries than pod sets to
+    ask about: what is remembered is bounded by what is in the cluster.
+    """
+
+    def __init__(self, space: RowSpace) -> None:
         self._space = space
-        self._pods = pods
-        self._codes: dict[PodSet, int] = {}
-        self._sets: list[PodSet | None] = []
-        self._free: list[int] = []
-        self._population: list[int] = []
-        self._counts: OrderedDict[Hashable, _Count] = OrderedDict()
-        self._of_set: list[list[_Count]] = []
+        self._sets: dict[PodSet, _Members] = {}
+        self._sets_by_pair: dict[LabelPair, set[_Members]] = {}
+        self._queries: OrderedDict[PodQuery, _Query] = OrderedDict()
+        self._queries_by_pair: dict[LabelPair, set[_Query]] = {}
+        self._queries_anywhere: set[_Query] = set()
 
-    def enter(self, pod: Pod) -> int:
-        """The code of a pod's set; the set is remembered while it has pods."""
-        meta = pod.metadata
-        pod_set = PodSet(meta.namespace, pod.label_set, meta.deletion_timestamp is not None)
-        code = self._codes.get(pod_set)
-        if code is None:
-            code = self._new_set(pod_set)
-        self._population[code] += 1
-        return code
+    def count(self, pod: Pod, row: int, sign: int) -> None:
+        """A pod came to a row, or left it."""
+        pod_set = pod_set_of(pod)
+        members = self._sets.get(pod_set)
+        if members is None:
+            members = self._new_set(pod_set)
+        members.pods += sign
+        members.counts.add(row, sign)
+        for query in members.queries:
+            query.counts.add(row, sign)
+        if not members.pods:
+            self._forget(members)
 
-    def count(self, code: int, row: int, sign: int) -> None:
-        """A pod of a set came to a row, or left it."""
-        for count in self._of_set[code]:
-            count.add(row, sign)
-        if sign < 0:
-            self._population[code] -= 1
-            if not self._population[code]:
-                self._forget(code)
+    def move_row(self, moved: int, row: int, pods: Iterable[Pod]) -> None:
+        """The row of a node and its pods has another number now."""
+        sets = {pod_set_of(pod) for pod in pods}
+        members = [self._sets[pod_set] for pod_set in sets]
+        queries = {query for one in members for query in one.queries}
+        for counts in (*(one.counts for one in members), *(one.counts for one in queries)):
+            counts.move_row(moved, row)
 
-    def code_of(self, pod: Pod) -> int:
-        """The code of the set of a pod that is on a node."""
-        return self._codes[PodSet(pod.namespace, pod.label_set, pod.terminating)]
+    def matching(self, query: PodQuery) -> Ints:
+        """Per row, the pods that match."""
+        return self._find(query).counts.values
 
-    def matching(self, question: Hashable, test: PodTest) -> Ints:
-        """Per row, the pods whose set passes `test`; `question` names the test by value."""
-        return self._find(question, test).column.values
-
-    def per_domain(
-        self,
-        question: Hashable,
-        test: PodTest,
-        key: str,
-        store: CodedStore[str | None],
-        stamps: Stamps,
-    ) -> DomainSums:
+    def per_domain(self, query: PodQuery, key: str, domains: LabelDomains) -> DomainSums:
         """The same summed up over the values of a label."""
-        count = self._find(question, test)
-        sums = count.sums.get(key)
-        if sums is None or not sums.is_over(store):
-            for other in [other for other, kept in count.sums.items() if kept.dropped]:
-                del count.sums[other]
-            sums = count.sums[key] = DomainSums(count.column, store, stamps)
-        return sums
+        return self._find(query).counts.per_domain(key, domains)
 
-    def _find(self, question: Hashable, test: PodTest) -> _Count:
-        count = self._counts.get(question)
-        if count is None:
-            return self._new_count(question, test)
-        self._counts.move_to_end(question)
-        return count
+    def _find(self, query: PodQuery) -> _Query:
+        found = self._queries.get(query)
+        if found is None:
+            return self._new_query(query)
+        self._queries.move_to_end(query)
+        return found
 
-    def _new_set(self, pod_set: PodSet) -> int:
-        matching = [count for count in self._counts.values() if count.test(pod_set)]
-        if self._free:
-            code = self._free.pop()
-            self._sets[code], self._population[code] = pod_set, 0
-            self._of_set[code] = matching
+    def _new_set(self, pod_set: PodSet) -> _Members:
+        members = self._sets[pod_set] = _Members(pod_set, RowCounts(self._space))
+        for query in self._may_match(pod_set):
+            if query.query.matches(pod_set):
+                members.queries.append(query)
+                query.members.add(members)
+        for pair in pod_set.pairs:
+            self._sets_by_pair.setdefault(pair, set()).add(members)
+        return members
+
+    def _may_match(self, pod_set: PodSet) -> Iterator[_Query]:
+        nobody: set[_Query] = set()
+        by_pair = (self._queries_by_pair.get(pair, nobody) for pair in pod_set.pairs)
+        return chain(self._queries_anywhere, chain.from_iterable(by_pair))
+
+    def _forget(self, members: _Members) -> None:
+        del self._sets[members.pod_set]
+        members.counts.drop()
+        for query in members.queries:
+            query.members.discard(members)
+        for pair in members.pod_set.pairs:
+            _take_out(self._sets_by_pair, pair, members)
+
+    def _new_query(self, query: PodQuery) -> _Query:
+        while len(self._queries) > max(_FEWEST_QUERIES, 2 * len(self._sets)):
+            self._drop(self._queries.popitem(last=False)[1])
+        pairs = min(query.alternatives, key=self._sets_with, default=None)
+        found = _Query(query, RowCounts(self._space), pairs or ())
+        if pairs is None:
+            candidates = set(self._sets.values())
+            self._queries_anywhere.add(found)
         else:
-            code = len(self._sets)
-            self._sets.append(pod_set)
-            self._population.append(0)
-            self._of_set.append(matching)
-        self._codes[pod_set] = code
-        for count in matching:
-            count.members.add(code)
-        return code
+            candidates = set().union(*(self._sets_by_pair.get(pair, ()) for pair in pairs))
+            for pair in pairs:
+                self._queries_by_pair.setdefault(pair, set()).add(found)
+        for members in candidates:
+            if query.matches(members.pod_set):
+                members.queries.append(found)
+                found.members.add(members)
+                found.counts.add_all(members.counts)
+        self._queries[query] = found
+        return found
 
-    def _forget(self, code: int) -> None:
-        pod_set = self._sets[code]
-        assert pod_set is not None, "a set is forgotten once, when its last pod leaves"
-        del self._codes[pod_set]
-        for count in self._of_set[code]:
-            count.members.discard(code)
-        self._sets[code] = None
-        self._of_set[code] = []
-        self._free.append(code)
+    def _sets_with(self, pairs: Sequence[LabelPair]) -> int:
+        return sum(len(self._sets_by_pair.get(pair, ())) for pair in pairs)
 
-    def _new_count(self, question: Hashable, test: PodTest) -> _Count:
-        if len(self._counts) >= _MOST_COLUMNS:
-            self._drop(self._counts.popitem(last=False)[1])
-        count = _Count(self._space.column(np.int64), test)
-        count.members = {code for code, pod_set in self._known_sets() if test(pod_set)}
-        wanted: NDArray[np.bool_] = np.zeros(max(1, len(self._sets)), np.bool_)
-        for code in count.members:
-            wanted[code] = True
-            self._of_set[code].append(count)
-        size = self._space.size
-        count.column.data[:size] = self._pods.count_sets(wanted, size)
-        self._counts[question] = count
-        return count
+    def _drop(self, query: _Query) -> None:
+        query.counts.drop()
+        for members in query.members:
+            members.queries.remove(query)
+        self._queries_anywhere.discard(query)
+        for pair in query.pairs:
+            _take_out(self._queries_by_pair, pair, query)
 
-    def _drop(self, count: _Count) -> None:
-        for code in count.members:
-            self._of_set[code].remove(count)
-        self._space.drop(count.column)
 
-    def _known_sets(self) -> Iterable[tuple[int, PodSet]]:
-        return ((code, s) for code, s in enumerate(self._sets) if s is not None)
+def _take_out(index: dict[LabelPair, set[T]], pair: LabelPair, one: T) -> None:
+    found = index[pair]
+    found.discard(one)
+    if not found:
+        del index[pair]

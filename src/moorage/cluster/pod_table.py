@@ -63,15 +63,14 @@ class PodTable:
         self._pods: list[Pod | None] = []
         self._row: NDArray[np.int64] = np.full(_FIRST_CAPACITY, _FREE, np.int64)
         self._priority: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
-        self._set_code: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
         self._start: NDArray[np.float64] = np.zeros(_FIRST_CAPACITY, np.float64)
         self._arrival: NDArray[np.int64] = np.zeros(_FIRST_CAPACITY, np.int64)
         self._arrivals = 0
         self._requests: dict[str, NDArray[np.int64]] = {}
         self._sweep_at = MOST_UNUSED
         self._by_row: list[dict[str, Pod]] = []
-        self._unwritten: dict[int, tuple[int, int, int]] = {}
-        """By slot, what the columns lack of its pod: row, set code and arrival."""
+        self._unwritten: dict[int, tuple[int, int]] = {}
+        """By slot, what the columns lack of its pod: row and arrival."""
 
     def add_row(self) -> None:
         """A node was added."""
@@ -86,18 +85,18 @@ class PodTable:
             for uid in last:
                 self._row[self._slots[uid]] = row
 
-    def add(self, row: int, pod: Pod, set_code: int) -> None:
+    def add(self, row: int, pod: Pod) -> None:
         """A pod takes its place."""
         slot = self._free.pop() if self._free else self._new_slot()
         uid = pod.metadata.uid
         self._slots[uid] = slot
-        self._note(slot, row, pod, set_code)
+        self._note(slot, row, pod)
         self._by_row[row][uid] = pod
 
-    def swap(self, row: int, pod: Pod, set_code: int) -> None:
+    def swap(self, row: int, pod: Pod) -> None:
         """A newer version of a pod that weighs the same; it counts as the last that came."""
         slot = self._slots[pod.uid]
-        self._note(slot, row, pod, set_code)
+        self._note(slot, row, pod)
         pods = self._by_row[row]
         del pods[pod.uid]
         pods[pod.uid] = pod
@@ -118,14 +117,6 @@ class PodTable:
         """The pods of a row, in the order they came."""
         return self._by_row[row].values()
 
-    def count_sets(self, wanted: NDArray[np.bool_], rows: int) -> Ints:
-        """Per row, the pods whose set code is marked in `wanted`."""
-        self._write()
-        used = len(self._pods)
-        row = self._row[:used]
-        chosen = wanted[self._set_code[:used]] & (row != _FREE)
-        return np.bincount(row[chosen], minlength=rows).astype(np.int64)
-
     def lesser_pods(self, priority: int, now: float) -> LesserPods:
         """All pods less important than `priority`; one that has not started starts now."""
         slots = self._lower(priority)
@@ -145,11 +136,11 @@ class PodTable:
         used = len(self._pods)
         return np.flatnonzero((self._priority[:used] < priority) & (self._row[:used] != _FREE))
 
-    def _note(self, slot: int, row: int, pod: Pod, set_code: int) -> None:
+    def _note(self, slot: int, row: int, pod: Pod) -> None:
         """A slot has another pod, which came last."""
         self._pods[slot] = pod
         self._arrivals += 1
-        self._unwritten[slot] = (row, set_code, self._arrivals)
+        self._unwritten[slot] = (row, self._arrivals)
         if len(self._unwritten) >= _MOST_UNWRITTEN:
             self._write()
 
@@ -162,7 +153,7 @@ class PodTable:
             self._grow()
         slots = np.fromiter(unwritten, np.intp, len(unwritten))
         facts = np.array(list(unwritten.values()), np.int64)
-        self._row[slots], self._set_code[slots], self._arrival[slots] = facts.T
+        self._row[slots], self._arrival[slots] = facts.T
         pods = [pod for pod in map(self._pods.__getitem__, unwritten) if pod is not None]
         self._priority[slots] = [pod.priority for pod in pods]
         self._start[slots] = [np.nan if pod.started is None else pod.started for pod in pods]
@@ -179,7 +170,6 @@ class PodTable:
         more = len(self._row)
         self._row = np.concatenate([self._row, np.full(more, _FREE, np.int64)])
         self._priority = np.concatenate([self._priority, np.zeros(more, np.int64)])
-        self._set_code = np.concatenate([self._set_code, np.zeros(more, np.int64)])
         self._start = np.concatenate([self._start, np.zeros(more, np.float64)])
         self._arrival = np.concatenate([self._arrival, np.zeros(more, np.int64)])
         for name, column in self._requests.items():

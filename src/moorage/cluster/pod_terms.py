@@ -1,25 +1,20 @@
 """Affinity terms of the pods on nodes: which terms exist, and on how many pods of each node.
 
-Equal terms of different pods are one entry with a count column. An incoming pod asks which entries
-it matches; that is worked out once per distinct incoming pod set and kept until a term comes or
-goes.
+Equal terms of different pods are one entry with its counts. An incoming pod asks which entries it
+matches; it is tried only against those that ask for one of its labels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 import msgspec
-import numpy as np
 
-from moorage.cluster.coded import CodedStore
-from moorage.cluster.columns import Column, RowSpace
-from moorage.cluster.domain_sums import DomainSums
-from moorage.cluster.stamps import Stamps
+from moorage.cluster.columns import RowSpace
+from moorage.cluster.pod_query import LabelPair, required_pairs
+from moorage.cluster.row_counts import DomainSums, LabelDomains, RowCounts
 from moorage.model.affinity import AffinityTerm
 from moorage.model.labels import Labels
 from moorage.model.pod import Pod
-
-_MOST_KEPT_ANSWERS = 1024
 
 
 class TermKind(Enum):
@@ -42,72 +37,92 @@ class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
 class TermEntry:
     """A term and how many pods of each row carry it."""
 
-    __slots__ = ("_sums", "column", "pod_term", "pods")
+    __slots__ = ("counts", "pairs", "pod_term", "pods")
 
-    def __init__(self, pod_term: PodTerm, column: Column[np.int64]) -> None:
+    def __init__(
+        self, pod_term: PodTerm, counts: RowCounts, pairs: Sequence[LabelPair] | None
+    ) -> None:
         self.pod_term = pod_term
-        self.column = column
+        self.counts = counts
+        self.pairs = pairs
+        """A pod that matches has one of these labels; None: it need not have any."""
         self.pods = 0
-        self._sums: DomainSums | None = None
 
-    def add(self, row: int, change: int) -> None:
-        """Count pods in or out."""
-        self.column.cells[row] += change
-        self.pods += change
-        if self._sums is not None:
-            self._sums.add(row, change)
-
-    def per_domain(self, store: CodedStore[str | None], stamps: Stamps) -> DomainSums:
+    def per_domain(self, domains: LabelDomains) -> DomainSums:
         """The counts summed up over the values of the term's topology key."""
-        if self._sums is None or not self._sums.is_over(store):
-            self._sums = DomainSums(self.column, store, stamps)
-        return self._sums
+        return self.counts.per_domain(self.pod_term.term.topology_key, domains)
 
 
 class PodTerms:
-    """All entries, kept pod by pod."""
+    """All entries, kept pod by pod; an incoming pod finds those it may match by its labels."""
 
     def __init__(self, space: RowSpace) -> None:
         self._space = space
         self.version = 0
         """Changes when a term comes or goes, but not with the pods that carry it."""
         self._entries: dict[PodTerm, TermEntry] = {}
-        self._kept: dict[object, tuple[TermEntry, ...]] = {}
+        self._by_pair: dict[LabelPair | None, dict[PodTerm, TermEntry]] = {}
+        """None: terms that a pod may match whatever its labels are."""
 
     def count(self, pod: Pod, row: int, sign: int) -> None:
         """A pod came to a row, or left it."""
         for pod_term in terms_of(pod):
             entry = self._entries.get(pod_term)
             if entry is None:
-                entry = TermEntry(pod_term, self._space.column(np.int64))
-                self._entries[pod_term] = entry
-                self._change()
-            entry.add(row, sign)
+                entry = self._add(pod_term)
+            entry.counts.add(row, sign)
+            entry.pods += sign
             if not entry.pods:
-                del self._entries[pod_term]
-                self._space.drop(entry.column)
-                self._change()
+                self._remove(entry)
 
-    def _change(self) -> None:
-        self.version += 1
-        self._kept.clear()
+    def move_row(self, moved: int, row: int, pods: Iterable[Pod]) -> None:
+        """The row of a node and its pods has another number now."""
+        for pod_term in {pod_term for pod in pods for pod_term in terms_of(pod)}:
+            self._entries[pod_term].counts.move_row(moved, row)
 
     def matching(self, pod: Pod, namespace_labels: Labels) -> tuple[TermEntry, ...]:
         """The entries whose term an incoming pod matches."""
         if not self._entries:
             return ()
-        key = (pod.namespace, pod.label_set, tuple(sorted(namespace_labels.items())))
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = tuple(
-                entry
-                for entry in self._entries.values()
-                if entry.pod_term.term.matches(pod.labels, pod.namespace, namespace_labels)
-            )
-            if len(self._kept) >= _MOST_KEPT_ANSWERS:
-                self._kept.clear()
-            self._kept[key] = kept
-        return kept
+        labels, namespace = pod.labels, pod.namespace
+        pairs = (None, *labels.items())
+        return tuple(
+            entry
+            for pair in pairs
+            for entry in self._by_pair.get(pair, _NO_ENTRIES).values()
+            if entry.pod_term.term.matches(labels, namespace, namespace_labels)
+        )
+
+    def _add(self, pod_term: PodTerm) -> TermEntry:
+        alternatives = required_pairs(pod_term.term.selector)
+        pairs = min(alternatives, key=self._entries_with, default=None)
+        entry = TermEntry(pod_term, RowCounts(self._space), pairs)
+        self._entries[pod_term] = entry
+        for pair in _places(entry):
+            self._by_pair.setdefault(pair, {})[pod_term] = entry
+        self.version += 1
+        return entry
+
+    def _remove(self, entry: TermEntry) -> None:
+        entry.counts.drop()
+        del self._entries[entry.pod_term]
+        for pair in _places(entry):
+            entries = self._by_pair[pair]
+            del entries[entry.pod_term]
+            if not entries:
+                del self._by_pair[pair]
+        self.version += 1
+
+    def _entries_with(self, pairs: Sequence[LabelPair]) -> int:
+        return sum(len(self._by_pair.get(pair, ())) for pair in pairs)
+
+
+_NO_ENTRIES: dict[PodTerm, TermEntry] = {}
+
+
+def _places(entry: TermEntry) -> Sequence[LabelPair | None]:
+    """Where in the index an entry is."""
+    return (None,) if entry.pairs is None else entry.pairs
 
 
 def terms_of(pod: Pod) -> Iterator[PodTerm]:

@@ -4,13 +4,13 @@ Only for scoring what an extender answered with node objects. Facts of the nodes
 everything about the whole cluster, stay as they are.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.images import ImageState
-from moorage.cluster.pod_counts import PodTest
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.model.pod import HostPort, Pod
@@ -42,9 +42,9 @@ class PodlessView(NodeView):
         del index
         return ()
 
-    def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
+    def pods_matching(self, query: PodQuery) -> Ints:
         """No pods."""
-        del question, test
+        del query
         return self._nothing()
 
     def with_taken_ports(self, ports: Sequence[HostPort]) -> Bools:

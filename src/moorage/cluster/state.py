@@ -20,6 +20,7 @@ from moorage.cluster.node_table import NodeTable
 from moorage.cluster.pod_counts import PodCounts
 from moorage.cluster.pod_table import PodTable
 from moorage.cluster.pod_terms import PodTerms
+from moorage.cluster.row_counts import LabelDomains
 from moorage.cluster.stamps import Aspect, Stamps, bits_of
 from moorage.cluster.topology import NodeOrder
 from moorage.errors import CorruptStateError, StateError
@@ -39,7 +40,7 @@ class ClusterState:
         self._space = RowSpace()
         self.nodes = NodeTable(self._space)
         self.pods = PodTable()
-        self.counts = PodCounts(self._space, self.pods)
+        self.counts = PodCounts(self._space)
         self.terms = PodTerms(self._space)
         self.ports = HostPorts()
         self.images = Images()
@@ -47,6 +48,7 @@ class ClusterState:
         self.order = NodeOrder()
         self.stamps = Stamps(self._space)
         self.listers = Listers()
+        self._domains: dict[str, LabelDomains] = {}
         self._placed: dict[str, tuple[Pod, str]] = {}
         self._assumed: set[str] = set()
         self._homeless: dict[str, dict[str, Pod]] = {}
@@ -86,12 +88,24 @@ class ClusterState:
         moved = self.nodes.remove(row)
         self.pods.remove_row(row, moved)
         if moved != row:
+            moved_pods = self.pods.on(row)
+            self.counts.move_row(moved, row, moved_pods)
+            self.terms.move_row(moved, row, moved_pods)
             self.ports.move_row(moved, row)
             self.images.move_row(moved, row)
             self.volumes.move_row(moved, row)
             self.stamps.touch_all_aspects(row)
         self.order.remove(name)
         self.stamps.touch_membership()
+
+    def domains(self, key: str) -> LabelDomains:
+        """The domains of a topology key."""
+        store = self.nodes.label(key)
+        domains = self._domains.get(key)
+        if domains is None or domains.store is not store:
+            self._domains = {k: old for k, old in self._domains.items() if not old.store.dropped}
+            domains = self._domains[key] = LabelDomains(store, self.stamps)
+        return domains
 
     def _update_node(self, row: int, node: Node) -> None:
         old = self.nodes.nodes[row]
@@ -209,14 +223,12 @@ class ClusterState:
             return
         # By far the most frequent change, a confirmed or a running pod, touches no column of nodes:
         # at most its labels are others, as the API server adds its node's zone when it is bound.
-        code = self.counts.code_of(old)
         if old.terminating != pod.terminating or old.labels != pod.labels:
-            self.counts.count(self.counts.enter(pod), row, 1)
-            self.counts.count(code, row, -1)
-            code = self.counts.code_of(pod)
+            self.counts.count(pod, row, 1)
+            self.counts.count(old, row, -1)
         self._placed[pod.uid] = (pod, node_name)
         self._assumed.discard(pod.uid)
-        self.pods.swap(row, pod, code)
+        self.pods.swap(row, pod)
         self.stamps.touch_bits(row, _POD_OBJECT)
 
     def _displace(self, uid: str) -> None:
@@ -232,23 +244,22 @@ class ClusterState:
             del self._homeless[node_name]
 
     def _occupy(self, row: int, pod: Pod) -> None:
-        code = self.counts.enter(pod)
-        self.pods.add(row, pod, code)
-        self._account(row, pod, code, 1)
+        self.pods.add(row, pod)
+        self._account(row, pod, 1)
         if pod.host_ports:
             self.ports.add(row, pod.host_ports)
 
     def _vacate(self, row: int, pod: Pod) -> None:
         self.pods.remove(row, pod)
-        self._account(row, pod, self.counts.code_of(pod), -1)
+        self._account(row, pod, -1)
         self.ports.remove(row, pod.host_ports)
 
-    def _account(self, row: int, pod: Pod, set_code: int, sign: int) -> None:
+    def _account(self, row: int, pod: Pod, sign: int) -> None:
         nodes, requests = self.nodes, pod.requests
         nodes.requested.add(row, requests.occupied, sign)
         nodes.requested_with_defaults.add(row, requests.occupied_with_defaults, sign)
         nodes.count_pod(row, sign)
-        self.counts.count(set_code, row, sign)
+        self.counts.count(pod, row, sign)
         if pod.spec.affinity is not None:
             self.terms.count(pod, row, sign)
         changed = _POD

@@ -5,7 +5,7 @@ or went (`what_if`, see `cluster.hypothetical`), so a plugin is written once and
 nominated pods and preemption alike. Arrays are read-only; a view is valid until the state changes.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from moorage.cluster.attached_volumes import AttachedVolumes
 from moorage.cluster.coded import CodedColumn, LabelColumn
 from moorage.cluster.columns import Bools, Ints, Rows
-from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.images import ImageState
 from moorage.cluster.listers import Listers
 from moorage.cluster.node_table import Features, TaintSet
-from moorage.cluster.pod_counts import PodTest
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.pod_terms import TermEntry
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.stamps import Aspect, Stamps
 from moorage.cluster.state import ClusterState
 from moorage.model.labels import Labels
@@ -271,20 +271,17 @@ class NodeView:
         """Volumes of pods by row of the cluster state, as it is (not as a hypothesis has it)."""
         return self._state.volumes
 
-    def pods_matching(self, question: Hashable, test: PodTest) -> Ints:
-        """How many pods of each node pass `test`? Equal questions share a kept answer."""
-        return self._gather(self._state.counts.matching(question, test))
+    def pods_matching(self, query: PodQuery) -> Ints:
+        """How many pods of each node match?"""
+        return self._gather(self._state.counts.matching(query))
 
-    def pods_per_domain(self, question: Hashable, test: PodTest, key: str) -> DomainSums:
+    def pods_per_domain(self, query: PodQuery, key: str) -> DomainSums:
         """The same for the whole cluster, summed up over the values of a label."""
-        state = self._state
-        return state.counts.per_domain(question, test, key, state.nodes.label(key), state.stamps)
+        return self._state.counts.per_domain(query, key, self._state.domains(key))
 
     def terms_per_domain(self, entry: TermEntry) -> DomainSums:
         """How many pods of the whole cluster carry a term, over the values of its topology key."""
-        state = self._state
-        store = state.nodes.label(entry.pod_term.term.topology_key)
-        return entry.per_domain(store, state.stamps)
+        return entry.per_domain(self._state.domains(entry.pod_term.term.topology_key))
 
     def terms_matching(self, pod: Pod) -> tuple[TermEntry, ...]:
         """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""

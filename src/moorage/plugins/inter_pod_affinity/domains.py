@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Ints
-from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.listers import Listers
-from moorage.cluster.pod_counts import PodSet
+from moorage.cluster.pod_query import matching_terms
 from moorage.cluster.pod_terms import TermEntry, terms_of
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
 from moorage.model.affinity import AffinityTerm
 from moorage.model.pod import Pod
@@ -44,29 +44,26 @@ def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
 class PodsMatching:
     """Pods on nodes that match every one of some terms, counted per domain of a topology key."""
 
-    __slots__ = ("_question", "_terms", "key", "name")
+    __slots__ = ("_query", "_terms", "key", "name")
 
     def __init__(self, terms: tuple[AffinityTerm, ...], key: str) -> None:
         self.key = key
         self.name: Hashable = (terms, key)
         """Equal ones count the same."""
         self._terms = terms
-        self._question = ("affinity", terms)
+        self._query = matching_terms(terms)
 
     def find(self, nodes: NodeView) -> DomainSums:
         """The counts, as they are kept."""
-        return nodes.pods_per_domain(self._question, self._test, self.key)
+        return nodes.pods_per_domain(self._query, self.key)
 
     def on_nodes(self, nodes: NodeView) -> Ints:
         """The counts node by node."""
-        return nodes.pods_matching(self._question, self._test)
+        return nodes.pods_matching(self._query)
 
     def counts(self, pod: Pod) -> bool:
         """Is this one of the pods?"""
         return matches_all(self._terms, pod)
-
-    def _test(self, pods: PodSet) -> bool:
-        return all(t.matches(pods.labels, pods.namespace, NO_LABELS) for t in self._terms)
 
 
 class PodsCarrying:
@@ -85,7 +82,7 @@ class PodsCarrying:
 
     def on_nodes(self, nodes: NodeView) -> Ints:
         """The counts node by node."""
-        return self._entry.column.values[nodes.rows]
+        return self._entry.counts.values[nodes.rows]
 
     def counts(self, pod: Pod) -> bool:
         """Is this one of the pods?"""

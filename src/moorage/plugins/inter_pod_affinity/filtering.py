@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
-from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import TermKind
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
 from moorage.framework.scores import RefusalDigest
 from moorage.framework.status import Code, Reason, Verdicts

@@ -15,7 +15,7 @@ import msgspec
 
 from moorage.cluster.columns import Bools, Codes, Ints, Rows
 from moorage.cluster.domain_rows import DomainRows
-from moorage.cluster.domain_sums import DomainSums
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.stamps import Aspect, Stamps
 from moorage.cluster.view import NodeView
 from moorage.framework.scores import Patches

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from moorage.cluster.columns import Codes, Ints
-from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.pod_terms import PodTerm, TermKind
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
 from moorage.framework.scores import Patches, Scale, ScoreDigest
 from moorage.model.pod import Pod

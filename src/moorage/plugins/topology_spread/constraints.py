@@ -1,15 +1,15 @@
 """Spread constraints as the plugin uses them: the pod's own, or defaults for its owners."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
-from moorage.cluster.domain_sums import DomainSums
 from moorage.cluster.listers import Listers
 from moorage.cluster.node_table import TaintSet
-from moorage.cluster.pod_counts import PodSet
+from moorage.cluster.pod_query import PodQuery, PodSelector
+from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
 from moorage.model.labels import (
     Requirement,
@@ -52,30 +52,20 @@ class Constraint(msgspec.Struct, frozen=True, cache_hash=True):
         """Per node, the pods that the constraint is about; terminating ones do not count."""
         if self.selector.empty:
             return np.zeros(len(nodes), np.int64)
-        return nodes.pods_matching(("spread", namespace, self.selector), self._test(namespace))
+        return nodes.pods_matching(self._query(namespace))
 
     def per_domain(self, namespace: str, nodes: NodeView) -> DomainSums:
         """The same for the whole cluster, per domain; not for an empty selector."""
-        question = ("spread", namespace, self.selector)
-        return nodes.pods_per_domain(question, self._test(namespace), self.topology_key)
+        return nodes.pods_per_domain(self._query(namespace), self.topology_key)
+
+    def _query(self, namespace: str) -> PodQuery:
+        return PodQuery((PodSelector(self.selector, (namespace,)),), terminating=False)
 
     def includes_all(self, pod: Pod) -> bool:
         """Do the inclusion policies leave every node in?"""
         return not self.honors_taints and not (
             self.honors_affinity and not pod.required_nodes.anywhere
         )
-
-    def _test(self, namespace: str) -> Callable[[PodSet], bool]:
-        selector = self.selector
-
-        def counts(pods: PodSet) -> bool:
-            return (
-                pods.namespace == namespace
-                and not pods.terminating
-                and selector.matches(pods.labels)
-            )
-
-        return counts
 
     def includes(self, pod: Pod, nodes: NodeView, *, comparisons: bool) -> Bools | None:
         """The nodes that take part by the inclusion policies; None means all of them."""
