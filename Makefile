@@ -71,7 +71,7 @@ pins: setup ## Write deploy/*requirements.txt, the hashes of what constraints.tx
 	printf 'setuptools\n' | $(PIN) --output-file deploy/build-requirements.txt -
 
 bench: setup ## Measure the engine on every workload at 5,000 nodes
-	@for workload in basic spread prefspread affinity antiaffinity prefaffinity; do \
+	@for workload in mixed distinct statefulset basic spread prefspread affinity antiaffinity prefaffinity; do \
 		$(BIN)/moorage bench engine --nodes 5000 --pods 2000 --workload $$workload || exit 1; \
 	done
 

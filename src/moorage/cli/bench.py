@@ -20,13 +20,17 @@ from moorage.simulator.bench import Measurement, measure
 from moorage.simulator.workloads import WORKLOADS
 
 _DESCRIPTION = """\
-Place pods one by one, in process and without an API server, and measure every decision. All nodes
-are alike (32 CPU, 256Gi, 110 pods, ten zones), and empty unless WORKLOAD says otherwise; it also
-says what the pods ask for beside 100m CPU and 500Mi of memory.
+Place pods one by one, in process and without an API server, and measure every decision. The first
+three workloads have nodes of several shapes, pools and zones, some tainted, and apps with requests,
+labels, spreading, affinity and selectors of their own. In the others all nodes are alike (32 CPU,
+256Gi, 110 pods, ten zones), and pods ask for 100m CPU, 500Mi of memory and what the workload says.
 """
 
 _EPILOG = """\
 workloads:
+  mixed             many apps of twelve replicas each, their pods shuffled
+  distinct          every pod is an app of its own
+  statefulset       as mixed, but each pod has a label of its own and keeps apart from the others
   basic             nothing else
   spread            zone spread, maxSkew 5, DoNotSchedule
   prefspread        zone spread, maxSkew 5, ScheduleAnyway
@@ -38,6 +42,7 @@ workloads:
   devices-distinct  the same, each claim with a selector of its own
 
 examples:
+  moorage bench engine --nodes 5000 --pods 3000 --workload mixed
   moorage bench engine --nodes 5000 --pods 2000 --workload basic
   moorage bench engine --nodes 5000 --pods 2000 --workload spread --no-reuse --json
   moorage bench engine --nodes 5000 --pods 3000 --metrics --cost 10
