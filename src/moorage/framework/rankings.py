@@ -41,7 +41,7 @@ REFUSED = -1
 
 _ENTRY_BYTES = 4096
 # Past this share of changed rows one pass over everything is cheaper than patching.
-_REDO_SHARE = 16
+_REDO_SHARE = 128
 
 
 class SteadyFilter(msgspec.Struct, frozen=True):
