@@ -378,3 +378,11 @@ def test_a_body_beyond_the_limit_is_too_large(api: Client) -> None:
         413,
         "Request entity too large: limit is 3145728",
     )
+
+
+def test_a_request_line_beyond_the_limit_leaves_no_traceback(
+    api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = api.get(f"{PODS}?labelSelector={'a,' * 30_000}")
+    assert answer.code == 400
+    assert not [record for record in caplog.records if record.exc_info]

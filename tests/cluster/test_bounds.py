@@ -70,7 +70,9 @@ def test_of_label_columns_only_those_asked_for_last_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(node_table, "_MOST_LABELS", 3)
-    state = make_state([make_node("a", zone="z1"), make_node("b", zone="z2")])
+    labels = {f"key{i}": "y" for i in range(10)}
+    nodes = [make_node("a", zone="z1", labels=labels), make_node("b", zone="z2")]
+    state = make_state(nodes)
     cycle, profile = make_cycle(state), make_profile(state, only("NodeAffinity"))
     zone = state.nodes.label(ZONE)
     for i in range(10):
@@ -82,6 +84,19 @@ def test_of_label_columns_only_those_asked_for_last_are_kept(
     attempt = cycle.filter(profile, make_pod("q", node_selector={"key0": "x", ZONE: "z2"}))
     assert attempt.outcome is not None
     assert attempt.outcome.feasible.tolist() == [2]
+
+
+def test_labels_that_no_node_has_take_no_room_until_one_does() -> None:
+    state = make_state([make_node("a")])
+    absent = [state.nodes.label(f"key{i}") for i in range(100)]
+    assert len(set(map(id, absent))) == 1
+    assert not NodeView(state).label("key7").present.any()
+    state.add_node(make_node("b", labels={"key7": "x"}))
+    assert NodeView(state).label("key7").present.tolist() == [False, True]
+    state.add_node(make_node("b", labels={}))
+    state.remove_node("a")
+    assert not NodeView(state).label("key7").present.any()
+    assert set(state.nodes._nodes_with) == {HOSTNAME} & set(state.nodes.nodes[0].labels)
 
 
 def test_a_namespace_without_objects_takes_no_room() -> None:

@@ -113,6 +113,7 @@ SKIPPED: dict[str, tuple[bytes, str]] = {
     "a control character": (pod_json(spec=b',"nodeName":"\x00"'), "this is not JSON"),
     "a wrong type": (pod_json(spec=b',"nodeName":[]'), "spec.nodeName"),
     "a quantity that is none": (pod_json(spec=b',"overhead":{"cpu":"x"}'), "is not a quantity"),
+    "a request below zero": (pod_json(spec=b',"overhead":{"cpu":"-9E"}'), "must not be negative"),
     "a deep value that is read": (pod_json(spec=b',"nodeName":' + DEEP), "spec.nodeName"),
     "a document that is not closed": (pod_json(spec=b',"a":' + b"[" * 9000), "this is not JSON"),
 }

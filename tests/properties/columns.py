@@ -8,7 +8,7 @@ import numpy as np
 
 from framework.building import NOW
 from moorage.cluster.node_table import EMPTY
-from moorage.cluster.pod_query import PodQuery, PodSelector, pod_set_of
+from moorage.cluster.pod_query import PodQuery, PodSelector
 from moorage.cluster.pod_terms import PodTerm, terms_of
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
@@ -113,8 +113,7 @@ class ColumnChecks:
         nobody = Selector((Requirement("asked", "NotIn", (str(self.fresh),)),))
         for query in QUERIES:
             expected = [
-                sum(query.matches(pod_set_of(pod)) for pod in info.pods.values())
-                for info in self.infos
+                sum(query.matches(pod) for pod in info.pods.values()) for info in self.infos
             ]
             assert counts.matching(query).tolist() == expected, f"kept: {query}"
             # A query that nobody has asked yet is counted from all pods at once.

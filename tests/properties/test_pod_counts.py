@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from framework.building import make_state
 from moorage.cluster import pod_counts, row_counts
-from moorage.cluster.pod_query import PodQuery, PodSelector, pod_set_of
+from moorage.cluster.pod_query import PodQuery, PodSelector
 from moorage.cluster.view import NodeView
 from moorage.model.labels import Requirement, Selector
 from moorage.model.pod import Pod
@@ -69,7 +69,7 @@ def test_counts_are_those_of_a_look_at_every_pod(
 
 
 def check(view: NodeView, query: PodQuery, pods: dict[str, Pod]) -> None:
-    matching = [pod.spec.node_name for pod in pods.values() if query.matches(pod_set_of(pod))]
+    matching = [pod.spec.node_name for pod in pods.values() if query.matches(pod)]
     expected = [matching.count(name) for name in view.names()]
     assert view.pods_matching(query).tolist() == expected
     sums, label = view.pods_per_domain(query, ZONE), view.label(ZONE)

@@ -5,6 +5,7 @@ Callers (commands, tests) use only this class. Must not hold rules about objects
 
 import asyncio
 import base64
+import logging
 import random
 import socket
 import ssl
@@ -32,11 +33,12 @@ from moorage.apiserver.statuses import Json
 from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Store
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
 from moorage.connections.limits import LOCAL
-from moorage.connections.server import HttpServer
+from moorage.connections.server import HttpServer, ProtocolLog
 from moorage.errors import InputError
 from moorage.model.priority import SYSTEM_PRIORITIES
 from moorage.private_files import write_privately
 
+_log = logging.getLogger(__name__)
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SHUTDOWN_SECONDS = 2.0
 _BACKLOG = 1024
@@ -109,6 +111,7 @@ class ApiServer:
             # An idle watch would otherwise not notice that its client has gone.
             handler_cancellation=True,
             access_log=None,
+            logger=ProtocolLog(_log, {}),
             keepalive_timeout=LOCAL.idle_seconds,
             # As upstream; and a small body cannot be unpacked to a large one.
             auto_decompress=False,

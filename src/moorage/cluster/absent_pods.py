@@ -13,7 +13,7 @@ import numpy as np
 from moorage.cluster.attached_volumes import AttachedVolumes, Disk, disk_of, weight_of
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.host_ports import addresses_of, conflict
-from moorage.cluster.pod_query import PodQuery, pod_set_of
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.pod_terms import TermEntry, terms_of
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.stamps import Aspect
@@ -109,14 +109,12 @@ class WithoutPods(NodeView):
 
     def pods_matching(self, query: PodQuery) -> Ints:
         """How many other pods of each node match?"""
-        return self._less(
-            super().pods_matching(query), lambda pod: int(query.matches(pod_set_of(pod)))
-        )
+        return self._less(super().pods_matching(query), lambda pod: int(query.matches(pod)))
 
     def pods_per_domain(self, query: PodQuery, key: str) -> DomainSums:
         """The same summed up over the values of a label."""
         sums = super().pods_per_domain(query, key)
-        return self._sums_less(sums, key, lambda pod: int(query.matches(pod_set_of(pod))))
+        return self._sums_less(sums, key, lambda pod: int(query.matches(pod)))
 
     def terms_per_domain(self, entry: TermEntry) -> DomainSums:
         """How many other pods carry a term, over the values of its topology key."""

@@ -5,13 +5,14 @@ array. A label key gets a column when a selector first mentions it, and loses it
 were asked for since.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from moorage.cluster.coded import CodedStore
 from moorage.cluster.columns import Column, Ints, RowSpace
+from moorage.model.labels import Labels
 from moorage.model.node import Node
 from moorage.model.taints import Taint
 
@@ -109,18 +110,24 @@ class NodeTable:
         self.taints: CodedStore[TaintSet] = CodedStore(space, ())
         self.features: CodedStore[Features] = CodedStore(space, frozenset())
         self._labels: OrderedDict[str, CodedStore[str | None]] = OrderedDict()
+        self._nodes_with: Counter[str] = Counter()
+        """How many nodes have a label, by its key."""
+        self._no_label: CodedStore[str | None] = CodedStore(space, None)
+        """Stands for every label that no node has."""
 
     def append(self, node: Node) -> int:
         """A new row for a new node."""
         row = self._space.append()
         self.nodes.append(node)
         self.row_of[node.name] = row
+        self._nodes_with.update(node.labels.keys())
         self.write(row, node)
         return row
 
     def remove(self, row: int) -> int:
         """Give up a row; returns the former row of the node that moved into it."""
         del self.row_of[self.nodes[row].name]
+        self._count_labels(self.nodes[row].labels, {})
         moved = self._space.remove(row)
         last = self.nodes.pop()
         if moved != row:
@@ -131,6 +138,7 @@ class NodeTable:
 
     def write(self, row: int, node: Node) -> None:
         """Write what the node object says; usage is not touched."""
+        self._count_labels(self.nodes[row].labels, node.labels)
         self.nodes[row] = node
         self.allocatable.set(row, node.allocatable)
         self.unschedulable.data[row] = node.spec.unschedulable
@@ -150,12 +158,25 @@ class NodeTable:
         """The column of a label key, filled from all nodes when it is first asked for."""
         store = self._labels.get(key)
         if store is None:
+            if key not in self._nodes_with:
+                return self._no_label
             store = self._labels[key] = CodedStore(self._space, None)
             for row, node in enumerate(self.nodes):
                 store.set(row, node.labels.get(key))
         else:
             self._labels.move_to_end(key)
         return store
+
+    def _count_labels(self, old: Labels, new: Labels) -> None:
+        """A node's labels changed."""
+        if old is new:
+            return
+        counts = self._nodes_with
+        counts.update(new.keys())
+        for key in old:
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
 
     def trim_labels(self) -> None:
         """Drop label columns beyond the most recently asked for.

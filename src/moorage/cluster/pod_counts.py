@@ -13,6 +13,7 @@ from typing import TypeVar
 from moorage.cluster.columns import Ints, RowSpace
 from moorage.cluster.pod_query import LabelPair, PodQuery, PodSet, pod_set_of
 from moorage.cluster.row_counts import DomainSums, LabelDomains, RowCounts
+from moorage.model.labels import Labels
 from moorage.model.pod import Pod
 
 _FEWEST_QUERIES = 1024
@@ -36,13 +37,20 @@ class _Query:
 class _Members:
     """The pods of a set: where they are, and in which queries they count."""
 
-    __slots__ = ("counts", "pod_set", "pods", "queries")
+    __slots__ = ("counts", "labels", "pod_set", "pods", "queries")
 
-    def __init__(self, pod_set: PodSet, counts: RowCounts) -> None:
+    def __init__(self, pod_set: PodSet, labels: Labels, counts: RowCounts) -> None:
         self.pod_set = pod_set
+        self.labels = labels
+        """Of the first pod that came; those of the others are equal."""
         self.counts = counts
         self.pods = 0
         self.queries: list[_Query] = []
+
+    def match(self, query: PodQuery) -> bool:
+        """Do these pods count?"""
+        pod_set = self.pod_set
+        return query.matches_labels(pod_set.namespace, self.labels, pod_set.terminating)
 
 
 class PodCounts:
@@ -65,7 +73,7 @@ class PodCounts:
         pod_set = pod_set_of(pod)
         members = self._sets.get(pod_set)
         if members is None:
-            members = self._new_set(pod_set)
+            members = self._new_set(pod_set, pod.labels)
         members.pods += sign
         members.counts.add(row, sign)
         for query in members.queries:
@@ -85,9 +93,9 @@ class PodCounts:
         """Per row, the pods that match."""
         return self._find(query).counts.values
 
-    def per_domain(self, query: PodQuery, key: str, domains: LabelDomains) -> DomainSums:
+    def per_domain(self, query: PodQuery, domains: LabelDomains) -> DomainSums:
         """The same summed up over the values of a label."""
-        return self._find(query).counts.per_domain(key, domains)
+        return self._find(query).counts.per_domain(domains)
 
     def _find(self, query: PodQuery) -> _Query:
         found = self._queries.get(query)
@@ -96,10 +104,10 @@ class PodCounts:
         self._queries.move_to_end(query)
         return found
 
-    def _new_set(self, pod_set: PodSet) -> _Members:
-        members = self._sets[pod_set] = _Members(pod_set, RowCounts(self._space))
+    def _new_set(self, pod_set: PodSet, labels: Labels) -> _Members:
+        members = self._sets[pod_set] = _Members(pod_set, labels, RowCounts(self._space))
         for query in self._may_match(pod_set):
-            if query.query.matches(pod_set):
+            if members.match(query.query):
                 members.queries.append(query)
                 query.members.add(members)
         for pair in pod_set.pairs:
@@ -132,7 +140,7 @@ class PodCounts:
             for pair in pairs:
                 self._queries_by_pair.setdefault(pair, set()).add(found)
         for members in candidates:
-            if query.matches(members.pod_set):
+            if members.match(query):
                 members.queries.append(found)
                 found.members.add(members)
                 found.counts.add_all(members.counts)

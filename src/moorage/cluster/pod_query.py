@@ -26,11 +26,6 @@ class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     terminating: bool
 
     @property
-    def labels(self) -> Labels:
-        """The labels as a mapping."""
-        return dict(self.label_set)
-
-    @property
     def pairs(self) -> Iterator[LabelPair]:
         """Everything such pods can be found by."""
         yield ("", self.namespace)
@@ -62,12 +57,15 @@ class PodQuery(msgspec.Struct, frozen=True, cache_hash=True):
     terminating: bool = True
     """Do pods count that are being deleted?"""
 
-    def matches(self, pods: PodSet) -> bool:
-        """Do the pods of a set belong to the answer?"""
-        if pods.terminating and not self.terminating:
-            return False
-        labels = pods.labels
-        return all(one.matches(pods.namespace, labels) for one in self.selectors)
+    def matches(self, pod: Pod) -> bool:
+        """Is a pod one of those that are asked for?"""
+        return self.matches_labels(pod.namespace, pod.labels, pod.terminating)
+
+    def matches_labels(self, namespace: str, labels: Labels, terminating: bool) -> bool:
+        """The same for a pod of which only this is known."""
+        return (self.terminating or not terminating) and all(
+            one.matches(namespace, labels) for one in self.selectors
+        )
 
     @property
     def alternatives(self) -> Iterator[Sequence[LabelPair]]:

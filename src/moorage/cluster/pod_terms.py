@@ -50,7 +50,7 @@ class TermEntry:
 
     def per_domain(self, domains: LabelDomains) -> DomainSums:
         """The counts summed up over the values of the term's topology key."""
-        return self.counts.per_domain(self.pod_term.term.topology_key, domains)
+        return self.counts.per_domain(domains)
 
 
 class PodTerms:

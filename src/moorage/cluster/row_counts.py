@@ -56,8 +56,8 @@ class RowCounts:
         self._space = space
         self._listed: dict[int, int] = {}
         self._column: Column[np.int64] | None = None
-        self._sums: dict[str, DomainSums] = {}
-        """By label key, for the labels that somebody asked for."""
+        self._sums: dict[LabelDomains, DomainSums] = {}
+        """For the labels that somebody asked for."""
 
     @property
     def listed(self) -> Mapping[int, int] | None:
@@ -111,12 +111,12 @@ class RowCounts:
             self._space.drop(self._column)
             self._column = None
 
-    def per_domain(self, key: str, domains: LabelDomains) -> "DomainSums":
+    def per_domain(self, domains: LabelDomains) -> "DomainSums":
         """The counts summed up over the values of a label."""
-        sums = self._sums.get(key)
-        if sums is None or sums.domains is not domains:
-            self._sums = {name: old for name, old in self._sums.items() if not old.dropped}
-            sums = self._sums[key] = DomainSums(self, domains)
+        sums = self._sums.get(domains)
+        if sums is None:
+            self._sums = {key: old for key, old in self._sums.items() if not old.dropped}
+            sums = self._sums[domains] = DomainSums(self, domains)
         return sums
 
     def _use_column(self, values: Ints) -> None:

@@ -12,6 +12,7 @@ is not known (yet, or any more) waits beside the table and takes its row when th
 from collections.abc import Iterator, Mapping
 
 from moorage.cluster.attached_volumes import AttachedVolumes
+from moorage.cluster.coded import CodedStore
 from moorage.cluster.columns import RowSpace
 from moorage.cluster.host_ports import HostPorts
 from moorage.cluster.images import Images
@@ -48,7 +49,7 @@ class ClusterState:
         self.order = NodeOrder()
         self.stamps = Stamps(self._space)
         self.listers = Listers()
-        self._domains: dict[str, LabelDomains] = {}
+        self._domains: dict[CodedStore[str | None], LabelDomains] = {}
         self._placed: dict[str, tuple[Pod, str]] = {}
         self._assumed: set[str] = set()
         self._homeless: dict[str, dict[str, Pod]] = {}
@@ -101,10 +102,10 @@ class ClusterState:
     def domains(self, key: str) -> LabelDomains:
         """The domains of a topology key."""
         store = self.nodes.label(key)
-        domains = self._domains.get(key)
-        if domains is None or domains.store is not store:
-            self._domains = {k: old for k, old in self._domains.items() if not old.store.dropped}
-            domains = self._domains[key] = LabelDomains(store, self.stamps)
+        domains = self._domains.get(store)
+        if domains is None:
+            self._domains = {one: old for one, old in self._domains.items() if not one.dropped}
+            domains = self._domains[store] = LabelDomains(store, self.stamps)
         return domains
 
     def _update_node(self, row: int, node: Node) -> None:

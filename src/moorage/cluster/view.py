@@ -277,7 +277,7 @@ class NodeView:
 
     def pods_per_domain(self, query: PodQuery, key: str) -> DomainSums:
         """The same for the whole cluster, summed up over the values of a label."""
-        return self._state.counts.per_domain(query, key, self._state.domains(key))
+        return self._state.counts.per_domain(query, self._state.domains(key))
 
     def terms_per_domain(self, entry: TermEntry) -> DomainSums:
         """How many pods of the whole cluster carry a term, over the values of its topology key."""

@@ -6,14 +6,25 @@ of stopping. What is answered is the runner's business.
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from aiohttp import web
 
 from moorage.connections.acceptor import Acceptor
 from moorage.connections.limits import ConnectionLimits
+
+
+class ProtocolLog(logging.LoggerAdapter[logging.Logger]):
+    """What aiohttp says of broken requests, at debug level: anybody can send such."""
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        """Everything at debug level, without tracebacks."""
+        kwargs.pop("exc_info", None)
+        super().log(logging.DEBUG, msg, *args, **kwargs)
 
 
 class HttpServer:

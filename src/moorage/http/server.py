@@ -12,12 +12,11 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from aiohttp import web
 
 from moorage.connections.limits import LOCAL, ConnectionLimits
-from moorage.connections.server import HttpServer
+from moorage.connections.server import HttpServer, ProtocolLog
 from moorage.errors import InputError
 from moorage.http.authorities import Bundle
 from moorage.http.endpoints import Handler
@@ -36,15 +35,6 @@ RELOAD_PERIOD = 5.0
 _MAX_HEADER = 1 << 16
 
 
-class _Protocol(logging.LoggerAdapter[logging.Logger]):
-    """aiohttp's words about broken requests, in a low voice: anybody can send such."""
-
-    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        """Everything at debug level."""
-        kwargs.pop("exc_info", None)
-        super().log(logging.DEBUG, msg, *args, **kwargs)
-
-
 class _Pages:
     """One application on limited connections."""
 
@@ -53,7 +43,7 @@ class _Pages:
         runner = web.AppRunner(
             app,
             access_log=None,
-            logger=_Protocol(log, {}),
+            logger=ProtocolLog(log, {}),
             keepalive_timeout=limits.idle_seconds,
             max_line_size=_MAX_HEADER,
             max_field_size=_MAX_HEADER,

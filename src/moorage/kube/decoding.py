@@ -205,6 +205,8 @@ def _derive(obj: ApiObject) -> None:
     try:
         if isinstance(obj, Pod):
             _ = obj.derived(), obj.label_set, [weight_of(volume) for volume in obj.spec.volumes]
+            if min(obj.requests.occupied.values(), default=0) < 0:
+                raise DecodeError("spec: a request must not be negative")
         elif isinstance(obj, Node):
             _ = obj.allocatable
     except (ValueError, DecodeError) as error:

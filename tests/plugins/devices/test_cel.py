@@ -148,3 +148,9 @@ def test_list_attributes_come_with_their_gate() -> None:
     assert ask(f'"cod" in {A}.names && {A}.names.exists(n, n == "eel")', fish, LISTS)
     with pytest.raises(EvaluationError, match="attribute names: unsupported attribute value"):
         ask("true", fish)
+
+
+@pytest.mark.parametrize("key", ["[1]", "{1: 2}", "dyn([1])", "optional.of([1])", "device"])
+def test_a_list_or_a_map_is_no_key_of_a_map(key: str, offered: ResourceSlice) -> None:
+    with pytest.raises(EvaluationError, match="unsupported key type"):
+        ask(f"{{{key}: 1}}.size() == 1", offered)

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.listers import Listers
-from moorage.cluster.pod_query import matching_terms
+from moorage.cluster.pod_query import PodQuery, matching_terms
 from moorage.cluster.pod_terms import TermEntry, terms_of
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
@@ -42,16 +42,15 @@ def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
 
 
 class PodsMatching:
-    """Pods on nodes that match every one of some terms, counted per domain of a topology key."""
+    """Pods on nodes that match a query, counted per domain of a topology key."""
 
-    __slots__ = ("_query", "_terms", "key", "name")
+    __slots__ = ("_query", "key", "name")
 
-    def __init__(self, terms: tuple[AffinityTerm, ...], key: str) -> None:
+    def __init__(self, query: PodQuery, key: str) -> None:
         self.key = key
-        self.name: Hashable = (terms, key)
+        self.name: Hashable = (query, key)
         """Equal ones count the same."""
-        self._terms = terms
-        self._query = matching_terms(terms)
+        self._query = query
 
     def find(self, nodes: NodeView) -> DomainSums:
         """The counts, as they are kept."""
@@ -63,7 +62,12 @@ class PodsMatching:
 
     def counts(self, pod: Pod) -> bool:
         """Is this one of the pods?"""
-        return matches_all(self._terms, pod)
+        return self._query.matches(pod)
+
+
+def pods_near(term: AffinityTerm) -> PodsMatching:
+    """Pods on nodes that match a term, counted per domain of its topology key."""
+    return PodsMatching(matching_terms((term,)), term.topology_key)
 
 
 class PodsCarrying:

@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.pod_query import matching_terms
 from moorage.cluster.pod_terms import TermKind
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
@@ -105,6 +106,7 @@ def company_of(pod: Pod, nodes: NodeView) -> Company:
     terms = pod.affinity_terms
     affinity = tuple(resolve(term, nodes.listers) for term in terms.affinity)
     anti_affinity = tuple(resolve(term, nodes.listers) for term in terms.anti_affinity)
+    friends = matching_terms(affinity)
     return Company(
         affinity=affinity,
         anti_affinity=anti_affinity,
@@ -114,8 +116,10 @@ def company_of(pod: Pod, nodes: NodeView) -> Company:
             for entry in nodes.terms_matching(pod)
             if entry.pod_term.kind is TermKind.ANTI_AFFINITY
         ),
-        attracting=tuple(PodsMatching(affinity, key) for key in _topology_keys(affinity)),
-        repelling=tuple(PodsMatching((term,), term.topology_key) for term in anti_affinity),
+        attracting=tuple(PodsMatching(friends, key) for key in _topology_keys(affinity)),
+        repelling=tuple(
+            PodsMatching(matching_terms((term,)), term.topology_key) for term in anti_affinity
+        ),
     )
 
 

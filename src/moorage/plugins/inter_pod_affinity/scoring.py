@@ -15,9 +15,9 @@ from moorage.plugins.inter_pod_affinity.domains import (
     Counted,
     DomainCounts,
     PodsCarrying,
-    PodsMatching,
     at_nodes,
     in_domains,
+    pods_near,
     resolve,
 )
 
@@ -58,7 +58,7 @@ def weighted(pod: Pod, nodes: NodeView, hard_weight: int) -> tuple[Weighted, ...
     found: list[Weighted] = []
     for wish, sign in own:
         term = resolve(wish.term, nodes.listers)
-        found.append((PodsMatching((term,), term.topology_key), sign * wish.weight))
+        found.append((pods_near(term), sign * wish.weight))
     for entry in nodes.terms_matching(pod):
         weight = _weight(entry.pod_term, hard_weight)
         if weight is not None:

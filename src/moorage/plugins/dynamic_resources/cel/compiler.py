@@ -239,6 +239,10 @@ class Compiler:
             spend(frame, cost)
             for place, (key_part, value_part) in enumerate(entries):
                 key, value = key_part(frame), value_part(frame)
+                try:
+                    hash(key)
+                except TypeError:
+                    raise EvaluationError(f"unsupported key type: {kind_of(key)}") from None
                 if place not in node.optional:
                     built[key] = value
                 elif type(value) is not Optional:
