@@ -7,8 +7,12 @@ from contextlib import suppress
 from soak.api import PODS, Api
 from soak.pods import Json
 
-LONGEST_WAIT = 60.0
-"""Seconds until a pod that fits has a node; a killed leader and a restarted server included."""
+LONGEST_WAIT = 90.0
+"""Seconds until a pod that fits has a node.
+
+When watches fail again and again, a reflector waits for up to a minute before it watches anew, as
+client-go's do; a killed leader and a restarted server come on top.
+"""
 
 
 class Watcher:
