@@ -13,7 +13,7 @@ from moorage.framework.profile import Profile, build_profile
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.defaults import in_tree_registry
+from moorage.plugins.defaults import in_tree_registry, with_devices
 
 NOW = 1_800_000_000.0
 
@@ -50,7 +50,7 @@ def make_profile(
     for plugin in extra:
         registry.register(plugin)
     config = load_profile(document or {}, "test", gates)
-    return build_profile(config, registry, Handle(state.listers, gates), percentage)
+    return build_profile(config, registry, with_devices(Handle(state.listers, gates)), percentage)
 
 
 def only(*plugins: str) -> Json:
@@ -79,4 +79,4 @@ def make_plugin(
     listers = (state or ClusterState()).listers
     if args is None and plugin.name in ARGS_OF_PLUGIN:
         args = default_args(plugin.name, gates)
-    return plugin(args, Handle(listers, gates))
+    return plugin(args, with_devices(Handle(listers, gates)))

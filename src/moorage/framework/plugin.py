@@ -24,6 +24,7 @@ from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
 from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
+from moorage.framework.device_resources import DeviceResources, NoDevices
 from moorage.framework.metering import FrameworkObserver
 from moorage.framework.pacing import Pacing
 from moorage.framework.preemptions import Preemptions
@@ -73,6 +74,8 @@ class Handle(msgspec.Struct, frozen=True):
     members: Members = msgspec.field(default_factory=Members)
     pacing: Pacing = msgspec.field(default_factory=Pacing)
     """For plugins whose computations can take long."""
+    devices: DeviceResources = msgspec.field(default_factory=NoDevices)
+    """Which extended resources are backed by devices."""
     observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)
     """Whom plugins tell what is worth counting."""
 

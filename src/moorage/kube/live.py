@@ -41,6 +41,7 @@ from moorage.kube.shadow_executor import ShadowExecutor, ShadowPodHandler
 from moorage.kube.timing import Timer, WallTimer
 from moorage.kube.turns import AbandonedError, Turns
 from moorage.model.pod import Pod
+from moorage.plugins.defaults import with_devices
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def build_scheduler(
     pods = state.listers.of(Pod)
     nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
     cycle = Cycle(state, clock, nominated=nominated, extenders=http_extenders(config))
-    handle = Handle(state.listers, gates, random=Random(), observer=observer)
+    handle = with_devices(Handle(state.listers, gates, random=Random(), observer=observer))
     profiles = build_profiles(config, registry, handle)
     queue = SchedulingQueue(
         profiles,

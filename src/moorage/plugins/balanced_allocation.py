@@ -18,7 +18,6 @@ from moorage.framework.status import SKIP, Skip
 from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.pod import Pod
 from moorage.model.resources import PODS, is_scalar
-from moorage.plugins.dynamic_resources.delegation import Delegation
 
 Floats = NDArray[np.float64]
 Requests = tuple[int, ...]
@@ -42,7 +41,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
         # Upstream knows no number of pods where it scores: naming them has no effect.
         self._resources = tuple(spec.name for spec in args.resources if spec.name != PODS)
         self._two_plain = len(self._resources) == 2 and not any(map(is_scalar, self._resources))
-        self._devices = Delegation(handle)
+        self._devices = handle.devices
 
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""

@@ -1,10 +1,14 @@
-"""The registry of in-tree plugins: one line per plugin, and nothing else."""
+"""The registry of in-tree plugins, one line per plugin, and what several of them share."""
 
+import msgspec
+
+from moorage.framework.plugin import Handle
 from moorage.framework.registry import Registry
 from moorage.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources.delegation import Delegation
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
@@ -55,3 +59,8 @@ def in_tree_registry() -> Registry:
             PodGroupPodsCount,
         )
     )
+
+
+def with_devices(handle: Handle) -> Handle:
+    """The handle with what DynamicResources knows of devices, for plugins that count resources."""
+    return msgspec.structs.replace(handle, devices=Delegation(handle))

@@ -23,7 +23,7 @@ from moorage.framework.registry import Registry
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.defaults import in_tree_registry
+from moorage.plugins.defaults import in_tree_registry, with_devices
 
 
 def full_registry() -> Registry:
@@ -48,7 +48,7 @@ class World:
     ) -> None:
         self.state = ClusterState()
         self.cycle = Cycle(self.state, clock or WallClock(), reuse=reuse, extenders=extenders)
-        handle = Handle(self.state.listers, gates)
+        handle = with_devices(Handle(self.state.listers, gates))
         self.profiles: dict[str, Profile] = build_profiles(
             config, registry or full_registry(), handle
         )

@@ -32,6 +32,7 @@ from moorage.framework.plugin import (
 from moorage.framework.reuse import Answers
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.plugins.defaults import with_devices
 from moorage.testing.asking import (
     Answer,
     LawBrokenError,
@@ -96,7 +97,7 @@ class _Laws:
         random: Random,
     ) -> None:
         self._make: Callable[[Listers], Plugin] = lambda listers: plugin_class(
-            args, Handle(listers, gates)
+            args, with_devices(Handle(listers, gates))
         )
         self._plugin = self._make(state.listers)
         self._state = state

@@ -36,7 +36,6 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_scalar
-from moorage.plugins.dynamic_resources.delegation import Delegation
 from moorage.plugins.node_resources_fit.strategies import (
     NodeShares,
     most_allocated,
@@ -83,7 +82,7 @@ class NodeResourcesFit(
         self._scalars = frozenset(filter(is_scalar, self._weights))
         self._scorer = strategy_scorer(args.scoring_strategy)
         self._row_scorer = row_scorer(args.scoring_strategy)
-        self._devices = Delegation(handle)
+        self._devices = handle.devices
 
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
