@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from apiserver.serving import PODS, TIMEOUT, Client, served
-from moorage.apiserver import ApiServer, ApiServerOptions, User, read_token_file
+from moorage.apiserver import ApiServer, ApiServerOptions, ApiUser, read_token_file
 from moorage.apiserver.run import make_server
 from moorage.errors import InputError
 
@@ -44,12 +44,12 @@ def test_a_web_site_cannot_have_its_name_lead_here(name: str, code: int) -> None
 
     with served(ApiServer) as (_, client):
         assert asked(client) == code
-    with served(lambda: ApiServer(tokens={"secret": User("alice")})) as (serving, _):
+    with served(lambda: ApiServer(tokens={"secret": ApiUser("alice")})) as (serving, _):
         assert asked(Client(serving.url, "secret")) == 200, "who has a token may call it anything"
 
 
 def test_with_tokens_only_their_holders_are(tmp_path: Path) -> None:
-    tokens = {"secret": User("alice", "1", ("admins",))}
+    tokens = {"secret": ApiUser("alice", "1", ("admins",))}
     with served(lambda: ApiServer(tokens=tokens)) as (serving, stranger):
         answer = stranger.get(PODS)
         assert (answer.code, answer.reason) == (401, "Unauthorized")
@@ -94,8 +94,8 @@ def test_token_files_are_those_of_kube_apiserver(tmp_path: Path) -> None:
     path = tmp_path / "tokens.csv"
     path.write_text('t1,alice,1,"a,b"\n\n# a comment\nt2,bob,2\n')
     assert read_token_file(path) == {
-        "t1": User("alice", "1", ("a", "b")),
-        "t2": User("bob", "2", ()),
+        "t1": ApiUser("alice", "1", ("a", "b")),
+        "t2": ApiUser("bob", "2", ()),
     }
     path.write_text("only-a-token\n")
     with pytest.raises(InputError, match=r"tokens.csv:1"):

@@ -1,16 +1,16 @@
 """Events do not pile up."""
 
 from moorage.apiserver.event_expiry import EventExpiry
-from moorage.apiserver.storage import Store
+from moorage.apiserver.storage import Storage
 
 
-def add(store: Store, name: str) -> None:
+def add(store: Storage, name: str) -> None:
     key = f"default/{name}"
     store.create(store.collection("events"), key, {"metadata": {"name": name}})
 
 
 def test_events_go_after_an_hour_unless_they_are_written_again() -> None:
-    store, now = Store(), [0.0]
+    store, now = Storage(), [0.0]
     expiry = EventExpiry(store, lambda: now[0])
     events = store.collection("events")
     add(store, "old")
@@ -29,7 +29,7 @@ def test_events_go_after_an_hour_unless_they_are_written_again() -> None:
 
 
 def test_the_oldest_go_when_there_are_too_many() -> None:
-    store = Store()
+    store = Storage()
     for number in range(10):
         add(store, f"e{number}")
     assert EventExpiry(store, lambda: 0.0, max_events=4).sweep() == 6

@@ -17,7 +17,7 @@ from apiserver.serving import PODS, TIMEOUT, Client, served
 from moorage.apiserver import ApiServer
 from moorage.apiserver.journal import Journal
 from moorage.apiserver.operations import Operations
-from moorage.apiserver.storage import Store
+from moorage.apiserver.storage import Storage
 from moorage.errors import InputError
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -106,14 +106,14 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
     lines[-2] = lines[-2].replace(b'"', b"'", 1)
     journal.write_bytes(b"".join(lines))
     with pytest.raises(InputError, match=r"journal-\d+\.log:\d+ is damaged"):
-        Journal(tmp_path).load(Store())
+        Journal(tmp_path).load(Storage())
 
 
 def test_one_folder_serves_one_server(tmp_path: Path) -> None:
     first = Journal(tmp_path)
-    first.load(Store())
+    first.load(Storage())
     with pytest.raises(InputError, match="in use by another server"):
-        Journal(tmp_path).load(Store())
+        Journal(tmp_path).load(Storage())
 
 
 def test_a_long_journal_is_replaced_by_a_snapshot(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_files_that_everybody_could_read_are_tightened(tmp_path: Path) -> None:
     left_by_a_crash.write_text("half")
     for path in tmp_path.iterdir():
         path.chmod(0o644)
-    store = Store()
+    store = Storage()
     Journal(tmp_path).load(store)
     assert set(modes(tmp_path).values()) == {0o600}
     assert store.namespaces.get("", "default") is not None
@@ -232,7 +232,7 @@ def test_a_damaged_snapshot_is_refused_and_stays(
     snapshot.write_bytes(damage(snapshot.read_bytes()))
     before = content(tmp_path)
     with pytest.raises(InputError, match=complaint) as error:
-        Journal(tmp_path).load(Store())
+        Journal(tmp_path).load(Storage())
     assert str(snapshot) in str(error.value)
     assert "\n" not in str(error.value)
     assert content(tmp_path) == before
@@ -245,11 +245,11 @@ def test_a_missing_snapshot_or_journal_is_refused(tmp_path: Path) -> None:
     kept = snapshot.read_bytes()
     snapshot.unlink()
     with pytest.raises(InputError, match="has journals but no snapshot"):
-        Journal(tmp_path).load(Store())
+        Journal(tmp_path).load(Storage())
     snapshot.write_bytes(kept)
     journal.rename(journal.with_name("journal-00000009.log"))
     with pytest.raises(InputError, match=f"{journal.name} is missing"):
-        Journal(tmp_path).load(Store())
+        Journal(tmp_path).load(Storage())
 
 
 def test_a_snapshot_of_an_earlier_version_is_read(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_snapshot_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     payload = re.sub(rb',"objects":\d+', b"", first.partition(b" ")[2].rstrip())
     first = b"%08x %s\n" % (zlib.crc32(payload), payload)
     snapshot.write_bytes(b"".join((first, *rest)))
-    store = Store()
+    store = Storage()
     Journal(tmp_path).load(store)
     assert store.namespaces.get("", "default") is not None
 

@@ -20,7 +20,7 @@ from apiserver.serving import (
     Serving,
     pod,
 )
-from moorage.apiserver.resources import BY_PLURAL, Resource
+from moorage.apiserver.resources import BY_PLURAL, ApiResource
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -109,7 +109,7 @@ SPEC = (
 )
 
 
-def path_of(resource: Resource, name: str = "") -> str:
+def path_of(resource: ApiResource, name: str = "") -> str:
     root = f"/apis/{resource.group}" if resource.group else "/api"
     scope = "/namespaces/default" if resource.namespaced else ""
     return f"{root}/{resource.version}{scope}/{resource.plural}" + (f"/{name}" if name else "")
@@ -136,7 +136,7 @@ def odd_objects(rng: random.Random, name: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda row: f"{row.plural}.{row.group}")
-def test_odd_values_in_every_field_of_every_kind(resource: Resource, api: Client) -> None:
+def test_odd_values_in_every_field_of_every_kind(resource: ApiResource, api: Client) -> None:
     rng = random.Random(f"{resource.plural}.{resource.group}")
     chosen = rng.sample(list(odd_objects(rng, "x")), 40)
     for number, obj in enumerate(chosen):

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.apiserver.history import DELETED, Stored
-from moorage.apiserver.storage import Collection, Store
+from moorage.apiserver.storage import Collection, Storage
 
 NAMES = st.sampled_from(["a/x", "a/y", "b/x", "ab/x", "a-/x"])
 STEPS = st.lists(st.tuples(st.sampled_from("cud"), NAMES, st.integers(0, 2)), max_size=40)
 
 
-def apply(store: Store, pods: Collection, step: tuple[str, str, int]) -> None:
+def apply(store: Storage, pods: Collection, step: tuple[str, str, int]) -> None:
     action, key, value = step
     present = pods.items.get(key)
     obj: dict[str, Any] = {"metadata": {"name": key, "labels": {"v": str(value)}}}
@@ -29,7 +29,7 @@ def apply(store: Store, pods: Collection, step: tuple[str, str, int]) -> None:
 def test_every_past_state_can_be_listed_and_watched_from(
     steps: list[tuple[str, str, int]],
 ) -> None:
-    store = Store()
+    store = Storage()
     pods = store.pods
     states: dict[int, dict[str, Stored]] = {store.version: {}}
     for step in steps:
@@ -57,7 +57,7 @@ def test_every_past_state_can_be_listed_and_watched_from(
 def test_a_short_history_never_skips_a_change(
     steps: list[tuple[str, str, int]], length: int
 ) -> None:
-    store = Store(history_changes=length)
+    store = Storage(history_changes=length)
     history = store.pods.history
     versions: list[int] = []
     for step in steps:
@@ -71,7 +71,7 @@ def test_a_short_history_never_skips_a_change(
 
 
 def test_small_objects_count_in_history_with_what_they_take_beside_their_bytes() -> None:
-    store = Store(history_bytes=100_000)
+    store = Storage(history_bytes=100_000)
     for number in range(1_000):
         store.create(store.pods, f"a/{number}", {"metadata": {"name": str(number)}})
     assert len(store.pods.history.read(store.pods.history.position_after(store.version - 50), 99))

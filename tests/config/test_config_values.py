@@ -8,7 +8,7 @@ import pytest
 from moorage.config import (
     DEFAULT_FEATURE_GATES,
     DynamicResourcesArgs,
-    Extender,
+    ExtenderConfig,
     ExtenderManagedResource,
     FeatureGates,
     InterPodAffinityArgs,
@@ -136,7 +136,7 @@ def test_cli_169_resources_of_extenders_replace_those_ignored_by_the_profile() -
     entry = {"name": "NodeResourcesFit", "args": {"ignoredResources": ["b.io/z"]}}
     profile = load_profile({"pluginConfig": [entry]}, "golden")
     config = KubeSchedulerConfiguration(
-        profiles=(profile,), extenders=(Extender(managed_resources=managed),)
+        profiles=(profile,), extenders=(ExtenderConfig(managed_resources=managed),)
     )
     args = with_extender_resources(config).profiles[0].args_for("NodeResourcesFit")
     assert isinstance(args, NodeResourcesFitArgs)
@@ -144,8 +144,10 @@ def test_cli_169_resources_of_extenders_replace_those_ignored_by_the_profile() -
 
 
 def test_cli_170_ignorable_extenders_come_last() -> None:
-    may_fail = Extender("a", ignorable=True)
-    config = KubeSchedulerConfiguration(extenders=(may_fail, Extender("b"), Extender("c")))
+    may_fail = ExtenderConfig("a", ignorable=True)
+    config = KubeSchedulerConfiguration(
+        extenders=(may_fail, ExtenderConfig("b"), ExtenderConfig("c"))
+    )
     assert [e.url_prefix for e in extenders_in_order(config)] == ["b", "c", "a"]
 
 

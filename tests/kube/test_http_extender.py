@@ -16,8 +16,7 @@ import trustme
 
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.duration import Duration
-from moorage.config.types import Extender as Config
-from moorage.config.types import ExtenderManagedResource, ExtenderTLSConfig
+from moorage.config.types import ExtenderConfig, ExtenderManagedResource, ExtenderTLSConfig
 from moorage.errors import ConfigError, ExtenderError
 from moorage.framework.extenders import FilterReply, MetaVictims
 from moorage.framework.plugin import Candidate
@@ -45,7 +44,7 @@ class Server:
 
     def extender(self, **fields: Any) -> HttpExtender:
         verbs = dict.fromkeys(("filter_verb", "prioritize_verb", "preempt_verb", "bind_verb"), "v")
-        return HttpExtender(Config(**{"url_prefix": self.url, **verbs, **fields}))
+        return HttpExtender(ExtenderConfig(**{"url_prefix": self.url, **verbs, **fields}))
 
 
 @contextmanager
@@ -285,7 +284,7 @@ def test_what_follows_the_first_value_does_not_matter(server: Server) -> None:
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    extender = HttpExtender(Config(url_prefix=f"http://{address}", filter_verb="f"))
+    extender = HttpExtender(ExtenderConfig(url_prefix=f"http://{address}", filter_verb="f"))
     text = f'Post "http://{address}/f": dial tcp {address}: connect: connection refused'
     assert error_of(extender) == text
 
@@ -315,7 +314,7 @@ def test_the_time_is_for_the_whole_answer_however_it_trickles() -> None:
 
     with raw_server(trickle) as url:
         started = time.monotonic()
-        config = Config(url_prefix=url, filter_verb="f", http_timeout=Duration(300_000_000))
+        config = ExtenderConfig(url_prefix=url, filter_verb="f", http_timeout=Duration(300_000_000))
         text = error_of(HttpExtender(config))
         assert time.monotonic() - started < 2
     assert text == (
@@ -332,18 +331,18 @@ def test_the_time_is_for_the_whole_answer_however_it_trickles() -> None:
 )
 def test_a_server_that_hangs_up(said: bytes, text: str) -> None:
     with raw_server(lambda connection: connection.sendall(said)) as url:
-        extender = HttpExtender(Config(url_prefix=url, filter_verb="f"))
+        extender = HttpExtender(ExtenderConfig(url_prefix=url, filter_verb="f"))
         assert error_of(extender) == text.format(url=url)
 
 
 def test_an_answer_without_a_length_ends_with_the_connection() -> None:
     answer = b'HTTP/1.0 200 OK\r\n\r\n{"Error": "old"}'
     with raw_server(lambda connection: connection.sendall(answer)) as url:
-        assert error_of(HttpExtender(Config(url_prefix=url, filter_verb="f"))) == "old"
+        assert error_of(HttpExtender(ExtenderConfig(url_prefix=url, filter_verb="f"))) == "old"
 
 
 def test_other_schemes_are_refused() -> None:
-    extender = HttpExtender(Config(url_prefix="ftp://x", filter_verb="f"))
+    extender = HttpExtender(ExtenderConfig(url_prefix="ftp://x", filter_verb="f"))
     assert error_of(extender) == 'Post "ftp://x/f": unsupported protocol scheme "ftp"'
 
 
@@ -376,7 +375,7 @@ def test_a_kept_connection_that_was_closed_meanwhile_is_not_used() -> None:
 
 def test_a_proxy_is_used_for_hosts_that_are_not_here(server: Server) -> None:
     proxy = server.url.replace("http://", "http://user:secret@")
-    config = Config(url_prefix="http://extender.example/x", filter_verb="f")
+    config = ExtenderConfig(url_prefix="http://extender.example/x", filter_verb="f")
     extender = HttpExtender(config, {"HTTP_PROXY": proxy})
     extender.filter(POD, NODES)
     assert server.asked[0][0] == "http://extender.example/x/f"
@@ -446,7 +445,7 @@ def test_certificates_that_cannot_be_used(authority: trustme.CA) -> None:
         (ExtenderTLSConfig(cert_data=b"x", key_data=b"y"), "client certificate"),
     ):
         with pytest.raises(ConfigError, match=f"couldn't build extenders: .*{text}"):
-            HttpExtender(Config(url_prefix="https://x", tls_config=tls))
+            HttpExtender(ExtenderConfig(url_prefix="https://x", tls_config=tls))
 
 
 # Configuration.
@@ -455,10 +454,10 @@ def test_certificates_that_cannot_be_used(authority: trustme.CA) -> None:
 def test_extenders_that_may_fail_are_asked_last() -> None:
     config = KubeSchedulerConfiguration(
         extenders=(
-            Config(url_prefix="http://a", ignorable=True),
-            Config(url_prefix="http://b"),
-            Config(url_prefix="http://c", ignorable=True),
-            Config(url_prefix="http://d", filter_verb="f"),
+            ExtenderConfig(url_prefix="http://a", ignorable=True),
+            ExtenderConfig(url_prefix="http://b"),
+            ExtenderConfig(url_prefix="http://c", ignorable=True),
+            ExtenderConfig(url_prefix="http://d", filter_verb="f"),
         )
     )
     made = http_extenders(config)
@@ -468,13 +467,13 @@ def test_extenders_that_may_fail_are_asked_last() -> None:
 
 def test_interest_is_a_matter_of_requests_and_limits() -> None:
     managed = (ExtenderManagedResource(name="example.com/d"),)
-    extender = HttpExtender(Config(url_prefix="http://x", managed_resources=managed))
+    extender = HttpExtender(ExtenderConfig(url_prefix="http://x", managed_resources=managed))
     using = {"resources": {"limits": {"example.com/d": "1"}}}
     assert extender.is_interested(make_pod(requests={"example.com/d": "1"}))
     assert extender.is_interested(make_pod(spec={"containers": [using]}))
     assert extender.is_interested(make_pod(spec={"initContainers": [using]}))
     assert not extender.is_interested(POD)
-    assert HttpExtender(Config(url_prefix="http://x")).is_interested(POD)
+    assert HttpExtender(ExtenderConfig(url_prefix="http://x")).is_interested(POD)
 
 
 # Objects as the API server sent them.
@@ -511,7 +510,7 @@ def test_objects_are_kept_only_for_those_who_ask_for_them() -> None:
     node = make_node("n1")
 
     def kept(**fields: Any) -> list[ApiObject] | None:
-        needed = needs_source([HttpExtender(Config(url_prefix="http://x", **fields))])
+        needed = needs_source([HttpExtender(ExtenderConfig(url_prefix="http://x", **fields))])
         return None if needed is None else [obj for obj in (waiting, placed, node) if needed(obj)]
 
     assert needs_source([]) is None

@@ -7,7 +7,7 @@ import pytest
 
 from moorage.app.written_config import log_or_write_config
 from moorage.config import load_config, shown_config
-from moorage.config.types import Extender
+from moorage.config.types import ExtenderConfig
 from moorage.errors import ConfigError, ExtenderError, KubeconfigError, MoorageError
 from moorage.kube.access import Access, OidcProvider, Pem
 from moorage.kube.client import KubeClient
@@ -80,7 +80,7 @@ def test_an_access_does_not_show_its_credentials() -> None:
 
 def test_an_extender_is_named_without_its_password() -> None:
     extender = HttpExtender(
-        Extender(url_prefix="http://user:s3cret@127.0.0.1:1/x", filter_verb="filter"), env={}
+        ExtenderConfig(url_prefix="http://user:s3cret@127.0.0.1:1/x", filter_verb="filter"), env={}
     )
     assert extender.name == "http://user:xxxxx@127.0.0.1:1/x"
     with pytest.raises(ExtenderError) as caught:

@@ -17,7 +17,7 @@ from moorage.metrics.exporter import AllMetrics
 from moorage.metrics.exposition import OPEN_METRICS, TEXT, go_float, render, wants_open_metrics
 from moorage.metrics.families import Counter, Gauge, Histogram, exponential
 from moorage.metrics.options import MetricsOptions
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_wrong_number_of_labels_is_a_mistake() -> None:
 
 
 def test_two_families_of_one_name_are_a_mistake() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.register(Counter("c_total", ""))
     with pytest.raises(ValueError, match="c_total"):
         registry.register(Gauge("c_total", ""))

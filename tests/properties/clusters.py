@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from moorage.model.node_selector import NodeAffinity
+from moorage.model.node_selector import NodeAffinitySpec
 from moorage.model.pod import TopologySpreadConstraint
 from properties import strategies as given
 from properties.harness import Twin
@@ -75,7 +75,7 @@ def sociable_clusters(draw: DrawFn) -> Twin:
     return twin
 
 
-def added_affinities() -> st.SearchStrategy[NodeAffinity | None]:
+def added_affinities() -> st.SearchStrategy[NodeAffinitySpec | None]:
     wishes = st.tuples(st.sampled_from([1, 30]), st.sampled_from(given.WISHED_NODES))
     terms = st.lists(st.sampled_from(given.WISHED_NODES), min_size=1, max_size=2)
     return st.one_of(

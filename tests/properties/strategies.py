@@ -18,7 +18,7 @@ from moorage.model.affinity import Affinity, PodAffinity, PodAffinityTerm
 from moorage.model.labels import LabelSelector
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import ContainerImage, Node, NodeSpec, NodeStatus
-from moorage.model.node_selector import NodeAffinity
+from moorage.model.node_selector import NodeAffinitySpec
 from moorage.model.pod import (
     Container,
     ContainerRestartRule,
@@ -296,7 +296,7 @@ def _pod_affinity(random: Random) -> PodAffinity | None:
     return pod_terms([_pod_term(random) for _ in range(random.randint(0, 2))], wishes)
 
 
-def _node_affinity(random: Random) -> NodeAffinity | None:
+def _node_affinity(random: Random) -> NodeAffinitySpec | None:
     if random.random() < 0.6:
         return None
     terms = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from moorage.model.node import Node
-from moorage.model.node_selector import NodeAffinity
+from moorage.model.node_selector import NodeAffinitySpec
 from moorage.model.pod import Pod
 from moorage.model.taints import Taint, Toleration
 from reference.answers import (
@@ -91,7 +91,7 @@ def refuse_other_name(pod: Pod, node: Node) -> Refusal | None:
 # Node affinity
 
 
-def affinity_applies(pod: Pod, added: NodeAffinity | None) -> bool:
+def affinity_applies(pod: Pod, added: NodeAffinitySpec | None) -> bool:
     """Does NodeAffinity have anything to check?"""
     enforced = added is not None and added.required is not None
     return bool(pod.spec.node_selector) or required_terms(pod) is not None or enforced
@@ -115,7 +115,7 @@ def named_nodes(pod: Pod) -> set[str] | None:
     return names
 
 
-def refuse_affinity(pod: Pod, node: Node, added: NodeAffinity | None) -> Refusal | None:
+def refuse_affinity(pod: Pod, node: Node, added: NodeAffinitySpec | None) -> Refusal | None:
     """NodeAffinity."""
     enforced = added.required if added is not None else None
     if enforced is not None and not any_term_matches(enforced, node):
@@ -125,7 +125,7 @@ def refuse_affinity(pod: Pod, node: Node, added: NodeAffinity | None) -> Refusal
     return None
 
 
-def score_affinity(pod: Pod, node: Node, added: NodeAffinity | None) -> int | Skip:
+def score_affinity(pod: Pod, node: Node, added: NodeAffinitySpec | None) -> int | Skip:
     """NodeAffinity: the weights of the wishes a node fulfils."""
     affinity = pod.spec.affinity
     own = affinity.node_affinity if affinity is not None else None

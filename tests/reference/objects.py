@@ -12,7 +12,7 @@ from moorage.model.labels import LabelSelector, LabelSelectorRequirement
 from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import ContainerImage, Node, NodeSpec, NodeStatus
 from moorage.model.node_selector import (
-    NodeAffinity,
+    NodeAffinitySpec,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -233,9 +233,9 @@ def node_term(
 def node_affinity(
     required: Sequence[NodeSelectorTerm] | None = None,
     preferred: Sequence[tuple[int, NodeSelectorTerm]] = (),
-) -> NodeAffinity:
+) -> NodeAffinitySpec:
     """Node affinity; `required=[]` is a demand that nothing meets."""
-    return NodeAffinity(
+    return NodeAffinitySpec(
         required_during_scheduling_ignored_during_execution=(
             NodeSelector(node_selector_terms=tuple(required)) if required is not None else None
         ),

@@ -8,7 +8,7 @@ are left out, so its pods must not use any.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from moorage.model.node_selector import NodeAffinity
+from moorage.model.node_selector import NodeAffinitySpec
 from moorage.model.pod import Pod, TopologySpreadConstraint
 from reference import inter_pod_affinity, node_plugins, resources, topology_spread
 from reference.answers import SKIP, UNRESOLVABLE, Refusal, Skip
@@ -41,7 +41,7 @@ WEIGHTS = {
 class NaiveConfig:
     """The arguments of the plugins; the defaults are upstream's."""
 
-    added_affinity: NodeAffinity | None = None
+    added_affinity: NodeAffinitySpec | None = None
     ignored_resources: tuple[str, ...] = ()
     ignored_groups: tuple[str, ...] = ()
     strategy: str = "LeastAllocated"

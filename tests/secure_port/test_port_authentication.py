@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kube.fake_api import failure, run
-from moorage.apiserver.authentication import User as TokenUser
+from moorage.apiserver.authentication import ApiUser
 from moorage.apiserver.server import ApiServer
 from moorage.errors import InputError
 from moorage.http import reviews as reviews_module
@@ -265,7 +265,7 @@ def test_an_unreachable_api_server_leaves_tokens_unproven(tmp_path: Path) -> Non
 
 def test_the_embedded_api_server_reviews_tokens_and_tells_its_authorities(tmp_path: Path) -> None:
     async def scenario() -> None:
-        tokens = {"boss": TokenUser("boss", "1", ("system:masters",))}
+        tokens = {"boss": ApiUser("boss", "1", ("system:masters",))}
         server = ApiServer(tokens=tokens)
         await server.start()
         ca, front, later = trustme.CA(), trustme.CA(), trustme.CA()

@@ -4,7 +4,7 @@ Talks to its clients over HTTP only; other packages use `ApiServer` (and `run_ap
 and stop it. Imports nothing of Moorage but `model` and `errors`.
 """
 
-from moorage.apiserver.authentication import User, read_token_file
+from moorage.apiserver.authentication import ApiUser, read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.kubelets import KubeletOptions
@@ -14,11 +14,11 @@ from moorage.apiserver.server import ApiServer
 __all__ = [
     "ApiServer",
     "ApiServerOptions",
+    "ApiUser",
     "Fault",
     "Faults",
     "KubeletOptions",
     "Tls",
-    "User",
     "read_token_file",
     "run_apiserver",
     "start_server",

@@ -9,9 +9,9 @@ defaulttolerationseconds,podtopologylabels,storage/storageclass/setdefault}.
 import msgspec
 
 from moorage.apiserver.pod_defaults import default_tolerations, mappings
-from moorage.apiserver.resources import Resource
+from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.statuses import Json, forbidden, not_found
-from moorage.apiserver.storage import Store
+from moorage.apiserver.storage import Storage
 from moorage.model.affinity import PodAffinity, PodAffinityTerm
 from moorage.model.decode import decode_json
 from moorage.model.defaulting import Classes, default_pod
@@ -30,14 +30,14 @@ _TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/regio
 class Admission:
     """Rules that need to see other objects."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         self._store = store
         self.free_priorities = False
         """Let pods keep the priority they come with, as with upstream's plugin switched off."""
         self._classes = Classes.among(())
         self._classes_as_of = (-1, -1)
 
-    def check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+    def check_namespace(self, resource: ApiResource, namespace: str, name: str) -> None:
         """Refuse content for a namespace that is missing or on its way out."""
         stored = self._store.namespaces.get("", namespace)
         if stored is None:
@@ -54,14 +54,14 @@ class Admission:
             }
             raise forbidden(resource.plural, resource.group, name, why, [cause])
 
-    def mutate(self, resource: Resource, obj: Json) -> None:
+    def mutate(self, resource: ApiResource, obj: Json) -> None:
         """Fill in what comes before validation."""
         if resource.storage == "pods":
             default_tolerations(obj["spec"])
         elif resource.storage == "persistentvolumeclaims":
             self._default_storage_class(obj)
 
-    def admit(self, resource: Resource, obj: Json, model: ApiObject) -> None:
+    def admit(self, resource: ApiResource, obj: Json, model: ApiObject) -> None:
         """Fill in what needs the validated object."""
         if isinstance(model, Pod):
             self._admit_pod(obj, model)

@@ -13,7 +13,7 @@ from moorage.errors import InputError
 _AUTHENTICATED = "system:authenticated"
 
 
-class User(NamedTuple):
+class ApiUser(NamedTuple):
     """Somebody known by a token."""
 
     name: str
@@ -28,13 +28,13 @@ class User(NamedTuple):
         return body
 
 
-ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS = ApiUser("system:anonymous", groups=("system:unauthenticated",))
 
 
 class Authentication:
     """Static tokens, or none."""
 
-    def __init__(self, tokens: dict[str, User] | None = None) -> None:
+    def __init__(self, tokens: dict[str, ApiUser] | None = None) -> None:
         self._tokens = dict(tokens or {})
 
     @property
@@ -46,7 +46,7 @@ class Authentication:
         """A token for the kubeconfig this server writes."""
         return next(iter(self._tokens), "")
 
-    def user(self, header: str | None) -> User:
+    def user(self, header: str | None) -> ApiUser:
         """The user of an `Authorization` header; raises a 401 for strangers."""
         if not self._tokens:
             return ANONYMOUS
@@ -56,14 +56,14 @@ class Authentication:
             raise unauthorized()
         return known
 
-    def known(self, token: str) -> User | None:
+    def known(self, token: str) -> ApiUser | None:
         """The holder of a token, as TokenReview asks."""
         return self._tokens.get(token)
 
 
-def read_token_file(path: Path) -> dict[str, User]:
+def read_token_file(path: Path) -> dict[str, ApiUser]:
     """kube-apiserver's `--token-auth-file`: lines of `token,user,uid[,"group1,group2"]`."""
-    tokens: dict[str, User] = {}
+    tokens: dict[str, ApiUser] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -75,11 +75,11 @@ def read_token_file(path: Path) -> dict[str, User]:
         if not token.strip() or not name.strip():
             raise InputError(f"{path}:{number}: a line needs at least a token and a user name")
         listed = tuple(g.strip() for g in groups.strip().strip('"').split(",") if g.strip())
-        tokens[token.strip()] = User(name.strip(), uid.strip(), listed)
+        tokens[token.strip()] = ApiUser(name.strip(), uid.strip(), listed)
     return tokens
 
 
-def review(authentication: Authentication, user: User, kind: str, obj: Json) -> Json:
+def review(authentication: Authentication, user: ApiUser, kind: str, obj: Json) -> Json:
     """Answer one of the review kinds; access reviews always allow."""
     answer = dict(obj)
     spec = obj.get("spec") or {}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from moorage.apiserver.metadata import seconds_of
 from moorage.apiserver.pod_defaults import mappings
-from moorage.apiserver.resources import Resource, StorageKey
+from moorage.apiserver.resources import ApiResource, StorageKey
 from moorage.apiserver.statuses import Json
 
 Cell = Callable[[Json, float], Any]
@@ -18,7 +18,7 @@ _UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column; a priority above 0 shows only with `-o wide`."""
 
     name: str
@@ -241,121 +241,124 @@ def _count(part: str, field: str) -> Cell:
     return cell
 
 
-NAME = Column("Name", name, description="Name must be unique within a namespace.")
-AGE = Column("Age", age, description="Time since creation.")
+NAME = TableColumn("Name", name, description="Name must be unique within a namespace.")
+AGE = TableColumn("Age", age, description="Time since creation.")
 _WIDE = 1
 
 
-def _columns(*middle: Column, after: tuple[Column, ...] = ()) -> tuple[Column, ...]:
+def _columns(*middle: TableColumn, after: tuple[TableColumn, ...] = ()) -> tuple[TableColumn, ...]:
     return (NAME, *middle, AGE, *after)
 
 
-_COLUMNS: Mapping[StorageKey, tuple[Column, ...]] = {
+_COLUMNS: Mapping[StorageKey, tuple[TableColumn, ...]] = {
     "pods": _columns(
-        Column("Ready", _ready),
-        Column("Status", _pod_status),
-        Column("Restarts", _restarts),
+        TableColumn("Ready", _ready),
+        TableColumn("Status", _pod_status),
+        TableColumn("Restarts", _restarts),
         after=(
-            Column("IP", at("status", "podIP"), priority=_WIDE),
-            Column("Node", at("spec", "nodeName"), priority=_WIDE),
-            Column("Nominated Node", at("status", "nominatedNodeName"), priority=_WIDE),
-            Column("Readiness Gates", _gates, priority=_WIDE),
+            TableColumn("IP", at("status", "podIP"), priority=_WIDE),
+            TableColumn("Node", at("spec", "nodeName"), priority=_WIDE),
+            TableColumn("Nominated Node", at("status", "nominatedNodeName"), priority=_WIDE),
+            TableColumn("Readiness Gates", _gates, priority=_WIDE),
         ),
     ),
     "nodes": (
         NAME,
-        Column("Status", _node_status),
-        Column("Roles", _roles),
+        TableColumn("Status", _node_status),
+        TableColumn("Roles", _roles),
         AGE,
-        Column("Version", at("status", "nodeInfo", "kubeletVersion", absent="")),
-        Column("Internal-IP", _address("InternalIP"), priority=_WIDE),
-        Column("External-IP", _address("ExternalIP"), priority=_WIDE),
-        Column("OS-Image", at("status", "nodeInfo", "osImage", absent=_UNKNOWN), priority=_WIDE),
-        Column(
+        TableColumn("Version", at("status", "nodeInfo", "kubeletVersion", absent="")),
+        TableColumn("Internal-IP", _address("InternalIP"), priority=_WIDE),
+        TableColumn("External-IP", _address("ExternalIP"), priority=_WIDE),
+        TableColumn(
+            "OS-Image", at("status", "nodeInfo", "osImage", absent=_UNKNOWN), priority=_WIDE
+        ),
+        TableColumn(
             "Kernel-Version",
             at("status", "nodeInfo", "kernelVersion", absent=_UNKNOWN),
             priority=_WIDE,
         ),
-        Column(
+        TableColumn(
             "Container-Runtime",
             at("status", "nodeInfo", "containerRuntimeVersion", absent=_UNKNOWN),
             priority=_WIDE,
         ),
     ),
     "events": (
-        Column("Last Seen", _last_seen),
-        Column("Type", at("type", absent="")),
-        Column("Reason", at("reason", absent="")),
-        Column("Object", _event_object),
-        Column("Message", _event_message),
-        Column("Name", name, priority=_WIDE),
+        TableColumn("Last Seen", _last_seen),
+        TableColumn("Type", at("type", absent="")),
+        TableColumn("Reason", at("reason", absent="")),
+        TableColumn("Object", _event_object),
+        TableColumn("Message", _event_message),
+        TableColumn("Name", name, priority=_WIDE),
     ),
-    "namespaces": _columns(Column("Status", at("status", "phase", absent=""))),
+    "namespaces": _columns(TableColumn("Status", at("status", "phase", absent=""))),
     "services": _columns(
-        Column("Type", at("spec", "type", absent="")),
-        Column("Cluster-IP", at("spec", "clusterIP")),
-        Column("External-IP", _external),
-        Column("Port(s)", _ports),
-        after=(Column("Selector", _selector, priority=_WIDE),),
+        TableColumn("Type", at("spec", "type", absent="")),
+        TableColumn("Cluster-IP", at("spec", "clusterIP")),
+        TableColumn("External-IP", _external),
+        TableColumn("Port(s)", _ports),
+        after=(TableColumn("Selector", _selector, priority=_WIDE),),
     ),
     "deployments.apps": _columns(
-        Column("Ready", _replicas_ready),
-        Column("Up-to-date", _count("status", "updatedReplicas"), "integer"),
-        Column("Available", _count("status", "availableReplicas"), "integer"),
+        TableColumn("Ready", _replicas_ready),
+        TableColumn("Up-to-date", _count("status", "updatedReplicas"), "integer"),
+        TableColumn("Available", _count("status", "availableReplicas"), "integer"),
         after=(
-            Column("Images", _images, priority=_WIDE),
-            Column("Selector", _selector, priority=_WIDE),
+            TableColumn("Images", _images, priority=_WIDE),
+            TableColumn("Selector", _selector, priority=_WIDE),
         ),
     ),
     "replicasets.apps": _columns(
-        Column("Desired", _count("spec", "replicas"), "integer"),
-        Column("Current", _count("status", "replicas"), "integer"),
-        Column("Ready", _count("status", "readyReplicas"), "integer"),
+        TableColumn("Desired", _count("spec", "replicas"), "integer"),
+        TableColumn("Current", _count("status", "replicas"), "integer"),
+        TableColumn("Ready", _count("status", "readyReplicas"), "integer"),
     ),
-    "statefulsets.apps": _columns(Column("Ready", _replicas_ready)),
+    "statefulsets.apps": _columns(TableColumn("Ready", _replicas_ready)),
     "persistentvolumeclaims": _columns(
-        Column("Status", at("status", "phase", absent="")),
-        Column("Volume", at("spec", "volumeName", absent="")),
-        Column("Capacity", at("status", "capacity", "storage", absent="")),
-        Column("Access Modes", _access_modes),
-        Column("StorageClass", at("spec", "storageClassName", absent="")),
+        TableColumn("Status", at("status", "phase", absent="")),
+        TableColumn("Volume", at("spec", "volumeName", absent="")),
+        TableColumn("Capacity", at("status", "capacity", "storage", absent="")),
+        TableColumn("Access Modes", _access_modes),
+        TableColumn("StorageClass", at("spec", "storageClassName", absent="")),
     ),
     "persistentvolumes": _columns(
-        Column("Capacity", at("spec", "capacity", "storage", absent="")),
-        Column("Access Modes", _access_modes),
-        Column("Reclaim Policy", at("spec", "persistentVolumeReclaimPolicy", absent="")),
-        Column("Status", at("status", "phase", absent="")),
-        Column("Claim", _claim),
-        Column("StorageClass", at("spec", "storageClassName", absent="")),
+        TableColumn("Capacity", at("spec", "capacity", "storage", absent="")),
+        TableColumn("Access Modes", _access_modes),
+        TableColumn("Reclaim Policy", at("spec", "persistentVolumeReclaimPolicy", absent="")),
+        TableColumn("Status", at("status", "phase", absent="")),
+        TableColumn("Claim", _claim),
+        TableColumn("StorageClass", at("spec", "storageClassName", absent="")),
     ),
     "leases.coordination.k8s.io": _columns(
-        Column("Holder", at("spec", "holderIdentity", absent=""))
+        TableColumn("Holder", at("spec", "holderIdentity", absent=""))
     ),
     "priorityclasses.scheduling.k8s.io": (
         NAME,
-        Column("Value", at("value", absent=0), "integer"),
-        Column("Global-Default", at("globalDefault", absent=False), "boolean"),
+        TableColumn("Value", at("value", absent=0), "integer"),
+        TableColumn("Global-Default", at("globalDefault", absent=False), "boolean"),
         AGE,
-        Column("PreemptionPolicy", at("preemptionPolicy", absent="")),
+        TableColumn("PreemptionPolicy", at("preemptionPolicy", absent="")),
     ),
     "poddisruptionbudgets.policy": _columns(
-        Column("Min Available", at("spec", "minAvailable", absent="N/A")),
-        Column("Max Unavailable", at("spec", "maxUnavailable", absent="N/A")),
-        Column("Allowed Disruptions", _count("status", "disruptionsAllowed"), "integer"),
+        TableColumn("Min Available", at("spec", "minAvailable", absent="N/A")),
+        TableColumn("Max Unavailable", at("spec", "maxUnavailable", absent="N/A")),
+        TableColumn("Allowed Disruptions", _count("status", "disruptionsAllowed"), "integer"),
     ),
     "storageclasses.storage.k8s.io": _columns(
-        Column("Provisioner", at("provisioner", absent="")),
-        Column("ReclaimPolicy", at("reclaimPolicy", absent="")),
-        Column("VolumeBindingMode", at("volumeBindingMode", absent="")),
+        TableColumn("Provisioner", at("provisioner", absent="")),
+        TableColumn("ReclaimPolicy", at("reclaimPolicy", absent="")),
+        TableColumn("VolumeBindingMode", at("volumeBindingMode", absent="")),
     ),
-    "configmaps": _columns(Column("Data", _count("", "data"), "integer")),
+    "configmaps": _columns(TableColumn("Data", _count("", "data"), "integer")),
     "secrets": _columns(
-        Column("Type", at("type", absent="")), Column("Data", _count("", "data"), "integer")
+        TableColumn("Type", at("type", absent="")),
+        TableColumn("Data", _count("", "data"), "integer"),
     ),
 }
 _DEFAULT = _columns()
 
 
-def columns_of(resource: Resource) -> tuple[Column, ...]:
+def columns_of(resource: ApiResource) -> tuple[TableColumn, ...]:
     """The columns of a resource; name and age where nothing better is known."""
     return _COLUMNS.get(resource.storage, _DEFAULT)

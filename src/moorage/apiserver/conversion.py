@@ -5,7 +5,7 @@ field names; resources served in two versions differ only in `apiVersion`.
 Upstream: kubernetes@v1.36.4 pkg/apis/events/v1/conversion.go.
 """
 
-from moorage.apiserver.resources import STORED_AS, Resource
+from moorage.apiserver.resources import STORED_AS, ApiResource
 from moorage.apiserver.statuses import Json
 
 # Field of events.k8s.io/v1 -> field of the core group, which is the stored form.
@@ -21,12 +21,12 @@ _EVENT_FIELDS = {
 _CORE_FIELDS = {core: newer for newer, core in _EVENT_FIELDS.items()}
 
 
-def stored_as_is(resource: Resource) -> bool:
+def stored_as_is(resource: ApiResource) -> bool:
     """Can stored bytes be handed out unchanged?"""
     return STORED_AS[resource.storage] is resource
 
 
-def to_stored(resource: Resource, obj: Json) -> Json:
+def to_stored(resource: ApiResource, obj: Json) -> Json:
     """A client's object in the stored form."""
     target = STORED_AS[resource.storage]
     if target is resource:
@@ -36,7 +36,7 @@ def to_stored(resource: Resource, obj: Json) -> Json:
     return {**obj, "apiVersion": target.api_version}
 
 
-def from_stored(resource: Resource, obj: Json) -> Json:
+def from_stored(resource: ApiResource, obj: Json) -> Json:
     """A stored object in the form the client speaks."""
     if STORED_AS[resource.storage] is resource:
         return obj

@@ -11,9 +11,9 @@ import msgspec
 
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Identities, drop_empty, timestamp
-from moorage.apiserver.resources import STORED_AS, Resource
+from moorage.apiserver.resources import STORED_AS, ApiResource
 from moorage.apiserver.statuses import Json, bad_request, conflict, forbidden
-from moorage.apiserver.storage import Collection, Store
+from moorage.apiserver.storage import Collection, Storage
 from moorage.apiserver.targets import flag, number
 
 ORPHAN = "Orphan"
@@ -74,13 +74,13 @@ class DeleteOptions(NamedTuple):
 class Deletion:
     """Deletes objects and what hangs on them."""
 
-    def __init__(self, store: Store, identities: Identities) -> None:
+    def __init__(self, store: Storage, identities: Identities) -> None:
         self._store = store
         self._identities = identities
         self._emptying: set[str] = set()
 
     def delete(
-        self, resource: Resource, stored: Stored, options: DeleteOptions
+        self, resource: ApiResource, stored: Stored, options: DeleteOptions
     ) -> tuple[Stored, bool]:
         """Begin or finish a deletion; answers with the last state and whether it is gone."""
         _check_target(resource, stored, options)
@@ -124,7 +124,7 @@ class Deletion:
             self._finish_namespace(namespace)
         return gone
 
-    def _grace(self, resource: Resource, obj: Json, options: DeleteOptions) -> int:
+    def _grace(self, resource: ApiResource, obj: Json, options: DeleteOptions) -> int:
         if resource.storage != "pods":
             return 0
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
@@ -214,7 +214,7 @@ class Deletion:
             self._store.delete(self._store.namespaces, stored)
 
 
-def _check_target(resource: Resource, stored: Stored, options: DeleteOptions) -> None:
+def _check_target(resource: ApiResource, stored: Stored, options: DeleteOptions) -> None:
     """Refuse to delete another object than the client means; upstream words this differently."""
     for what, wanted, found, happened in (
         ("UID", options.uid, stored.uid, "deleted and then recreated"),
@@ -228,7 +228,7 @@ def _check_target(resource: Resource, stored: Stored, options: DeleteOptions) ->
             raise conflict(resource.kind, resource.group, stored.name, why)
 
 
-def check_preconditions(resource: Resource, stored: Stored, options: DeleteOptions) -> None:
+def check_preconditions(resource: ApiResource, stored: Stored, options: DeleteOptions) -> None:
     """Refuse to act on another object than the client means."""
     if options.uid and options.uid != stored.uid:
         why = (

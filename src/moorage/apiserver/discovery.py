@@ -6,7 +6,7 @@ Upstream: apiserver pkg/endpoints/discovery and .../discovery/aggregated.
 
 from functools import lru_cache
 
-from moorage.apiserver.resources import Resource, group_versions, resources_of
+from moorage.apiserver.resources import ApiResource, group_versions, resources_of
 from moorage.apiserver.statuses import Json, no_such_path
 
 GIT_VERSION = "v1.36.4"
@@ -83,7 +83,7 @@ def resources(group_name: str, version: str) -> Json:
     }
 
 
-def _resource(row: Resource) -> Json:
+def _resource(row: ApiResource) -> Json:
     entry: Json = {
         "name": row.plural,
         "singularName": row.singular,
@@ -98,7 +98,7 @@ def _resource(row: Resource) -> Json:
     return entry
 
 
-def _subresource(row: Resource, name: str) -> Json:
+def _subresource(row: ApiResource, name: str) -> Json:
     default = (row.group, row.version, row.kind, _UPDATES)
     group_name, version, kind, verbs = _SUBRESOURCE_KINDS.get(name, default)
     entry: Json = {
@@ -142,7 +142,7 @@ def aggregated(*, core: bool) -> Json:
     }
 
 
-def _aggregated_resource(row: Resource) -> Json:
+def _aggregated_resource(row: ApiResource) -> Json:
     entry: Json = {
         "resource": row.plural,
         "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
@@ -159,7 +159,7 @@ def _aggregated_resource(row: Resource) -> Json:
     return entry
 
 
-def _aggregated_subresource(row: Resource, name: str) -> Json:
+def _aggregated_subresource(row: ApiResource, name: str) -> Json:
     default = (row.group, row.version, row.kind, _UPDATES)
     group_name, version, kind, verbs = _SUBRESOURCE_KINDS.get(name, default)
     return {

@@ -10,7 +10,7 @@ from collections import deque
 
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Clock
-from moorage.apiserver.storage import Store
+from moorage.apiserver.storage import Storage
 
 EVENT_TTL_SECONDS = 3600.0
 MAX_EVENTS = 5_000
@@ -23,7 +23,7 @@ class EventExpiry:
 
     def __init__(
         self,
-        store: Store,
+        store: Storage,
         clock: Clock,
         *,
         ttl: float = EVENT_TTL_SECONDS,

@@ -13,7 +13,7 @@ from moorage.apiserver.history import Stored
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.statuses import ApiStatusError, Json, too_many_requests
-from moorage.apiserver.storage import Store
+from moorage.apiserver.storage import Storage
 from moorage.model.labels import LabelSelector, Selector, compile_selector
 
 _PODS = BY_PLURAL["", "v1", "pods"]
@@ -51,7 +51,7 @@ def evict(operations: Operations, namespace: str, name: str, eviction: Json) -> 
     operations.delete(_PODS, namespace, name, options)
 
 
-def _budgets_of(store: Store, pod: Stored) -> list[Stored]:
+def _budgets_of(store: Storage, pod: Stored) -> list[Stored]:
     return [
         budget
         for budget in store.collection(_BUDGETS).within(pod.namespace)
@@ -91,7 +91,7 @@ def _take(operations: Operations, pod: Stored, stored: Stored, *, dry_run: bool)
         operations.store.update(operations.store.collection(_BUDGETS), stored, budget)
 
 
-def _computed(store: Store, budget: Json, namespace: str) -> Allowance:
+def _computed(store: Storage, budget: Json, namespace: str) -> Allowance:
     selector = _selector(budget)
     members = [pod for pod in store.pods.within(namespace) if selector.matches(pod.labels)]
     healthy = sum(1 for pod in members if _healthy(pod))

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from moorage.apiserver.answers import answer, answer_error, answer_json, answer_parts
-from moorage.apiserver.authentication import Authentication, User, review
+from moorage.apiserver.authentication import ApiUser, Authentication, review
 from moorage.apiserver.bindings import bind
 from moorage.apiserver.bodies import media_type, read_object
 from moorage.apiserver.cross_origin import is_cross_origin, is_from_browser
@@ -183,7 +183,7 @@ class Handlers:
         return answer_json(success(201), 201)
 
     async def _post_virtual(
-        self, request: web.BaseRequest, target: Target, query: Query, user: User
+        self, request: web.BaseRequest, target: Target, query: Query, user: ApiUser
     ) -> web.Response:
         obj = await self._read_body(request)
         if target.resource.kind == "Binding":

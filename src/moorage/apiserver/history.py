@@ -53,7 +53,7 @@ class Stored(msgspec.Struct, frozen=True):
         return obj
 
 
-class Change(msgspec.Struct, frozen=True):
+class StoredChange(msgspec.Struct, frozen=True):
     """One change; `stored` is the new state, of a deletion the last one with a new version."""
 
     type: str
@@ -72,12 +72,12 @@ class History:
         self._max_changes = max_changes
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._changes: list[Change] = []
+        self._changes: list[StoredChange] = []
         self._versions: list[int] = []
         self._first = 0  # the position of _changes[0]; positions are never reused
         self._waiting: set[asyncio.Event] = set()
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoredChange) -> None:
         """Take a change and wake everybody who waits."""
         self._changes.append(change)
         self._versions.append(change.stored.version)
@@ -116,14 +116,14 @@ class History:
         """The position of the next change."""
         return self._first + len(self._changes)
 
-    def read(self, position: int, limit: int) -> list[Change]:
+    def read(self, position: int, limit: int) -> list[StoredChange]:
         """Up to `limit` changes from `position`; raises once history no longer reaches there."""
         start = position - self._first
         if start < 0:
             raise too_old(self.compacted - 1, self.compacted)
         return self._changes[start : start + limit]
 
-    def newest_first(self, above: int) -> Iterator[Change]:
+    def newest_first(self, above: int) -> Iterator[StoredChange]:
         """Changes with a version above `above`, latest first: for undoing them."""
         if above < self.compacted:
             raise too_old(above, self.compacted)
@@ -145,5 +145,5 @@ class History:
             waiting.set()
 
 
-def _cost(change: Change) -> int:
+def _cost(change: StoredChange) -> int:
     return _CHANGE_BYTES + len(change.stored.data)

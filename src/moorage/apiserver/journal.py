@@ -24,10 +24,10 @@ from pathlib import Path
 
 import msgspec
 
-from moorage.apiserver.history import DELETED, Change, Stored
+from moorage.apiserver.history import DELETED, Stored, StoredChange
 from moorage.apiserver.resources import StorageKey
 from moorage.apiserver.statuses import ApiStatusError
-from moorage.apiserver.storage import Store, make_stored
+from moorage.apiserver.storage import Storage, make_stored
 from moorage.errors import InputError
 
 MAX_JOURNAL_BYTES = 128 * 2**20
@@ -74,7 +74,7 @@ class Journal:
     def __init__(self, directory: Path, max_bytes: int = MAX_JOURNAL_BYTES) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
-        self._store: Store | None = None
+        self._store: Storage | None = None
         self._number = 0
         self._file = -1
         self._lock = -1
@@ -88,7 +88,7 @@ class Journal:
 
     # ---- at start ----
 
-    def load(self, store: Store) -> None:
+    def load(self, store: Storage) -> None:
         """Put the kept state into the store and begin a new journal."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_lock()
@@ -98,7 +98,7 @@ class Journal:
             self._release_lock()
             raise
 
-    def _restore(self, store: Store) -> None:
+    def _restore(self, store: Storage) -> None:
         self._tighten()
         self._store = store
         snapshots, journals = self._numbers("snapshot"), self._numbers("journal")
@@ -214,7 +214,7 @@ class Journal:
 
     # ---- while running ----
 
-    def record(self, storage: StorageKey, change: Change) -> None:
+    def record(self, storage: StorageKey, change: StoredChange) -> None:
         """Append one change."""
         if self._broken is not None:
             raise self._broken

@@ -14,7 +14,7 @@ import msgspec
 from moorage.apiserver.history import Stored
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.statuses import Cause, Json, bad_request, expired, invalid
-from moorage.apiserver.storage import Store
+from moorage.apiserver.storage import Storage
 from moorage.apiserver.targets import Target, number
 
 _KEPT_LISTS = 64
@@ -42,7 +42,7 @@ class _Kept(NamedTuple):
 class Lists:
     """Answers lists, and remembers those that are being read page by page."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         self._store = store
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._last_id = 0

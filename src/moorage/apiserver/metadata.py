@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from moorage.apiserver.resources import Resource
+from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.statuses import Cause, Json, bad_request, invalid
 
 Clock = Callable[[], float]
@@ -56,7 +56,7 @@ class Identities:
         """A random uid; from the given source, so that a seeded server repeats itself."""
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
-    def fill(self, resource: Resource, obj: Json, namespace: str) -> str:
+    def fill(self, resource: ApiResource, obj: Json, namespace: str) -> str:
         """Make `metadata` that of a new object and answer with its name."""
         metadata = metadata_of(obj)
         if metadata.get("resourceVersion"):

@@ -8,7 +8,7 @@ not described. Upstream's documents are megabytes; these follow from the resourc
 from functools import lru_cache
 
 from moorage.apiserver.discovery import GIT_VERSION
-from moorage.apiserver.resources import Resource, group_versions, resources_of
+from moorage.apiserver.resources import ApiResource, group_versions, resources_of
 from moorage.apiserver.statuses import Json, no_such_path
 
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -59,16 +59,16 @@ def _document(group: str, version: str) -> Json:
     }
 
 
-def _schema_name(row: Resource) -> str:
+def _schema_name(row: ApiResource) -> str:
     group = row.group.partition(".")[0] or "core"
     return f"io.k8s.api.{group}.{row.version}.{row.kind}"
 
 
-def _identity(row: Resource) -> Json:
+def _identity(row: ApiResource) -> Json:
     return {"group": row.group, "version": row.version, "kind": row.kind}
 
 
-def _operations(row: Resource) -> tuple[str, Json]:
+def _operations(row: ApiResource) -> tuple[str, Json]:
     scope = "namespaces/{namespace}/" if row.namespaced else ""
     kind = {"x-kubernetes-group-version-kind": _identity(row)}
     parameters = [
@@ -87,7 +87,7 @@ def _operations(row: Resource) -> tuple[str, Json]:
     }
 
 
-def _schema(row: Resource) -> Json:
+def _schema(row: ApiResource) -> Json:
     def text(description: str) -> Json:
         return {"type": "string", "description": description}
 

@@ -13,7 +13,7 @@ from moorage.apiserver.deletion import DeleteOptions, Deletion
 from moorage.apiserver.history import Stored
 from moorage.apiserver.limits import MAX_OBJECT_BYTES
 from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
-from moorage.apiserver.resources import STATUS, Resource
+from moorage.apiserver.resources import STATUS, ApiResource
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.statuses import (
     Cause,
@@ -23,7 +23,7 @@ from moorage.apiserver.statuses import (
     invalid,
     not_found,
 )
-from moorage.apiserver.storage import Store, make_stored, object_key
+from moorage.apiserver.storage import Storage, make_stored, object_key
 from moorage.apiserver.updates import (
     check_patched_uid,
     check_same_object,
@@ -43,13 +43,13 @@ _NAME_ATTEMPTS = 8
 class Operations:
     """Writes, with everything that has to happen around them."""
 
-    def __init__(self, store: Store, identities: Identities) -> None:
+    def __init__(self, store: Storage, identities: Identities) -> None:
         self.store = store
         self.identities = identities
         self.admission = Admission(store)
         self.deletion = Deletion(store, identities)
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Stored:
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Stored:
         """The object of that name, or a 404."""
         stored = self.store.collection(resource.storage).get(namespace, name)
         if stored is None:
@@ -59,7 +59,7 @@ class Operations:
     # ---- create ----
 
     def create(
-        self, resource: Resource, namespace: str, obj: Json, *, dry_run: bool = False
+        self, resource: ApiResource, namespace: str, obj: Json, *, dry_run: bool = False
     ) -> Stored:
         """Store a new object."""
         check_kind(resource, obj)
@@ -96,7 +96,7 @@ class Operations:
 
     def replace(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         name: str,
         obj: Json,
@@ -126,7 +126,7 @@ class Operations:
 
     def change(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         name: str,
         change: Change,
@@ -142,7 +142,7 @@ class Operations:
         return self._store_update(resource, stored, obj, subresource, dry_run)
 
     def _store_update(
-        self, resource: Resource, stored: Stored, obj: Json, subresource: str, dry_run: bool
+        self, resource: ApiResource, stored: Stored, obj: Json, subresource: str, dry_run: bool
     ) -> Stored:
         old = stored.object()
         obj = to_stored(resource, obj)
@@ -170,13 +170,13 @@ class Operations:
     # ---- delete ----
 
     def delete(
-        self, resource: Resource, namespace: str, name: str, options: DeleteOptions
+        self, resource: ApiResource, namespace: str, name: str, options: DeleteOptions
     ) -> tuple[Stored, bool]:
         """Begin or finish a deletion; answers with the last state and whether it is gone."""
         return self.deletion.delete(resource, self.get(resource, namespace, name), options)
 
     def delete_all(
-        self, resource: Resource, namespace: str, selection: Selection, options: DeleteOptions
+        self, resource: ApiResource, namespace: str, selection: Selection, options: DeleteOptions
     ) -> list[Stored]:
         """Delete every selected object of a collection."""
         collection = self.store.collection(resource.storage)
@@ -189,7 +189,7 @@ class Operations:
         return deleted
 
 
-def check_kind(resource: Resource, obj: Json) -> None:
+def check_kind(resource: ApiResource, obj: Json) -> None:
     """Fill in or compare `kind` and `apiVersion`, and put them first as everybody writes them."""
     kind = obj.get("kind") or resource.kind
     version = obj.get("apiVersion") or resource.api_version
@@ -205,7 +205,7 @@ def check_kind(resource: Resource, obj: Json) -> None:
     obj["kind"], obj["apiVersion"] = kind, version
 
 
-def check_namespace(resource: Resource, namespace: str, obj: Json) -> None:
+def check_namespace(resource: ApiResource, namespace: str, obj: Json) -> None:
     """The namespace of an object is that of the URL."""
     given = metadata_of(obj).get("namespace")
     if resource.namespaced and given and given != namespace:

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.columns import INVALID, Column, columns_of
+from moorage.apiserver.columns import INVALID, TableColumn, columns_of
 from moorage.apiserver.conversion import from_stored, stored_as_is
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Clock
 from moorage.apiserver.negotiation import Form
-from moorage.apiserver.resources import Resource
+from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.statuses import Json
 from moorage.apiserver.storage import encode
 
@@ -24,7 +24,7 @@ _META = "meta.k8s.io/v1"
 class Renderer:
     """Writes objects of one resource in one form."""
 
-    def __init__(self, resource: Resource, form: Form, include: str, clock: Clock) -> None:
+    def __init__(self, resource: ApiResource, form: Form, include: str, clock: Clock) -> None:
         self._resource = resource
         self._form = form
         self._include = include
@@ -104,7 +104,7 @@ class Renderer:
             row["object"] = partial(obj)
         return row
 
-    def _cell(self, column: Column, obj: Json) -> Any:
+    def _cell(self, column: TableColumn, obj: Json) -> Any:
         try:
             return column.cell(obj, self._clock())
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):

@@ -25,7 +25,7 @@ GroupVersion = tuple[str, str]
 StorageKey = str
 
 
-class Resource(msgspec.Struct, frozen=True):
+class ApiResource(msgspec.Struct, frozen=True):
     """One resource in one version."""
 
     group: str
@@ -63,8 +63,8 @@ def _row(
     categories: str = "",
     verbs: tuple[str, ...] = ALL_VERBS,
     storage: str = "",
-) -> Resource:
-    return Resource(
+) -> ApiResource:
+    return ApiResource(
         group=group,
         version=version,
         plural=plural,
@@ -79,8 +79,8 @@ def _row(
     )
 
 
-def _core() -> list[Resource]:
-    def row(plural: str, kind: str, **options: object) -> Resource:
+def _core() -> list[ApiResource]:
+    def row(plural: str, kind: str, **options: object) -> ApiResource:
         return _row("", "v1", plural, kind, **options)  # type: ignore[arg-type]
 
     return [
@@ -109,8 +109,8 @@ def _core() -> list[Resource]:
     ]
 
 
-def _apps() -> list[Resource]:
-    def row(plural: str, kind: str, short: str, sub: str) -> Resource:
+def _apps() -> list[ApiResource]:
+    def row(plural: str, kind: str, short: str, sub: str) -> ApiResource:
         categories = "all" if short else ""
         return _row("apps", "v1", plural, kind, short=short, sub=sub, categories=categories)
 
@@ -126,7 +126,7 @@ def _apps() -> list[Resource]:
     ]
 
 
-def _scheduling() -> list[Resource]:
+def _scheduling() -> list[ApiResource]:
     group = "scheduling.k8s.io"
     return [
         _row(
@@ -138,8 +138,8 @@ def _scheduling() -> list[Resource]:
     ]
 
 
-def _storage() -> list[Resource]:
-    def row(plural: str, kind: str, short: str = "", sub: str = "") -> Resource:
+def _storage() -> list[ApiResource]:
+    def row(plural: str, kind: str, short: str = "", sub: str = "") -> ApiResource:
         return _row("storage.k8s.io", "v1", plural, kind, namespaced=False, short=short, sub=sub)
 
     return [
@@ -152,8 +152,8 @@ def _storage() -> list[Resource]:
     ]
 
 
-def _devices() -> list[Resource]:
-    rows: list[Resource] = []
+def _devices() -> list[ApiResource]:
+    rows: list[ApiResource] = []
     for version in ("v1", "v1beta2"):  # the two have the same shape, so they share storage
         group = "resource.k8s.io"
         rows += [
@@ -172,11 +172,11 @@ def _devices() -> list[Resource]:
     return rows
 
 
-def _access() -> list[Resource]:
+def _access() -> list[ApiResource]:
     rbac, authentication = "rbac.authorization.k8s.io", "authentication.k8s.io"
     reviews = "authorization.k8s.io"
 
-    def review(group: str, plural: str, kind: str, *, namespaced: bool = False) -> Resource:
+    def review(group: str, plural: str, kind: str, *, namespaced: bool = False) -> ApiResource:
         return _row(group, "v1", plural, kind, namespaced=namespaced, verbs=CREATE_ONLY)
 
     return [
@@ -193,7 +193,7 @@ def _access() -> list[Resource]:
     ]
 
 
-def _coordination() -> list[Resource]:
+def _coordination() -> list[ApiResource]:
     group = "coordination.k8s.io"
     return [
         _row(group, "v1", "leases", "Lease"),
@@ -203,7 +203,7 @@ def _coordination() -> list[Resource]:
     ]
 
 
-RESOURCES: tuple[Resource, ...] = (
+RESOURCES: tuple[ApiResource, ...] = (
     *_core(),
     *_apps(),
     *_coordination(),
@@ -213,14 +213,14 @@ RESOURCES: tuple[Resource, ...] = (
     *_access(),
 )
 
-BY_PLURAL: Mapping[tuple[str, str, str], Resource] = {
+BY_PLURAL: Mapping[tuple[str, str, str], ApiResource] = {
     (row.group, row.version, row.plural): row for row in RESOURCES
 }
-BY_KIND: Mapping[tuple[str, str], Resource] = {
+BY_KIND: Mapping[tuple[str, str], ApiResource] = {
     (row.api_version, row.kind): row for row in reversed(RESOURCES)
 }
 # The form in which a shared storage keeps its objects: the first row that names it.
-STORED_AS: Mapping[StorageKey, Resource] = {
+STORED_AS: Mapping[StorageKey, ApiResource] = {
     row.storage: row for row in reversed(RESOURCES) if not row.virtual
 }
 
@@ -235,7 +235,7 @@ def group_versions() -> dict[str, list[str]]:
     return found
 
 
-def resources_of(group: str, version: str) -> list[Resource]:
+def resources_of(group: str, version: str) -> list[ApiResource]:
     """The rows of one group and version, by plural name."""
     rows = [row for row in RESOURCES if (row.group, row.version) == (group, version)]
     return sorted(rows, key=lambda row: row.plural)

@@ -11,7 +11,7 @@ import msgspec
 
 from moorage.apiserver.fields import ALIASES, SELECTABLE
 from moorage.apiserver.history import Stored
-from moorage.apiserver.resources import Resource
+from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.statuses import bad_request
 from moorage.model.labels import Requirement, Selector, SelectorError, make_requirement
 
@@ -68,7 +68,7 @@ class Selection(msgspec.Struct, frozen=True):
 EVERYTHING = Selection()
 
 
-def parse_selection(resource: Resource, labels: str, fields: str) -> Selection:
+def parse_selection(resource: ApiResource, labels: str, fields: str) -> Selection:
     """The selection of a request; raises a 400 on what cannot be parsed."""
     if not labels and not fields:
         return EVERYTHING
@@ -114,7 +114,7 @@ def _requirement(match: re.Match[str]) -> Requirement:
         raise bad_request(f"unable to parse requirement: {error}") from None
 
 
-def _parse_fields(resource: Resource, labels: str, text: str) -> tuple[FieldTest, ...]:
+def _parse_fields(resource: ApiResource, labels: str, text: str) -> tuple[FieldTest, ...]:
     tests: list[FieldTest] = []
     known = SELECTABLE.get(resource.storage, ())
     position = 0

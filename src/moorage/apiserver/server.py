@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from moorage.apiserver.authentication import Authentication, User
+from moorage.apiserver.authentication import ApiUser, Authentication
 from moorage.apiserver.certificates import Tls, kept_certificate, self_signed, tls_context
 from moorage.apiserver.event_expiry import EventExpiry
 from moorage.apiserver.faults import Faults
@@ -30,7 +30,7 @@ from moorage.apiserver.metadata import Clock, Identities
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.statuses import Json
-from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Store
+from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Storage
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
 from moorage.connections.limits import LOCAL
 from moorage.connections.server import HttpServer, ProtocolLog
@@ -56,7 +56,7 @@ class ApiServer:
         self,
         *,
         data: Path | None = None,
-        tokens: dict[str, User] | None = None,
+        tokens: dict[str, ApiUser] | None = None,
         kubelets: KubeletOptions | None = None,
         clock: Clock = time.time,
         seed: int | None = None,
@@ -65,7 +65,7 @@ class ApiServer:
         bookmark_seconds: float = BOOKMARK_SECONDS,
     ) -> None:
         generator = random.Random(seed)
-        self.store = Store(history_changes=history_changes, history_bytes=history_bytes)
+        self.store = Storage(history_changes=history_changes, history_bytes=history_bytes)
         self.operations = Operations(self.store, Identities(clock, generator))
         self.faults = Faults(generator)
         self.watches = Watches(self.store, bookmark_seconds)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from moorage.apiserver.fields import field_values
-from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Change, History, Stored
+from moorage.apiserver.history import ADDED, DELETED, MODIFIED, History, Stored, StoredChange
 from moorage.apiserver.limits import too_many_bytes
 from moorage.apiserver.resources import STORED_AS, StorageKey
 from moorage.apiserver.statuses import Json, too_large
@@ -53,7 +53,7 @@ def make_stored(storage: StorageKey, key: str, version: int, obj: Json) -> Store
 class Sink(Protocol):
     """Where changes go to survive the process."""
 
-    def record(self, storage: StorageKey, change: Change) -> None:
+    def record(self, storage: StorageKey, change: StoredChange) -> None:
         """Take one change; called before anybody can see it."""
 
     async def durable(self) -> None:
@@ -95,23 +95,23 @@ class Collection:
         return [items[key] for key in sorted(items)]
 
     def put(self, stored: Stored) -> None:
-        """Place an object without telling anybody: for `Store` alone."""
+        """Place an object without telling anybody: for `Storage` alone."""
         if stored.key not in self.items:
             insort(self._order, stored.key)
         self.items[stored.key] = stored
 
     def drop(self, key: str) -> None:
-        """Remove an object without telling anybody: for `Store` alone."""
+        """Remove an object without telling anybody: for `Storage` alone."""
         del self.items[key]
         del self._order[bisect_left(self._order, key)]
 
     def load(self, items: dict[str, Stored]) -> None:
-        """Take over objects read from disk: for `Store` alone."""
+        """Take over objects read from disk: for `Storage` alone."""
         self.items = items
         self._order = sorted(items)
 
 
-class Store:
+class Storage:
     """Every collection, the version counter, and who owns whom."""
 
     def __init__(
@@ -152,7 +152,7 @@ class Store:
     def create(self, collection: Collection, key: str, obj: Json) -> Stored:
         """Add an object; the caller has made sure that the key is free."""
         stored = self._next(collection, key, obj)
-        self._publish(collection, Change(ADDED, stored, None))
+        self._publish(collection, StoredChange(ADDED, stored, None))
         return stored
 
     def update(
@@ -170,13 +170,13 @@ class Store:
         if largest is not None and len(data) > max(largest, len(previous.data)):
             raise too_many_bytes(largest)
         stored = self._next(collection, previous.key, obj)
-        self._publish(collection, Change(MODIFIED, stored, previous))
+        self._publish(collection, StoredChange(MODIFIED, stored, previous))
         return stored
 
     def delete(self, collection: Collection, previous: Stored) -> Stored:
         """Remove an object; the answer is its last state under the version of its removal."""
         stored = self._next(collection, previous.key, previous.object())
-        self._publish(collection, Change(DELETED, stored, previous))
+        self._publish(collection, StoredChange(DELETED, stored, previous))
         return stored
 
     def _next(self, collection: Collection, key: str, obj: Json) -> Stored:
@@ -184,7 +184,7 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(self.version)
         return make_stored(collection.storage, key, self.version, obj)
 
-    def _publish(self, collection: Collection, change: Change) -> None:
+    def _publish(self, collection: Collection, change: StoredChange) -> None:
         if self._sink is not None:
             self._sink.record(collection.storage, change)
         stored, previous = change.stored, change.previous

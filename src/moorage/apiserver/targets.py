@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from moorage.apiserver.resources import BY_PLURAL, Resource
+from moorage.apiserver.resources import BY_PLURAL, ApiResource
 from moorage.apiserver.statuses import bad_request, no_such_path
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
@@ -15,7 +15,7 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 class Target(msgspec.Struct, frozen=True):
     """What a request is about; empty strings where the path names nothing."""
 
-    resource: Resource
+    resource: ApiResource
     namespace: str
     name: str
     subresource: str

@@ -12,7 +12,7 @@ import msgspec
 from moorage.apiserver.defaults import apply_defaults
 from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of
 from moorage.apiserver.pod_defaults import default_tolerations, mappings
-from moorage.apiserver.resources import STATUS, Resource
+from moorage.apiserver.resources import STATUS, ApiResource
 from moorage.apiserver.statuses import Cause, Json, conflict, invalid
 
 _POD_RULE = (
@@ -33,7 +33,7 @@ _FIXED_FIELDS = {
 }
 
 
-def check_same_object(resource: Resource, name: str, obj: Json, old: Json) -> None:
+def check_same_object(resource: ApiResource, name: str, obj: Json, old: Json) -> None:
     """Refuse an update of another version or another incarnation than the stored one."""
     metadata, current = metadata_of(obj), old["metadata"]
     version = metadata.get("resourceVersion")
@@ -45,7 +45,7 @@ def check_same_object(resource: Resource, name: str, obj: Json, old: Json) -> No
         raise conflict(resource.plural, resource.group, name, why + current["uid"])
 
 
-def check_patched_uid(resource: Resource, obj: Json, old: Json) -> None:
+def check_patched_uid(resource: ApiResource, obj: Json, old: Json) -> None:
     """Refuse a patch that names the uid of another object; upstream calls that invalid."""
     uid, current = metadata_of(obj).get("uid"), old["metadata"]
     if uid and uid != current["uid"]:
@@ -53,7 +53,7 @@ def check_patched_uid(resource: Resource, obj: Json, old: Json) -> None:
         raise invalid(resource.kind, resource.group, current["name"], [cause])
 
 
-def prepare_update(resource: Resource, obj: Json, old: Json) -> None:
+def prepare_update(resource: ApiResource, obj: Json, old: Json) -> None:
     """Turn a client's object into the one to store."""
     keep_identity(obj, old)
     if STATUS in resource.subresources:
@@ -88,7 +88,7 @@ def prepare_status(obj: Json, old: Json) -> Json:
     return result
 
 
-def check_update(resource: Resource, obj: Json, old: Json) -> None:
+def check_update(resource: ApiResource, obj: Json, old: Json) -> None:
     """Refuse changes of what is fixed when an object is created."""
     name = old["metadata"]["name"]
     causes: list[Cause] = []

@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from moorage.apiserver.pod_defaults import mappings
-from moorage.apiserver.resources import STORED_AS, Resource
+from moorage.apiserver.resources import STORED_AS, ApiResource
 from moorage.apiserver.statuses import ApiStatusError, Cause, Json, bad_request, invalid
 from moorage.errors import DecodeError
 from moorage.model.checks import check_object
@@ -45,7 +45,7 @@ _SERVICE_TEXT = (
 )
 
 
-def validate(resource: Resource, obj: Json) -> ApiObject:
+def validate(resource: ApiResource, obj: Json) -> ApiObject:
     """Refuse what cannot be read or cannot mean anything; answers with the object as read."""
     model = read(resource, obj)
     name = str(obj["metadata"].get("name", ""))
@@ -59,7 +59,7 @@ def validate(resource: Resource, obj: Json) -> ApiObject:
     return model
 
 
-def read(resource: Resource, obj: Json) -> ApiObject:
+def read(resource: ApiResource, obj: Json) -> ApiObject:
     """The object in the model's types; raises a 400 where a type is wrong."""
     target = _struct(resource.storage)
     try:
@@ -79,7 +79,7 @@ def read(resource: Resource, obj: Json) -> ApiObject:
         raise _unreadable(resource, explain(str(error), obj)) from None
 
 
-def _unreadable(resource: Resource, text: str) -> ApiStatusError:
+def _unreadable(resource: ApiResource, text: str) -> ApiStatusError:
     kind = resource.kind
     return bad_request(
         f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {text}'
@@ -116,7 +116,7 @@ def _model_causes(model: ApiObject) -> Iterator[Cause]:
             yield Cause(path, f"Invalid value: {text}")
 
 
-def _name_causes(resource: Resource, name: str) -> Iterator[Cause]:
+def _name_causes(resource: ApiResource, name: str) -> Iterator[Cause]:
     if resource.group in _PATH_SEGMENT_GROUPS:
         if name in (".", "..") or "/" in name or "%" in name:
             yield Cause("metadata.name", f'Invalid value: "{name}": may not contain "/" or "%"')

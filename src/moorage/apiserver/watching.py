@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Change, Stored
+from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Stored, StoredChange
 from moorage.apiserver.negotiation import JSON
 from moorage.apiserver.rendering import Renderer, rewritten
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.statuses import ApiStatusError, Cause, invalid
-from moorage.apiserver.storage import Store, encode
+from moorage.apiserver.storage import Storage, encode
 from moorage.apiserver.targets import Target, flag, number
 
 BOOKMARK_SECONDS = 60.0
@@ -62,7 +62,7 @@ class WatchOptions:
 class Watches:
     """Every open watch, so that they can be ended together."""
 
-    def __init__(self, store: Store, bookmark_seconds: float) -> None:
+    def __init__(self, store: Storage, bookmark_seconds: float) -> None:
         self._store = store
         self._bookmark_seconds = bookmark_seconds
         self._open: dict[int, asyncio.Transport] = {}
@@ -158,7 +158,7 @@ class WatchStream:
 
     def __init__(
         self,
-        store: Store,
+        store: Storage,
         target: Target,
         selection: Selection,
         renderer: Renderer,
@@ -219,7 +219,7 @@ class WatchStream:
                 self._append(parts, change)
         return b"".join(parts)
 
-    def _append(self, parts: list[bytes], change: Change) -> None:
+    def _append(self, parts: list[bytes], change: StoredChange) -> None:
         kind, stored = change.type, change.stored
         if not self._selection.everything:
             previous = change.previous

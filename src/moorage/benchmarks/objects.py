@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from moorage.apiserver.resources import BY_PLURAL
-from moorage.apiserver.resources import Resource as Known
+from moorage.apiserver.resources import BY_PLURAL, ApiResource
 from moorage.benchmarks.progress import Phase
 from moorage.errors import ApiError, InputError
 from moorage.kube.client import KubeClient
@@ -88,7 +87,7 @@ def resource_of(body: Mapping[str, Any]) -> Resource:
     return Resource(kind, group, found.version, found.plural, found.namespaced)
 
 
-def _in_any_version(group: str, kind: str) -> Known | None:
+def _in_any_version(group: str, kind: str) -> ApiResource | None:
     """A kind that is known in another version; what benchmarks write of it reads the same there."""
     for found in BY_PLURAL.values():
         if found.group == group and found.kind == kind:

@@ -55,7 +55,7 @@ class ScoringStrategy(ConfigValue, frozen=True):
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
 
-class TopologySpreadConstraint(ConfigValue, frozen=True):
+class DefaultSpreadConstraint(ConfigValue, frozen=True):
     """A constraint that PodTopologySpread gives to pods without any."""
 
     max_skew: Int32 = 0
@@ -112,7 +112,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
 class PodTopologySpreadArgs(PluginArgs, frozen=True):
     """The constraints of pods that define none."""
 
-    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    default_constraints: tuple[DefaultSpreadConstraint, ...] = ()
     defaulting_type: str = SYSTEM_DEFAULTING
 
 

@@ -27,7 +27,7 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.config.merging import merge_plugins
 from moorage.config.types import (
     ClientConnectionConfiguration,
-    Extender,
+    ExtenderConfig,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
@@ -79,7 +79,7 @@ def _complete(value: Value, default: Value) -> Value:
     return msgspec.structs.replace(value, **gaps)
 
 
-def _complete_extender(extender: Extender) -> Extender:
+def _complete_extender(extender: ExtenderConfig) -> ExtenderConfig:
     timeout = extender.http_timeout
     return msgspec.structs.replace(
         extender, http_timeout=EXTENDER_TIMEOUT if timeout == Duration(0) else timeout

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from moorage.config.args import (
+    DefaultSpreadConstraint,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
     ResourceSpec,
-    TopologySpreadConstraint,
     UtilizationShapePoint,
 )
 from moorage.config.duration import Duration
@@ -21,7 +21,7 @@ from moorage.config.types import (
     API_VERSION,
     KIND,
     ClientConnectionConfiguration,
-    Extender,
+    ExtenderConfig,
     ExtenderManagedResource,
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
@@ -34,7 +34,7 @@ from moorage.redaction import MASK, redacted_url
 _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
     ClientConnectionConfiguration: frozenset(ClientConnectionConfiguration.__struct_fields__),
     DynamicResourcesArgs: frozenset(("filter_timeout",)),
-    Extender: frozenset(("url_prefix",)),
+    ExtenderConfig: frozenset(("url_prefix",)),
     ExtenderManagedResource: frozenset(("name",)),
     InterPodAffinityArgs: frozenset(("ignore_preferred_terms_of_existing_pods",)),
     KubeSchedulerConfiguration: frozenset(("enable_profiling", "enable_contention_profiling")),
@@ -42,12 +42,12 @@ _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
     PluginConfig: frozenset(("name", "args")),
     PluginRef: frozenset(("name",)),
     ResourceSpec: frozenset(("name",)),
-    TopologySpreadConstraint: frozenset(("topology_key", "when_unsatisfiable")),
+    DefaultSpreadConstraint: frozenset(("topology_key", "when_unsatisfiable")),
     UtilizationShapePoint: frozenset(UtilizationShapePoint.__struct_fields__),
 }
 """Fields that stand in the output even when they hold nothing; numbers mostly do."""
 
-_ZERO_IS_EMPTY = (Extender,)
+_ZERO_IS_EMPTY = (ExtenderConfig,)
 
 
 def encode_config(config: KubeSchedulerConfiguration) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import msgspec
 
 from moorage.config.args import NodeResourcesFitArgs
 from moorage.config.types import (
-    Extender,
+    ExtenderConfig,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     PluginConfig,
@@ -17,7 +17,7 @@ from moorage.errors import ConfigError
 _FIT = "NodeResourcesFit"
 
 
-def extenders_in_order(config: KubeSchedulerConfiguration) -> tuple[Extender, ...]:
+def extenders_in_order(config: KubeSchedulerConfiguration) -> tuple[ExtenderConfig, ...]:
     """The extenders as they are called: those that may fail come last."""
     return tuple(sorted(config.extenders, key=lambda extender: extender.ignorable))
 

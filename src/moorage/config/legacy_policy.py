@@ -109,7 +109,7 @@ class LegacyExtender(ConfigValue, frozen=True):
     ignorable: bool = False
 
 
-class Policy(ConfigValue, frozen=True):
+class LegacyPolicy(ConfigValue, frozen=True):
     """A whole policy; `None` for predicates or priorities means the default ones."""
 
     predicates: tuple[PredicatePolicy, ...] | None = None
@@ -130,14 +130,14 @@ def parse_policy(text: str | bytes) -> Mapping[str, object]:
         raise ConfigError(f"invalid policy: {one_line(error)}") from None
 
 
-def decode_policy(document: Mapping[str, object]) -> Policy:
+def decode_policy(document: Mapping[str, object]) -> LegacyPolicy:
     """The policy that plain values describe; a `ConfigError` names the first wrong field."""
     try:
         fields = as_map(document)
         _check_kind(fields.pop("apiVersion", None), fields.pop("kind", None))
         _fold_extender_names(fields)
         unknown: list[str] = []
-        policy = decode(Policy, fields, unknown)
+        policy = decode(LegacyPolicy, fields, unknown)
         if unknown:
             raise ConfigError(f"strict decoding error: {', '.join(unknown)}")
         return policy

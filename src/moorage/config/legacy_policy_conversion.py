@@ -21,7 +21,7 @@ from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.field_errors import aggregate, quoted
 from moorage.config.legacy_policy import (
     LabelsPresence,
-    Policy,
+    LegacyPolicy,
     PredicatePolicy,
     PriorityPolicy,
     RequestedToCapacityRatioArguments,
@@ -321,7 +321,7 @@ def _choose_strategy(
         profile.args[_FIT] = {"scoringStrategy": strategy}
 
 
-def _extenders(profile: _Profile, policy: Policy) -> list[Any]:
+def _extenders(profile: _Profile, policy: LegacyPolicy) -> list[Any]:
     extenders = tuple(today(extender) for extender in policy.extenders)
     if not extenders:
         return []

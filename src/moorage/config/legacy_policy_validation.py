@@ -7,8 +7,13 @@ import msgspec
 
 from moorage.config.duration import Duration
 from moorage.config.field_errors import aggregate, invalid, quoted
-from moorage.config.legacy_policy import LegacyExtender, Policy, PredicatePolicy, PriorityPolicy
-from moorage.config.types import Extender
+from moorage.config.legacy_policy import (
+    LegacyExtender,
+    LegacyPolicy,
+    PredicatePolicy,
+    PriorityPolicy,
+)
+from moorage.config.types import ExtenderConfig
 from moorage.config.validation import extenders_errors
 from moorage.errors import ConfigError
 
@@ -16,7 +21,7 @@ _WEIGHT_LIMIT = (2**63 - 1) // 10
 _LARGEST_WEIGHT = 2**31 - 1
 
 
-def validate_policy(policy: Policy) -> None:
+def validate_policy(policy: LegacyPolicy) -> None:
     """Raise a `ConfigError` that lists everything that is wrong with a policy."""
     errors = _priorities_errors(policy.priorities or ())
     errors += extenders_errors([today(extender) for extender in policy.extenders])
@@ -32,10 +37,10 @@ def validate_policy(policy: Policy) -> None:
         raise ConfigError(aggregate(errors))
 
 
-def today(extender: LegacyExtender) -> Extender:
+def today(extender: LegacyExtender) -> ExtenderConfig:
     """An extender of a policy as one of a KubeSchedulerConfiguration."""
     fields = msgspec.structs.asdict(extender)
-    return Extender(**{**fields, "http_timeout": Duration(extender.http_timeout)})
+    return ExtenderConfig(**{**fields, "http_timeout": Duration(extender.http_timeout)})
 
 
 def _priorities_errors(priorities: tuple[PriorityPolicy, ...]) -> list[str]:

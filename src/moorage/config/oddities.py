@@ -10,7 +10,7 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.config.field_errors import quoted
 from moorage.config.merging import EVERYTHING
 from moorage.config.types import (
-    Extender,
+    ExtenderConfig,
     ExtensionPoint,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -56,7 +56,7 @@ def _disabled(path: str, chosen: PluginSet, could_run: set[str]) -> Iterator[str
             yield f"{where}: {quoted(ref.name)} is not enabled by default, so nothing is disabled"
 
 
-def _extender(path: str, extender: Extender) -> Iterator[str]:
+def _extender(path: str, extender: ExtenderConfig) -> Iterator[str]:
     verbs = (
         extender.filter_verb,
         extender.prioritize_verb,

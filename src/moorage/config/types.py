@@ -166,7 +166,7 @@ class ExtenderTLSConfig(ConfigValue, frozen=True):
     ca_data: bytes = b""
 
 
-class Extender(ConfigValue, frozen=True):
+class ExtenderConfig(ConfigValue, frozen=True):
     """An HTTP service that takes part in decisions; an empty verb is one it does not answer."""
 
     url_prefix: str = ""
@@ -198,5 +198,5 @@ class KubeSchedulerConfiguration(ConfigValue, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: tuple[KubeSchedulerProfile, ...] = ()
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ExtenderConfig, ...] = ()
     delay_cache_until_active: bool = False

@@ -17,7 +17,7 @@ from moorage.config.qualified_names import is_extended_resource, label_key_error
 from moorage.config.types import (
     API_VERSION,
     ClientConnectionConfiguration,
-    Extender,
+    ExtenderConfig,
     ExtensionPoint,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -180,7 +180,7 @@ def _queue_sort_errors(profiles: Sequence[KubeSchedulerProfile]) -> list[str]:
     return errors
 
 
-def extenders_errors(extenders: Sequence[Extender]) -> list[str]:
+def extenders_errors(extenders: Sequence[ExtenderConfig]) -> list[str]:
     """What is wrong with the extenders of a configuration, or of a legacy policy."""
     errors = []
     managed: set[str] = set()

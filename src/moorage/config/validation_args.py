@@ -15,6 +15,7 @@ from moorage.config.args import (
     REQUESTED_TO_CAPACITY_RATIO,
     SYSTEM_DEFAULTING,
     DefaultPreemptionArgs,
+    DefaultSpreadConstraint,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
@@ -23,7 +24,6 @@ from moorage.config.args import (
     PodTopologySpreadArgs,
     ResourceSpec,
     ScoringStrategy,
-    TopologySpreadConstraint,
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
@@ -146,7 +146,7 @@ def _pod_topology_spread_errors(
     return errors
 
 
-def _constraint_errors(path: str, constraint: TopologySpreadConstraint) -> list[str]:
+def _constraint_errors(path: str, constraint: DefaultSpreadConstraint) -> list[str]:
     errors = []
     if constraint.max_skew <= 0:
         text = "not in valid range (0, inf)"

@@ -26,8 +26,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.extenders import extenders_in_order
-from moorage.config.types import Extender as ExtenderConfig
-from moorage.config.types import ExtenderTLSConfig
+from moorage.config.types import ExtenderConfig, ExtenderTLSConfig
 from moorage.errors import ConfigError, ExtenderError, KubeconfigError
 from moorage.framework.extenders import Extender, FilterReply, MetaVictims, in_thread, uses_any
 from moorage.framework.plugin import Candidate

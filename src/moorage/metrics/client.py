@@ -5,7 +5,7 @@ whoever sends them (`kube.client`), by host and method.
 """
 
 from moorage.metrics.families import Counter, Histogram
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 _SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
 _BYTES = [64.0, 256.0, 512.0, 1024.0] + [4096.0 * 4**power for power in range(7)]
@@ -16,7 +16,7 @@ _NO_ANSWER = "<error>"
 class ClientMetrics:
     """Records requests to the API server."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricsRegistry) -> None:
         self._requests = registry.register(
             Counter(
                 "rest_client_requests_total",

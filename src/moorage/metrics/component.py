@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.gate_table import Stage
 from moorage.metrics.families import Gauge, LabelValues, Stability
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 from moorage.version import KUBERNETES_VERSION, __version__
 
 _BUILD_LABELS = (
@@ -20,7 +20,7 @@ _BUILD_LABELS = (
 )
 
 
-def register_component(registry: Registry, gates: FeatureGates) -> None:
+def register_component(registry: MetricsRegistry, gates: FeatureGates) -> None:
     """Add what is constant from the start."""
 
     def constant(

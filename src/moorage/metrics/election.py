@@ -1,13 +1,13 @@
 """Metrics of leader election, under client-go's names."""
 
 from moorage.metrics.families import Counter, Gauge
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 
 class ElectionMetrics:
     """Is told by the elector how its lease stands, by the lease's name."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricsRegistry) -> None:
         self._status = registry.register(
             Gauge(
                 "leader_election_master_status",

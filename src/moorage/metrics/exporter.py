@@ -16,7 +16,7 @@ from moorage.metrics.operations import OperationMetrics
 from moorage.metrics.options import MetricsOptions
 from moorage.metrics.pod_resources import render_pod_resources
 from moorage.metrics.process import START_TIME_HELP, ProcessMetrics
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler import SchedulerMetrics
 from moorage.metrics.serving import HealthMetrics, ServingMetrics
 from moorage.model.pod import Pod
@@ -38,7 +38,7 @@ class AllMetrics:
         clock: Callable[[], float] = time.time,
         random: Random | None = None,
     ) -> None:
-        self.registry = Registry(options)
+        self.registry = MetricsRegistry(options)
         self.registry.register_self()
         self.scheduler = SchedulerMetrics(self.registry, gates.enabled, now=now, random=random)
         self.client = ClientMetrics(self.registry)
@@ -46,7 +46,7 @@ class AllMetrics:
         self.operations = OperationMetrics(self.registry, clock)
         register_component(self.registry, gates)
         ProcessMetrics(self.registry)
-        self.slis_registry = Registry(options)
+        self.slis_registry = MetricsRegistry(options)
         self.slis = HealthMetrics(self.slis_registry)
         self.serving = ServingMetrics(self.registry, self.slis)
         self.slis_registry.register(

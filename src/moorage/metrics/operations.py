@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from moorage.metrics.families import Counter, Gauge
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 RELOADED = "success"
 REFUSED = "error"
@@ -16,7 +16,7 @@ REFUSED = "error"
 class OperationMetrics:
     """Reloads and shadow decisions; `now` tells the time of day."""
 
-    def __init__(self, registry: Registry, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, registry: MetricsRegistry, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._reloads = registry.register(
             Counter(

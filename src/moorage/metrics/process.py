@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from moorage.metrics.families import Counter, Gauge
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 _PROC = Path("/proc")
 # Where the columns of /proc/<pid>/stat stand behind the command's name, which may hold blanks.
@@ -27,7 +27,7 @@ START_TIME_HELP = "Start time of the process since unix epoch in seconds."
 class ProcessMetrics:
     """Read anew whenever somebody asks."""
 
-    def __init__(self, registry: Registry, proc: Path = _PROC) -> None:
+    def __init__(self, registry: MetricsRegistry, proc: Path = _PROC) -> None:
         self._proc = proc
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._page = os.sysconf("SC_PAGE_SIZE")
@@ -68,7 +68,7 @@ class ProcessMetrics:
             registry.before_render(self._refresh)
         self._python(registry)
 
-    def _python(self, registry: Registry) -> None:
+    def _python(self, registry: MetricsRegistry) -> None:
         info = registry.register(
             Gauge(
                 "python_info",

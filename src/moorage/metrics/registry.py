@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 FamilyT = TypeVar("FamilyT", bound=AnyFamily)
 
 
-class Registry:
+class MetricsRegistry:
     """Families by name; the same name twice is a mistake of the caller."""
 
     def __init__(self, options: MetricsOptions | None = None) -> None:

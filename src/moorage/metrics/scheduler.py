@@ -28,7 +28,7 @@ from moorage.framework.metering import (
 )
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler_families import (
     ActionFamilies,
     AttemptFamilies,
@@ -57,7 +57,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
 
     def __init__(
         self,
-        registry: Registry,
+        registry: MetricsRegistry,
         enabled: GateState,
         *,
         now: Callable[[], float] = time.perf_counter,

@@ -7,7 +7,7 @@ it with what the real kube-scheduler shows.
 from collections.abc import Callable
 
 from moorage.metrics.families import Counter, Gauge, Histogram, exponential
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 GateState = Callable[[str], bool]
 
@@ -21,12 +21,12 @@ _SLI = exponential(0.01, 2, 20)
 class AttemptFamilies:
     """About attempts and the plugins in them."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricsRegistry) -> None:
         self._register_attempts(registry)
         self._register_plugins(registry)
         self._register_pods(registry)
 
-    def _register_attempts(self, registry: Registry) -> None:
+    def _register_attempts(self, registry: MetricsRegistry) -> None:
         add = registry.register
         self.attempts = add(
             Counter(
@@ -54,7 +54,7 @@ class AttemptFamilies:
             )
         )
 
-    def _register_plugins(self, registry: Registry) -> None:
+    def _register_plugins(self, registry: MetricsRegistry) -> None:
         add = registry.register
         self.point_duration = add(
             Histogram(
@@ -92,7 +92,7 @@ class AttemptFamilies:
             )
         )
 
-    def _register_pods(self, registry: Registry) -> None:
+    def _register_pods(self, registry: MetricsRegistry) -> None:
         add = registry.register
         self.sli_duration = add(
             Histogram(
@@ -127,11 +127,11 @@ class AttemptFamilies:
 class QueueFamilies:
     """About the queue, the cache and what comes in."""
 
-    def __init__(self, registry: Registry, enabled: GateState) -> None:
+    def __init__(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self._register_pods(registry)
         self._register_events(registry, enabled)
 
-    def _register_pods(self, registry: Registry) -> None:
+    def _register_pods(self, registry: MetricsRegistry) -> None:
         add = registry.register
         self.pending = add(
             Gauge(
@@ -164,7 +164,7 @@ class QueueFamilies:
             )
         )
 
-    def _register_events(self, registry: Registry, enabled: GateState) -> None:
+    def _register_events(self, registry: MetricsRegistry, enabled: GateState) -> None:
         add = registry.register
         self.event_duration = add(
             Histogram(
@@ -200,7 +200,7 @@ class QueueFamilies:
 class ActionFamilies:
     """About what follows from decisions: preemption, binding, volumes and devices."""
 
-    def __init__(self, registry: Registry, enabled: GateState) -> None:
+    def __init__(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self._register_preemption(registry, enabled)
         self._register_devices(registry, enabled)
         self.goroutines = registry.register(
@@ -226,7 +226,7 @@ class ActionFamilies:
             )
         )
 
-    def _register_preemption(self, registry: Registry, enabled: GateState) -> None:
+    def _register_preemption(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self.victims = Histogram(
             "scheduler_preemption_victims",
             "Number of selected preemption victims",
@@ -257,7 +257,7 @@ class ActionFamilies:
             registry.register(self.preemption_duration)
             registry.register(self.preemption_runs)
 
-    def _register_devices(self, registry: Registry, enabled: GateState) -> None:
+    def _register_devices(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self.claim_creates = Counter(
             "scheduler_resourceclaim_creates_total",
             "Number of ResourceClaims creation requests within scheduler",
@@ -285,11 +285,11 @@ class ActionFamilies:
 class GatedFamilies:
     """About features that are off by default: pod groups and asynchronous API calls."""
 
-    def __init__(self, registry: Registry, enabled: GateState) -> None:
+    def __init__(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self._register_calls(registry, enabled)
         self._register_groups(registry, enabled)
 
-    def _register_calls(self, registry: Registry, enabled: GateState) -> None:
+    def _register_calls(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self.call_duration = Histogram(
             "scheduler_async_api_call_execution_duration_seconds",
             "Duration in seconds for executing API call in the async dispatcher.",
@@ -311,7 +311,7 @@ class GatedFamilies:
             registry.register(self.call_duration)
             registry.register(self.pending_calls)
 
-    def _register_groups(self, registry: Registry, enabled: GateState) -> None:
+    def _register_groups(self, registry: MetricsRegistry, enabled: GateState) -> None:
         self.group_attempts = Counter(
             "scheduler_podgroup_schedule_attempts_total",
             "Number of attempts to schedule pod group, by the result. 'unschedulable' means a pod "
@@ -335,7 +335,7 @@ class GatedFamilies:
             registry.register(self.group_algorithm_duration)
 
 
-def register_batching(registry: Registry) -> None:
+def register_batching(registry: MetricsRegistry) -> None:
     """Metrics of upstream's opportunistic batching, which stay empty.
 
     Equal pods share answers here (`framework.reuse`), without hints that could be given, used or

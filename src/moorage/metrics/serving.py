@@ -5,7 +5,7 @@ the HTTP side tells has the form of `http.observers.Observer`, which this layer 
 """
 
 from moorage.metrics.families import Counter, Gauge, Histogram, exponential
-from moorage.metrics.registry import Registry
+from moorage.metrics.registry import MetricsRegistry
 
 _DELEGATED = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0]
 _REQUESTS = exponential(0.001, 2, 15)
@@ -22,7 +22,7 @@ _KNOWN_USERS = frozenset(
 class HealthMetrics:
     """Results of health checks, for /metrics/slis."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricsRegistry) -> None:
         self._latest = registry.register(
             Gauge(
                 "kubernetes_healthcheck",
@@ -49,7 +49,7 @@ class HealthMetrics:
 class ServingMetrics:
     """Authentication and authorisation of requests to this process, and its health."""
 
-    def __init__(self, registry: Registry, health: HealthMetrics) -> None:
+    def __init__(self, registry: MetricsRegistry, health: HealthMetrics) -> None:
         self._health = health
         self._register_token_cache(registry)
         self._attempts, self._attempt_duration = _timed(
@@ -92,7 +92,7 @@ class ServingMetrics:
             "SubjectAccessReview": _delegated(registry, "authz"),
         }
 
-    def _register_token_cache(self, registry: Registry) -> None:
+    def _register_token_cache(self, registry: MetricsRegistry) -> None:
         # Upstream says nothing of these three in their HELP.
         self._cached = registry.register(
             Counter("authentication_token_cache_request_total", "", ("status",))
@@ -148,7 +148,7 @@ class ServingMetrics:
 
 
 def _timed(
-    registry: Registry, total: tuple[str, str], duration: tuple[str, str]
+    registry: MetricsRegistry, total: tuple[str, str], duration: tuple[str, str]
 ) -> tuple[Counter, Histogram]:
     """A counter and a histogram by result."""
     return (
@@ -157,7 +157,7 @@ def _timed(
     )
 
 
-def _delegated(registry: Registry, what: str) -> tuple[Counter, Histogram]:
+def _delegated(registry: MetricsRegistry, what: str) -> tuple[Counter, Histogram]:
     """A counter and a histogram by status code."""
     total = Counter(
         f"apiserver_delegated_{what}_request_total",

@@ -6,7 +6,7 @@ import msgspec
 
 from moorage.model.labels import Labels, LabelSelector, Selector, SelectorError, compile_selector
 from moorage.model.meta import Int32, Object
-from moorage.model.node_selector import NodeAffinity
+from moorage.model.node_selector import NodeAffinitySpec
 
 
 class PodAffinityTerm(Object, frozen=True):
@@ -37,7 +37,7 @@ class PodAffinity(Object, frozen=True):
 class Affinity(Object, frozen=True):
     """`spec.affinity`."""
 
-    node_affinity: NodeAffinity | None = None
+    node_affinity: NodeAffinitySpec | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 

@@ -100,7 +100,7 @@ class DeviceCapacity(Object, frozen=True):
     request_policy: CapacityRequestPolicy | None = None
 
 
-class Counter(Object, frozen=True):
+class DeviceCounter(Object, frozen=True):
     """An amount that devices of a pool share."""
 
     value: Quantity = 0
@@ -110,14 +110,14 @@ class CounterSet(Object, frozen=True):
     """Shared amounts under a name."""
 
     name: str = ""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, DeviceCounter] = {}
 
 
 class DeviceCounterConsumption(Object, frozen=True):
     """What a device takes of a counter set while it is allocated."""
 
     counter_set: str = ""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, DeviceCounter] = {}
 
 
 class NodeAllocatableResourceMapping(Object, frozen=True):

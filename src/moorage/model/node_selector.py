@@ -47,7 +47,7 @@ class PreferredSchedulingTerm(Object, frozen=True):
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Object, frozen=True):
+class NodeAffinitySpec(Object, frozen=True):
     """`spec.affinity.nodeAffinity`, also the `addedAffinity` of the NodeAffinity plugin."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None

@@ -33,12 +33,10 @@ from moorage.model.node import Node
 from moorage.model.node_selector import (
     NAME_FIELD,
     CompiledNodeSelector,
+    NodeAffinitySpec,
     WeightedTerm,
     compile_node_selector,
     compile_preferred,
-)
-from moorage.model.node_selector import (
-    NodeAffinity as NodeAffinityTerms,
 )
 from moorage.model.pod import Pod
 
@@ -60,7 +58,7 @@ class NodeAffinity(
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         added_args = args.added_affinity if args is not None else None
-        added = msgspec.convert(added_args or {}, NodeAffinityTerms)
+        added = msgspec.convert(added_args or {}, NodeAffinitySpec)
         self._added: CompiledNodeSelector | None = None
         if added.required is not None:
             self._added = compile_node_selector(added.required)

@@ -1,0 +1,119 @@
+"""The house rules of CONTRIBUTING.md that a syntax tree can tell; each says what to do instead."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from architecture.sources import SOURCES, dotted, modules_of, shown, tree
+
+PURE = ("model", "config", "cluster", "framework", "plugins", "engine", "explain")
+"""What is handed its clock and its chance."""
+CLOCKS = {
+    "src/moorage/engine/clock.py",
+    "src/moorage/plugins/dynamic_resources/plugin.py",
+    "src/moorage/plugins/dynamic_resources/results.py",
+}
+# What is left to be renamed and moved: these lists only ever get shorter.
+STILL_TWICE = re.findall(
+    r"\w+",
+    """Answers Bind Binding BindingError Column Command Comparison Constraint Credentials Domains
+    Duration Eviction Executor FileSource Found Kind Observer Outcome Parameters Part Place Process
+    Requirement Search Selector Source Status Subject Verdict""",
+)
+STILL_ELSEWHERE = re.findall(
+    r"\w+",
+    """AbandonedError AllocationError AuthorizationFailedError BadParameterError BindingError
+    BindingFailedError BrokenError ClaimError ConnectError FlagError GaveWayError GroupClaimError
+    LawBrokenError MatchingError NodeAllocatableError NodeAllocationError NotReadyError ProcessError
+    TimedOutError TooSlowError UnauthenticatedError UncountableError UnknownError WireError
+    ApiStatusError SelectorError TranslationError""",
+)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{shown(path)}:{node.lineno}")
+    twice = {
+        name: where for name, where in places.items() if len(where) > 1 and name not in STILL_TWICE
+    }
+    assert not twice, f"give all but one of these classes another name: {twice}"
+
+
+def test_the_pure_layers_are_handed_their_clock_and_their_chance() -> None:
+    found = {
+        shown(path): told
+        for path in modules_of(*PURE)
+        if shown(path) not in CLOCKS and (told := sorted(set(_clocks_and_chance(path))))
+    }
+    assert not found, (
+        "take a clock (engine.clock.Clock) or a Random as an argument instead of "
+        f"reaching for the process's own: {found}"
+    )
+
+
+def _clocks_and_chance(path: Path) -> Iterator[str]:
+    """Modules and functions that tell the time of day or throw dice, called or handed on."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name in ("time", "random", "secrets"))
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            if node.module in ("time", "random", "secrets") and names != {"Random"}:
+                yield f"from {node.module} import {', '.join(sorted(names))}"
+            elif node.module == "uuid":
+                yield from (f"uuid.{name}" for name in sorted(names & {"uuid1", "uuid4"}))
+        elif isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today"):
+            owner = dotted(node.value)
+            if owner.split(".")[-1] in ("datetime", "date"):
+                yield f"{owner}.{node.attr}"
+
+
+def test_exceptions_are_in_modules_called_errors() -> None:
+    names = {"Exception", "BaseException"}
+    raised: dict[str, Path] = {}
+    grown = True
+    while grown:
+        grown = False
+        for path in SOURCES:
+            for node in ast.walk(tree(path)):
+                if not isinstance(node, ast.ClassDef) or node.name in names:
+                    continue
+                bases = {dotted(base).split(".")[-1] for base in node.bases}
+                if bases & names or any(_is_builtin_error(base) for base in bases):
+                    names.add(node.name)
+                    raised[node.name] = path
+                    grown = True
+    elsewhere = {
+        name: shown(path)
+        for name, path in raised.items()
+        if path.name != "errors.py" and not name.startswith("_") and name not in STILL_ELSEWHERE
+    }
+    assert not elsewhere, (
+        "move these exceptions to errors.py (the package's own, or moorage/errors.py where several "
+        f"packages meet them), or make them private to the one module that knows them: {elsewhere}"
+    )
+    leaking = [
+        f"{shown(path)}: {name}"
+        for path in SOURCES
+        for name in _imported_names(path)
+        if name.startswith("_") and name in raised
+    ]
+    assert not leaking, f"a private exception stays in its module; move it to errors.py: {leaking}"
+
+
+def _is_builtin_error(name: str) -> bool:
+    found = getattr(__builtins__, name, None) or (
+        __builtins__.get(name) if isinstance(__builtins__, dict) else None
+    )
+    return isinstance(found, type) and issubclass(found, BaseException)
+
+
+def _imported_names(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names)
