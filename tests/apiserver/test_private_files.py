@@ -8,7 +8,7 @@ import pytest
 from moorage.apiserver import ApiServer
 from moorage.apiserver.certificates import kept_certificate
 from moorage.errors import InputError
-from moorage.http.key_pairs import _write
+from moorage.http.certificates import _write
 from moorage.private_files import write_privately
 
 

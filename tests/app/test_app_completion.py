@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.app.completion import completion_script, scheduler_options
+from moorage.app.shell_completion import completion_script, scheduler_options
 from moorage.cli import completion
 from moorage.cli.main import build_parser
 

@@ -13,9 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.app.log_formats import JsonFormatter, TextFormatter
-from moorage.app.logging_options import LoggingOptions, StreamOptions
-from moorage.app.logs import Logs, configure_logging, reset_logging, set_verbosity
+from moorage.app.logs import (
+    JsonFormatter,
+    LoggingOptions,
+    Logs,
+    StreamOptions,
+    TextFormatter,
+    configure_logging,
+    reset_logging,
+    set_verbosity,
+)
 from moorage.app.options import Options, announce, parse_options
 from moorage.config.duration import Duration
 from moorage.log_fields import KObj, V, fields, verbosity_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.app.completed import Completed, Document, complete, configuration, overlaid
+from moorage.app.merged_config import Completed, Document, complete, configuration, overlaid
 from moorage.app.options import Options, parse_options
 from moorage.config import default_config
 from moorage.config.duration import Duration

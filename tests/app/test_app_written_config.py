@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from app.recorded import recorded
-from moorage.app.completed import complete
+from moorage.app.merged_config import complete, config_yaml, log_or_write_config
 from moorage.app.options import Options, parse_options
-from moorage.app.written_config import config_yaml, log_or_write_config
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
 from moorage.config.as_built import as_built
 from moorage.errors import InputError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.app.completed import Completed, complete
+from moorage.app.merged_config import Completed, complete
 from moorage.app.options import Options, parse_options
 from moorage.app.port import Port, can_wait
 from moorage.app.run import _port

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 
 from app.test_process import Stage, Started, run
+from moorage.kube.annotations import PREFIX
 from moorage.kube.resources import resource_for
-from moorage.kube.simulator_results import PREFIX
 from moorage.ledger import open_ledger
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.app.log_formats import JsonFormatter, TextFormatter
+from moorage.app.logs import JsonFormatter, TextFormatter
 from moorage.cli.command_logs import CommandFormatter
 from moorage.log_fields import KObj, fields
 

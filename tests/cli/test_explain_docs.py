@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from cli.running import Run
-from moorage.app.completion import completion_script
-from moorage.app.completion_scripts import SHELLS
+from moorage.app.shell_completion import SHELLS, completion_script
 from moorage.cli.main import build_parser
 from moorage.explain import report
 from moorage.explain.listing import DecisionPage

@@ -20,11 +20,10 @@ from moorage.connections.limits import ConnectionLimits
 from moorage.connections.server import HttpServer
 from moorage.connections.throttle import LogThrottle
 from moorage.connections.tls import ServerTls
-from moorage.http.key_pairs import self_signed
+from moorage.http.certificates import self_signed
 from moorage.http.listener import open_listener
 from moorage.http.options import ServingOptions
-from moorage.http.tls_contexts import Material, server_context
-from moorage.http.tls_settings import tls_settings
+from moorage.http.tls import Material, server_context, tls_settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -16,7 +16,7 @@ from e2e.client import Api, ApiError, Json
 from e2e.cluster import SCHEDULER, ControlPlane, empty
 from e2e.instance import Instance, instance, let_read
 from e2e.schedulers import MOORAGE, Scheduler
-from moorage.kube.simulator_results import HISTORY, PREFIX
+from moorage.kube.annotations import HISTORY, PREFIX
 from secure_port.port import client_context
 
 NAMESPACE = "explained"

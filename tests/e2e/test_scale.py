@@ -10,8 +10,8 @@ from typing import Any
 from e2e.client import wait_for
 from e2e.embedded import embedded_server
 from e2e.processes import Process
+from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
-from moorage.kube.locate import user_access
 from moorage.kube.resources import resource_for
 
 NODES, BOUND_PODS = 5_000, 20_000

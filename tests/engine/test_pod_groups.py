@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from moorage.cluster.pod_groups import GroupKey, PodGroups, group_of
 from moorage.engine.pod_groups import outcome_of
 from moorage.framework.status import Code, Status
-from moorage.kube.pod_group_status import group_status
+from moorage.kube.pod_status import group_status
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import GANGS, PLACEMENTS, World, make_group, member

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TextIO
 
-from moorage.app.log_formats import TextFormatter
+from moorage.app.logs import TextFormatter
 
 TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parent / "src" / "moorage" / "samples"

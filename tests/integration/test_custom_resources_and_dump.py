@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from moorage.app.log_formats import TextFormatter
+from moorage.app.logs import TextFormatter
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Binding, Scheduler

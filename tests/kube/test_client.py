@@ -11,7 +11,7 @@ from moorage.errors import ApiError, UnreachableError
 from moorage.kube import requests
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient, user_agent
-from moorage.kube.rate_limit import TokenBucket
+from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Request
 from moorage.kube.resources import RESOURCES
 

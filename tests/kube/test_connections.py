@@ -15,10 +15,10 @@ from kube.fake_api import JumpingTimer, run
 from moorage.errors import KubeconfigError, UnreachableError
 from moorage.kube import connection_pool, connections
 from moorage.kube.access import Access, Pem
-from moorage.kube.adaptive_limit import AdaptiveLimit
 from moorage.kube.client import KubeClient
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.connections import ConnectError, connect
+from moorage.kube.request_limits import AdaptiveLimit
 from moorage.kube.requests import Request
 
 GET, POST = Request("GET", "/x"), Request("POST", "/x", body={"a": 1})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.kube import deep_json, json_spans
+from moorage.kube import deep_json
 
 LEVELS = 10_000
 """The most that kube-apiserver takes."""
@@ -62,11 +62,11 @@ def test_a_document_that_is_not_closed_is_no_json(end: bytes) -> None:
 )
 def test_members_are_found_wherever_the_pieces_are_cut(value: object, chunk: int) -> None:
     text = json.dumps({"items": [[value], {"x": value}], "n": 1}).encode()
-    whole, json_spans._CHUNK = json_spans._CHUNK, chunk
+    whole, deep_json._CHUNK = deep_json._CHUNK, chunk
     try:
         outline, found = deep_json.members(text, 2)
     finally:
-        json_spans._CHUNK = whole
+        deep_json._CHUNK = whole
     assert json.loads(outline) == {"items": [0, 1], "n": 1}
     assert [json.loads(bytes(item)) for item in found] == [[value], {"x": value}]
 

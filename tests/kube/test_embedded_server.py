@@ -12,10 +12,10 @@ from moorage.apiserver.server import ApiServer
 from moorage.errors import ApiError
 from moorage.kube import requests
 from moorage.kube.access import Access
+from moorage.kube.access_discovery import scheduler_access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.informers import Informers
-from moorage.kube.locate import scheduler_access
 from moorage.kube.resources import RESOURCES
 from moorage.model.decode import KINDS
 from moorage.model.pod import Pod

@@ -11,9 +11,14 @@ from kube.fake_api import FakeApi, JumpingTimer, failure, run
 from moorage.kube import event_recorder
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
-from moorage.kube.event_notes import event_note
 from moorage.kube.event_recorder import EventRecorder
-from moorage.kube.event_series import EventKey, ObjectReference, SeriesMemory, event_name
+from moorage.kube.event_series import (
+    EventKey,
+    ObjectReference,
+    SeriesMemory,
+    event_name,
+    event_note,
+)
 from moorage.model.meta import ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import Pod

@@ -8,9 +8,8 @@ from moorage.config import DEFAULT_FEATURE_GATES, default_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.listing import NodeLine, PodLine
+from moorage.kube.listings import PLACED, node_page, pod_page
 from moorage.kube.live import build_scheduler
-from moorage.kube.node_list import node_page
-from moorage.kube.pod_list import PLACED, pod_page
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 from moorage.testing import cluster, make_node, make_pod

@@ -10,8 +10,8 @@ import yaml
 
 from moorage.errors import KubeconfigError
 from moorage.kube.access import Access, ExecPlugin, Impersonation, OidcProvider, Pem
+from moorage.kube.access_discovery import in_cluster_access, scheduler_access, user_access
 from moorage.kube.kubeconfig import Kubeconfig, default_paths
-from moorage.kube.locate import in_cluster_access, scheduler_access, user_access
 
 
 def _encoded(text: str) -> str:

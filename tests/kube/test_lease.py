@@ -18,9 +18,8 @@ from moorage.errors import ApiError, UnreachableError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.leader_election import Ended, LeaderElector, election_client
-from moorage.kube.lease import LEASE, LeaderElectionRecord, LeaseLock
+from moorage.kube.lease import CORE_EVENT, LEASE, LeaderElectionRecord, LeaseEvents, LeaseLock
 from moorage.kube.lease_candidate import LEASE_CANDIDATE, LeaseCandidate
-from moorage.kube.lease_events import CORE_EVENT, LeaseEvents
 from moorage.kube.resources import Resource
 from moorage.kube.timing import micro_time
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.app.written_config import log_or_write_config
+from moorage.app.merged_config import log_or_write_config
 from moorage.config import load_config, shown_config
 from moorage.config.types import ExtenderConfig
 from moorage.errors import ConfigError, ExtenderError, KubeconfigError, MoorageError

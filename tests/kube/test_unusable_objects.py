@@ -12,14 +12,20 @@ from moorage.config import DEFAULT_FEATURE_GATES, default_config
 from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import DecodeError, StateError
-from moorage.kube.claim_bodies import status_body
+from moorage.kube.api_port import status_body
 from moorage.kube.client import _list
-from moorage.kube.decoding import Malformed, ObjectReader, envelope, outline
+from moorage.kube.decoding import (
+    MOST_NAMED,
+    Malformed,
+    ObjectReader,
+    SkippedObjects,
+    envelope,
+    outline,
+)
 from moorage.kube.extender_messages import keep_source, source_of
 from moorage.kube.handlers import NodeHandler, PodHandler
 from moorage.kube.live import build_scheduler
 from moorage.kube.resources import resource_for
-from moorage.kube.skipped_objects import MOST_NAMED, SkippedObjects
 from moorage.kube.store import Handler, Silent, Store
 from moorage.model.devices import (
     AllocationResult,

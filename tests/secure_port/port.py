@@ -20,10 +20,9 @@ from aiohttp import web
 from kube.fake_api import FakeApi
 from moorage.http.application import build_application
 from moorage.http.authentication import Authenticator
-from moorage.http.authorities import Bundle
 from moorage.http.authorization import Authorizer
+from moorage.http.certificates import Bundle, self_signed
 from moorage.http.endpoints import Endpoints
-from moorage.http.key_pairs import self_signed
 from moorage.http.listener import open_listener
 from moorage.http.options import ServingOptions
 from moorage.http.server import SecureServer

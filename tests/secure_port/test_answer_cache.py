@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.fake_api import run
-from moorage.http.answer_cache import AnswerCache
+from moorage.http.reviews import AnswerCache
 
 
 @given(

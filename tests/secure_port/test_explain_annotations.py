@@ -10,8 +10,7 @@ from kube.fake_api import JumpingTimer
 from moorage.explain.report import DecisionExplanation, DecisionSummary
 from moorage.framework.profile import Profile
 from moorage.kube import annotations as annotations_module
-from moorage.kube.annotations import AnnotationWriter
-from moorage.kube.simulator_results import HISTORY, PREFIX, Results, results
+from moorage.kube.annotations import HISTORY, PREFIX, AnnotationWriter, Results, results
 from secure_port.explained import Stage, run_stage, until
 
 

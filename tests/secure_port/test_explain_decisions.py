@@ -11,10 +11,9 @@ import aiohttp
 import pytest
 
 from moorage.explain.report import SCHEMA, DecisionSummary
-from moorage.http import decision_stream
+from moorage.http import explain_api
 from moorage.http.endpoints import Endpoints
-from moorage.http.explain_api import explain_routes
-from moorage.http.parameters import NOT_CONTINUED, token
+from moorage.http.explain_api import NOT_CONTINUED, explain_routes, token
 from moorage.kube import decision_feed
 from moorage.kube import explainer as explainer_module
 from moorage.kube.explainer import Explainer
@@ -227,7 +226,7 @@ def test_who_comes_back_is_told_what_was_decided_meanwhile() -> None:
 def test_where_nothing_is_decided_there_is_a_sign_of_life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(decision_stream, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(explain_api, "HEARTBEAT_SECONDS", 0.01)
 
     async def scenario(stage: Stage) -> None:
         async with served(stage) as port, following(port) as client:
@@ -240,7 +239,7 @@ def test_where_nothing_is_decided_there_is_a_sign_of_life(
 def test_a_stream_ends_after_a_while_so_that_rights_are_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(decision_stream, "LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(explain_api, "LONGEST_SECONDS", 0.0)
 
     async def scenario(stage: Stage) -> None:
         async with served(stage) as port, following(port) as client:
@@ -254,7 +253,7 @@ def test_who_falls_behind_is_sent_away_and_nothing_is_kept_for_them() -> None:
     async def scenario(stage: Stage) -> None:
         async with served(stage) as port, following(port) as client:
             assert await client.comment() == "decisions as they are made"
-            for number in range(decision_stream.MOST_AT_ONCE * 100):
+            for number in range(explain_api.MOST_AT_ONCE * 100):
                 stage.explainer.feed.tell(decision(number))
             assert "come back for the rest" in await client.comment()
             assert await client.event() == {}
@@ -265,7 +264,7 @@ def test_who_falls_behind_is_sent_away_and_nothing_is_kept_for_them() -> None:
 
 
 def test_who_does_not_read_at_all_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_stream, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(explain_api, "PATIENCE_SECONDS", 0.2)
 
     async def scenario(stage: Stage) -> None:
         async with served(stage) as port:
@@ -291,10 +290,10 @@ def test_closing_ends_all_streams_at_once_though_one_does_not_read() -> None:
                 assert await client.comment() == "decisions as they are made"
                 stage.explainer.close()
                 # It takes no time; left alone, the one who does not read would stay for longer.
-                async with asyncio.timeout(decision_stream.PATIENCE_SECONDS / 2):
+                async with asyncio.timeout(explain_api.PATIENCE_SECONDS / 2):
                     assert await client.event() == {}
                     await until(lambda: stage.explainer.feed.followers == 0)
-                    await port.server.stop(decision_stream.PATIENCE_SECONDS)
+                    await port.server.stop(explain_api.PATIENCE_SECONDS)
             writer.close()
 
     run_stage(scenario)

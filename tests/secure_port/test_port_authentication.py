@@ -24,13 +24,12 @@ from moorage.errors import InputError
 from moorage.http import reviews as reviews_module
 from moorage.http.application import build_application, current_user
 from moorage.http.authentication import Authenticator, ClientCertificates, Proxies, ProxyHeaders
-from moorage.http.authorities import Bundle, ClientCertificate
+from moorage.http.certificates import Bundle, ClientCertificate
 from moorage.http.delegation import DelegatedAuthentication
-from moorage.http.endpoints import Endpoints, Route
-from moorage.http.observers import NoObserver
+from moorage.http.endpoints import Endpoints, NoObserver, Route
 from moorage.http.options import AuthenticationOptions, RequestHeaderOptions
+from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
-from moorage.kube.locate import user_access
 from moorage.kube.resources import RESOURCES
 from secure_port.port import Port, Reviews, client_context, open_port, write_kubeconfig
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kube.fake_api import run
 from moorage.errors import InputError
+from moorage.http.authentication import ANONYMOUS, User
 from moorage.http.authorization import AuthorizationFailedError, OpenPaths
 from moorage.http.delegation import DelegatedAuthentication, DelegatedAuthorization
 from moorage.http.endpoints import Endpoints
-from moorage.http.identities import ANONYMOUS, User
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions
 from secure_port.port import Reviews, open_port, write_kubeconfig
 

@@ -13,8 +13,8 @@ from cryptography import x509
 
 from kube.fake_api import run
 from moorage.errors import InputError
+from moorage.http.certificates import self_signed, serving_pair
 from moorage.http.endpoints import Endpoints
-from moorage.http.key_pairs import self_signed, serving_pair
 from moorage.http.listener import open_listener
 from moorage.http.options import (
     AuthenticationOptions,
@@ -24,7 +24,7 @@ from moorage.http.options import (
 )
 from moorage.http.secure_port import SecurePort
 from moorage.http.server import SecureServer
-from moorage.http.tls_settings import tls_settings
+from moorage.http.tls import tls_settings
 from secure_port.port import Port, client_context, loopback_server, open_port, serving_files
 
 

@@ -17,9 +17,8 @@ from moorage.connections.limits import ConnectionLimits
 from moorage.errors import InputError
 from moorage.http import profiling
 from moorage.http.application import build_application
-from moorage.http.endpoints import Endpoints, HealthCheck, Page, Route, Status
-from moorage.http.metric_pages import accepts_gzip
-from moorage.http.observers import NoObserver
+from moorage.http.endpoints import Endpoints, HealthCheck, NoObserver, Page, Route, Status
+from moorage.http.pages import accepts_gzip
 from moorage.http.server import InsecureServer
 from moorage.log_fields import V, fields_of
 from secure_port.port import Port, client_context, loopback_server, open_port

@@ -2,7 +2,7 @@
 
 Owns what each flag fills in, in which order mistakes are noticed, and what is printed when the
 process is over before it began (help, version, wrong flags). What the options do to a
-configuration is in `completed`; nothing here opens a file or a socket.
+configuration is in `merged_config`; nothing here opens a file or a socket.
 """
 
 import logging
@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.app.flags import CommandLine, FlagError, parse
+from moorage.app.flags import (
+    PROGRAM,
+    CommandLine,
+    FlagError,
+    help_text,
+    parse,
+    terminal_columns,
+    usage_text,
+)
 from moorage.app.flags_scheduler import SECTIONS
-from moorage.app.help import PROGRAM, help_text, terminal_columns, usage_text
-from moorage.app.log_formats import TextFormatter
-from moorage.app.logging_options import LoggingOptions, StreamOptions
-from moorage.app.option_errors import option_errors
+from moorage.app.logs import LoggingOptions, StreamOptions, TextFormatter
 from moorage.app.version_flag import printed_version, reported_version
 from moorage.config.duration import Duration
 from moorage.config.effective_version import EffectiveVersion
@@ -29,6 +34,7 @@ from moorage.http.options import (
     AuthorizationOptions,
     RequestHeaderOptions,
     ServingOptions,
+    option_errors,
 )
 from moorage.log_fields import V, fields
 from moorage.metrics.options import MetricsOptions

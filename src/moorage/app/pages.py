@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from moorage.app.completed import Completed
 from moorage.app.health import Health
+from moorage.app.merged_config import Completed
 from moorage.http.endpoints import Endpoints, Handler, HealthCheck, Route, Status
 from moorage.http.explain_api import explain_routes
 from moorage.http.explain_page import PUBLIC_PATHS, page_routes

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from moorage.app.completed import Completed
+from moorage.app.merged_config import Completed
 from moorage.app.options import Options
 from moorage.errors import MoorageError
 from moorage.http.chart_library import chart_library

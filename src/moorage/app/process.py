@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moorage.app.completed import Completed
+from moorage.app.config_sources import Source
 from moorage.app.health import Health
 from moorage.app.logs import Logs
+from moorage.app.merged_config import Completed
 from moorage.app.port import Port
 from moorage.app.reload import Reloader, Subject, subject
-from moorage.app.sources import Source
 from moorage.config import KubeSchedulerConfiguration, shown_config
 from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
@@ -37,8 +37,8 @@ from moorage.kube.leader_election import (
     default_identity,
     election_client,
 )
+from moorage.kube.lease import LeaseEvents
 from moorage.kube.lease_candidate import LeaseCandidate
-from moorage.kube.lease_events import LeaseEvents
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.shadow import Comparison, Shadow
 from moorage.log_fields import fields

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from moorage.app.sources import Source
+from moorage.app.config_sources import Source
 from moorage.config import KubeSchedulerConfiguration
 from moorage.errors import MoorageError
 from moorage.framework.registry import Registry

@@ -12,18 +12,17 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moorage.app.completed import Completed, complete
+from moorage.app.config_sources import Source, source_of
 from moorage.app.logs import Logs, configure_logging, reset_logging
+from moorage.app.merged_config import Completed, complete, log_or_write_config
 from moorage.app.options import EarlyExit, Options, announce, parse_options
 from moorage.app.port import Port
 from moorage.app.process import DONE, FAILED, Process, build
-from moorage.app.sources import Source, source_of
-from moorage.app.written_config import log_or_write_config
 from moorage.connections.descriptors import raise_limit
 from moorage.errors import CorruptStateError, MoorageError
 from moorage.kube.access import Access
+from moorage.kube.access_discovery import scheduler_access
 from moorage.kube.client import KubeClient
-from moorage.kube.locate import scheduler_access
 from moorage.log_fields import fields
 from moorage.metrics.exporter import AllMetrics
 from moorage.simulator.world import full_registry

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from moorage.benchmarks.processes import Process, ProcessError
 from moorage.errors import ApiError, InputError, KubeconfigError
+from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
-from moorage.kube.locate import user_access
 from moorage.kube.requests import Request
 from moorage.version import KUBERNETES_VERSION
 

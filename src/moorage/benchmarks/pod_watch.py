@@ -13,8 +13,8 @@ import msgspec
 from moorage.errors import ApiError, UnreachableError
 from moorage.kube import requests
 from moorage.kube.client import KubeClient, status_error
+from moorage.kube.decoding import LineBuffer
 from moorage.kube.resources import resource_for
-from moorage.kube.watch_lines import LineBuffer
 
 
 class _Meta(msgspec.Struct, rename="camel"):

@@ -21,7 +21,7 @@ from moorage.benchmarks.schedulers import Command, moorage_command, parse_comman
 from moorage.cli.arguments import positive
 from moorage.cli.output import fail, print_json, print_line, print_table, say
 from moorage.errors import InputError
-from moorage.kube.locate import user_access
+from moorage.kube.access_discovery import user_access
 from moorage.simulator.workloads import PODS_PER_NODE, WORKLOADS
 
 _DESCRIPTION = """\

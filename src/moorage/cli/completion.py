@@ -5,8 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from moorage.app.completion import completion_script
-from moorage.app.completion_scripts import SHELLS
+from moorage.app.shell_completion import SHELLS, completion_script
 
 _EPILOG = """\
 examples:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from moorage.app.written_config import config_yaml
+from moorage.app.config_sources import fetch_policy, policy_of, read_policy_file
+from moorage.app.merged_config import config_yaml
 from moorage.cli.config_checks import check_configuration
 from moorage.cli.config_input import (
     STDIN,
@@ -42,9 +43,8 @@ from moorage.config.legacy_policy_conversion import (
     convert_policy,
 )
 from moorage.errors import ConfigError, InputError, MoorageError
+from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
-from moorage.kube.locate import user_access
-from moorage.kube.policy_sources import fetch_policy, policy_of, read_policy_file
 from moorage.simulator.world import full_registry
 
 _DIFFERENT = 1

@@ -22,9 +22,9 @@ from moorage.explain.report import (
     PodExplanation,
 )
 from moorage.kube.access import Access, Pem
+from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient, user_agent
 from moorage.kube.kubeconfig import server_url
-from moorage.kube.locate import user_access
 from moorage.kube.requests import Query, Request
 
 Told = TypeVar("Told", PodExplanation, NodeExplanation, DecisionExplanation, DecisionPage, PodPage)

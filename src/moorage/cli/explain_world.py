@@ -23,11 +23,11 @@ from moorage.explain.nodes import explain_node
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import NodeExplanation, PodExplanation
 from moorage.kube.access import Access
+from moorage.kube.access_discovery import in_cluster_access, user_access
 from moorage.kube.client import KubeClient, user_agent
 from moorage.kube.http_extender import needs_source
 from moorage.kube.kubeconfig import Kubeconfig, default_paths
 from moorage.kube.live import watched_kinds
-from moorage.kube.locate import in_cluster_access, user_access
 from moorage.kube.snapshot import Snapshot, pod_phase, read_cluster
 from moorage.simulator.manifests import STANDARD_INPUT, load_manifests
 from moorage.simulator.subjects import Subject, find_subject, named_profile, profile_of

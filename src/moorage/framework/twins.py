@@ -12,7 +12,7 @@ from moorage.model.pod import Pod
 def are_twins(pod: Pod, other: Pod) -> bool:
     """Do two pods differ in nothing but name, uid, version and times?"""
     one, two = pod.metadata, other.metadata
-    # Parts that are shared (`kube.sharing`) need no comparing.
+    # Parts that are shared (`kube.interning`) need no comparing.
     return (
         one.namespace == two.namespace
         and (one.labels is two.labels or one.labels == two.labels)

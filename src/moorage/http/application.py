@@ -17,19 +17,28 @@ from cryptography import x509
 
 from moorage.config.duration import Duration
 from moorage.config.field_errors import quoted
-from moorage.http import verbosity
 from moorage.http.answers import NO_SNIFF, error_text, failure
-from moorage.http.authentication import Authenticator
-from moorage.http.authorities import ClientCertificate
+from moorage.http.authentication import (
+    Authenticator,
+    Credentials,
+    UnauthenticatedError,
+    User,
+    readable,
+)
 from moorage.http.authorization import AuthorizationFailedError, Authorizer
-from moorage.http.endpoints import Endpoints, Handler
-from moorage.http.health import health_routes
-from moorage.http.identities import Credentials, UnauthenticatedError, User, readable
+from moorage.http.certificates import ClientCertificate
+from moorage.http.endpoints import SILENT, Endpoints, Handler, Observer
 from moorage.http.listener import joined
-from moorage.http.metric_pages import metric_routes
-from moorage.http.observers import SILENT, Observer
+from moorage.http.pages import (
+    configz,
+    flags_index,
+    flagz,
+    health_routes,
+    metric_routes,
+    set_verbosity,
+    statusz,
+)
 from moorage.http.profiling import profiling_routes
-from moorage.http.z_pages import configz, flagz, statusz
 from moorage.log_fields import V, fields
 
 log = logging.getLogger(__name__)
@@ -110,10 +119,10 @@ def _paths(endpoints: Endpoints, observer: Observer) -> Paths:
     if endpoints.profiling:
         exact, below = profiling_routes()
         paths.add(exact, listed=False)
-        paths.add_prefixes(below | {"/debug/flags/": verbosity.index})
+        paths.add_prefixes(below | {"/debug/flags/": flags_index})
         flags = {
-            "/debug/flags": verbosity.index,
-            "/debug/flags/v": verbosity.set_verbosity(endpoints.set_verbosity),
+            "/debug/flags": flags_index,
+            "/debug/flags/v": set_verbosity(endpoints.set_verbosity),
         }
         paths.add(flags, listed=False)
     for route in endpoints.extra:

@@ -1,15 +1,22 @@
 """Who asks: request headers of a trusted proxy, a client certificate, a bearer token, or nobody.
 
-Owns the order of these and what counts as a failed claim. Opens no connection by itself: tokens are
-asked about through `reviews`, authorities are kept up to date by `delegation`.
+Owns the order of these, what counts as a failed claim, and the names that Kubernetes gives to users
+and groups. Opens no connection by itself: tokens are asked about through `reviews`, and
+`delegation` keeps the authorities up to date.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from moorage.http.certificates import ClientCertificate
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
 import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -18,28 +25,60 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from moorage.errors import ApiError
-from moorage.http.answer_cache import AnswerCache
-from moorage.http.authorities import Bundle, ClientCertificate
-from moorage.http.identities import (
-    ANONYMOUS,
-    Credentials,
-    UnauthenticatedError,
-    User,
-    readable,
-)
-from moorage.http.observers import SILENT, Observer
-from moorage.http.reviews import TIMEOUT, Reviewer
+from moorage.http.certificates import Bundle
+from moorage.http.endpoints import SILENT, Observer
+from moorage.http.reviews import TIMEOUT, AnswerCache, Reviewer
 from moorage.kube.requests import token_review
 from moorage.log_fields import fields
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+MASTERS = "system:masters"
+ANONYMOUS_NAME = "system:anonymous"
 log = logging.getLogger(__name__)
 
 _TOKENS_KEPT = 4096
 _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _USER_ID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user as the review APIs describe one."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def with_authenticated_group(self) -> "User":
+        """The same user, in the group of all who have proved who they are."""
+        if self.name == ANONYMOUS_NAME or {AUTHENTICATED, UNAUTHENTICATED} & set(self.groups):
+            return self
+        return replace(self, groups=(*self.groups, AUTHENTICATED))
+
+
+ANONYMOUS = User(ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
+
+
+def readable(text: str) -> str:
+    """A header's value without bytes that are no text; nobody's name has such."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class UnauthenticatedError(Exception):
+    """Somebody claims to be who they cannot prove to be; the answer is 401."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a request brings: its headers, and the certificate of its connection."""
+
+    headers: "CIMultiDictProxy[str]"
+    certificate: ClientCertificate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ import msgspec
 
 from moorage.config.field_errors import quoted
 from moorage.errors import ApiError, InputError, MoorageError
-from moorage.http.answer_cache import AnswerCache
-from moorage.http.identities import MASTERS, User
-from moorage.http.observers import SILENT, Observer
-from moorage.http.reviews import Reviewer
+from moorage.http.authentication import MASTERS, User
+from moorage.http.endpoints import SILENT, Observer
+from moorage.http.reviews import AnswerCache, Reviewer
 from moorage.kube.requests import subject_access_review
 
 log = logging.getLogger(__name__)

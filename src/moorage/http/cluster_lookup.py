@@ -14,14 +14,12 @@ import msgspec
 
 from moorage.errors import ApiError, InputError, MoorageError
 from moorage.http.authentication import ClientCertificates, Proxies, ProxyHeaders
-from moorage.http.authorities import Bundle
+from moorage.http.certificates import Bundle
 from moorage.kube import requests
-from moorage.kube.backoff import Backoff
 from moorage.kube.client import KubeClient
-from moorage.kube.decoding import envelope
+from moorage.kube.decoding import LineBuffer, envelope
 from moorage.kube.resources import RESOURCES
-from moorage.kube.timing import Timer, WallTimer
-from moorage.kube.watch_lines import LineBuffer
+from moorage.kube.timing import Backoff, Timer, WallTimer
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from moorage.http.authentication import (
     ProxyHeaders,
     Tokens,
 )
-from moorage.http.authorities import Bundle, BundleFile
 from moorage.http.authorization import AccessReviews, Authorizer, OpenPaths
+from moorage.http.certificates import Bundle, BundleFile
 from moorage.http.cluster_lookup import (
     CLIENT_CA_KEY,
     NAME,
@@ -29,12 +29,12 @@ from moorage.http.cluster_lookup import (
     PROXY_CA_KEY,
     ClusterLookup,
 )
-from moorage.http.observers import SILENT, Observer
+from moorage.http.endpoints import SILENT, Observer
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions
 from moorage.http.reviews import Reviewer
 from moorage.kube.access import Access
+from moorage.kube.access_discovery import SERVICE_ACCOUNT, in_cluster_access, user_access
 from moorage.kube.client import KubeClient
-from moorage.kube.locate import SERVICE_ACCOUNT, in_cluster_access, user_access
 
 log = logging.getLogger(__name__)
 

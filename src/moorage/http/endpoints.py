@@ -1,16 +1,71 @@
-"""What the secure port shows, as one value: the handlers here know nothing of the scheduler.
+"""What the secure port shows and whom it informs, as values: it knows nothing of the scheduler.
 
-`app` fills it in. Callables are called on the event loop and must not block.
+`app` fills in `Endpoints`. Callables are called on the event loop and must not block. An `Observer`
+gets one call per fact; names and labels of metrics are its own business.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Page = tuple[str, bytes]
 """A content type and a body."""
+
+
+class Observer(Protocol):
+    """Told of what happens at the port; must not raise and must not block."""
+
+    def authenticated(self, result: str, user: str, seconds: float) -> None:
+        """A request was looked at: `success`, `failure` or `error`; `user` only with success."""
+
+    def authorized(self, decision: str, seconds: float) -> None:
+        """A decision: `allowed`, `denied`, `no-opinion` or `error`."""
+
+    def token_cached(self, hit: bool, seconds: float) -> None:
+        """A bearer token was looked up: was its holder known already?"""
+
+    def reviewed(self, kind: str, code: str, seconds: float) -> None:
+        """`TokenReview` or `SubjectAccessReview` was sent; `code` is the status or `<error>`."""
+
+    def client_certificate(self, seconds_left: float) -> None:
+        """A client certificate was shown that is still valid for so long."""
+
+    def health_checked(self, endpoint: str, check: str, healthy: bool) -> None:
+        """A check of `healthz`, `livez` or `readyz` was run on a request for all of them."""
+
+    def requested(self, method: str, path: str, status: int, seconds: float) -> None:
+        """A request was answered; `path` is a known path, or empty if it leads nowhere."""
+
+
+class NoObserver:
+    """Counts nothing."""
+
+    def authenticated(self, result: str, user: str, seconds: float) -> None:
+        """Ignored."""
+
+    def authorized(self, decision: str, seconds: float) -> None:
+        """Ignored."""
+
+    def token_cached(self, hit: bool, seconds: float) -> None:
+        """Ignored."""
+
+    def reviewed(self, kind: str, code: str, seconds: float) -> None:
+        """Ignored."""
+
+    def client_certificate(self, seconds_left: float) -> None:
+        """Ignored."""
+
+    def health_checked(self, endpoint: str, check: str, healthy: bool) -> None:
+        """Ignored."""
+
+    def requested(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Ignored."""
+
+
+SILENT = NoObserver()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,51 @@
-"""/explain/v1: what a scheduler can tell of its pods, nodes and decisions, as JSON.
+"""/explain/v1: pods, nodes and decisions of a scheduler as JSON, and decisions as they are made.
 
-Owns paths, parameters, paging and which answer an error gets. What is told comes from
-`kube.explainer`; who may ask was decided before a request comes here.
+Owns paths, parameters, paging and which answer an error gets. The answers come from
+`kube.explainer`; who may ask was decided before a request comes here. The stream of decisions is
+made of server-sent events: a client that does not read is dropped, and all are when the process
+ends. Nothing is stored for a client but its place in the feed (`kube.decision_feed`).
 """
 
 import asyncio
+import base64
+import binascii
 import gzip
-from collections.abc import Sequence
+import re
+import time
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from aiohttp import web
 
 from moorage.config.field_errors import quoted
-from moorage.errors import InputError
+from moorage.errors import InputError, MoorageError
+from moorage.explain.report import DecisionSummary
 from moorage.http.answers import NO_SNIFF, failure
-from moorage.http.decision_stream import decision_stream
 from moorage.http.endpoints import Route
-from moorage.http.metric_pages import accepts_gzip
-from moorage.http.parameters import NOT_CONTINUED, BadParameterError, Parameters, token
+from moorage.http.pages import accepts_gzip
+from moorage.kube.decision_feed import Follower, TooSlowError
 from moorage.kube.explainer import Explainer, NotReadyError, UnknownError
 
+NOT_CONTINUED = "parameter continue is not what the page before gave"
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_SWITCH = {"true": True, "1": True, "false": False, "0": False}
+_ALWAYS = frozenset({"pretty"})
+"""Of every request, as at an API server: the answer is to be indented."""
+HEARTBEAT_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0
+"""How long a client may leave unread what was sent to it."""
+LONGEST_SECONDS = 1800.0
+"""After that the client has to come back, and is asked again who it is."""
+MOST_AT_ONCE = 256
+_STREAM_HEADERS = {
+    **NO_SNIFF,
+    "Cache-Control": "no-store",
+    "Content-Type": "text/event-stream",
+    "X-Accel-Buffering": "no",
+}
+_BEGINNING = b"retry: 2000\n: decisions as they are made\n\n"
+_HEARTBEAT = b": nothing new\n\n"
+_TOO_SLOW = b": decisions were made faster than they were read; come back for the rest\n\n"
 ROOT = "/explain/v1"
 HEADERS = {**NO_SNIFF, "Cache-Control": "no-store"}
 _JSON = {**HEADERS, "Content-Type": "application/json"}
@@ -31,6 +57,176 @@ _MOST_NUMBER = 10**_MOST_DIGITS
 _WORTH_A_THREAD = 1 << 16
 _LEVEL = 3
 _MATRIX = ("matrix", "offset", "limit")
+
+
+class BadParameterError(MoorageError):
+    """A parameter cannot be read; the message says which and what was expected."""
+
+
+class Parameters:
+    """The parameters of one request."""
+
+    def __init__(self, request: web.Request, *known: str) -> None:
+        self._query = request.query
+        for name in self._query:
+            if name not in known and name not in _ALWAYS:
+                expected = f"expected {_listed(known)}" if known else "there are none"
+                raise BadParameterError(f"unknown parameter {quoted(name)}: {expected}")
+
+    def text(self, name: str, default: str = "") -> str:
+        """A word."""
+        values = self._query.getall(name, [])
+        if len(values) > 1:
+            raise BadParameterError(f"parameter {name} is given {len(values)} times")
+        return values[0] if values else default
+
+    def texts(self, name: str, most: int) -> Sequence[str]:
+        """Words, each given by a parameter of its own; none of them twice."""
+        found = tuple(dict.fromkeys(self._query.getall(name, [])))
+        if len(found) > most:
+            raise BadParameterError(
+                f"parameter {name} is given {len(found)} times, expected at most {most}"
+            )
+        return found
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number within bounds."""
+        text = self.text(name)
+        if not text:
+            return default
+        value = int(text) if _NUMBER.fullmatch(text) else -1
+        if not least <= value <= most:
+            raise BadParameterError(
+                f"parameter {name} is {quoted(text)}, expected a number from {least} to {most}"
+            )
+        return value
+
+    def switch(self, name: str, default: bool) -> bool:
+        """True or false."""
+        text = self.text(name)
+        if not text:
+            return default
+        if text not in _SWITCH:
+            raise BadParameterError(f"parameter {name} is {quoted(text)}, expected true or false")
+        return _SWITCH[text]
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """One of some words, by default the first."""
+        text = self.text(name, choices[0])
+        if text not in choices:
+            raise BadParameterError(
+                f"parameter {name} is {quoted(text)}, expected {_listed(choices)}"
+            )
+        return text
+
+    def continued(self, kind: str) -> str:
+        """Where a page of this kind begins: what `token` was given; empty for the first page."""
+        text = self.text("continue")
+        if not text:
+            return ""
+        try:
+            found = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        except (binascii.Error, ValueError):
+            found = ""
+        name, colon, place = found.partition(":")
+        if name != kind or not colon or not place:
+            raise BadParameterError(NOT_CONTINUED)
+        return place
+
+
+def token(kind: str, place: str) -> str:
+    """What continues a page of this kind after a place; empty for none."""
+    if not place:
+        return ""
+    return base64.urlsafe_b64encode(f"{kind}:{place}".encode()).decode().rstrip("=")
+
+
+def _listed(words: Sequence[str]) -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+async def decision_stream(request: web.Request, explainer: Explainer) -> web.StreamResponse:
+    """Tell decisions until the client goes or falls behind, or the process ends."""
+    follower, missed = await explainer.follow(_last_seen(request))
+    try:
+        answer = web.StreamResponse(headers=_STREAM_HEADERS)
+        answer.force_close()
+        await answer.prepare(request)
+        stream = _Stream(request, answer, follower)
+        await stream.send(_BEGINNING + _events(missed))
+        await stream.run()
+    except (ConnectionError, TimeoutError):
+        # It went, or does not read: nothing more can be said to it.
+        if request.transport is not None:
+            request.transport.abort()
+    finally:
+        follower.leave()
+    return answer
+
+
+class _Stream:
+    """One client's stream."""
+
+    def __init__(
+        self, request: web.Request, answer: web.StreamResponse, follower: Follower
+    ) -> None:
+        self._request = request
+        self._answer = answer
+        self._follower = follower
+        self._sending = False
+        follower.when_closed(self._cut)
+
+    async def run(self) -> None:
+        """Send what comes, and a sign of life where nothing does."""
+        until = time.monotonic() + LONGEST_SECONDS
+        while not self._follower.closed and time.monotonic() < until:
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await self._follower.news.wait()
+            except TimeoutError:
+                await self.send(_HEARTBEAT)
+                continue
+            try:
+                news = self._follower.take(MOST_AT_ONCE)
+            except TooSlowError:
+                await self.send(_TOO_SLOW)
+                return
+            if news:
+                await self.send(_events(news))
+
+    async def send(self, data: bytes) -> None:
+        """Send, and wait until the client has taken most of what was sent before."""
+        self._sending = True
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._answer.write(data)
+        finally:
+            self._sending = False
+
+    def _cut(self) -> None:
+        """The process ends: who does not read must not hold it up."""
+        if self._sending and self._request.transport is not None:
+            self._request.transport.abort()
+
+
+def _events(summaries: Iterable[DecisionSummary]) -> bytes:
+    return b"".join(
+        b"id: %d\nevent: decision\ndata: %b\n\n" % (summary.number, msgspec.json.encode(summary))
+        for summary in summaries
+    )
+
+
+def _last_seen(request: web.Request) -> int | None:
+    text = request.headers.get("Last-Event-ID", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise BadParameterError(
+            f"header Last-Event-ID is {quoted(text)}, expected the number of a decision"
+        )
+    return int(text)
 
 
 def explain_routes(explainer: Explainer) -> Sequence[Route]:

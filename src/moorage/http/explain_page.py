@@ -20,7 +20,7 @@ from aiohttp import web
 from moorage.http.answers import NO_SNIFF, error_text
 from moorage.http.chart_library import NAME, chart_library
 from moorage.http.endpoints import Route
-from moorage.http.metric_pages import accepts_gzip
+from moorage.http.pages import accepts_gzip
 
 ROOT = "/explain/"
 ASSETS = "/explain/page"

@@ -12,15 +12,20 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from html import escape
+from types import FrameType
+from typing import NamedTuple
 
 from aiohttp import web
 
-from moorage.http import stacks
 from moorage.http.answers import error_text, text_answer
 from moorage.http.endpoints import Handler
 
+_DEPTH = 128
+
+Stack = tuple[str, ...]
+"""Frames as `function (file:line)`, the outermost first."""
 PREFIX = "/debug/pprof/"
 LONGEST = 300.0
 _PROFILE_SECONDS = 30.0
@@ -43,6 +48,75 @@ _DESCRIPTIONS = {
     "threadcreate": "The threads of this process",
     "trace": "What ran when, as Chrome trace events, for the duration in seconds",
 }
+
+
+class Running(NamedTuple):
+    """A thread or a task with its stack."""
+
+    title: str
+    stack: Stack
+
+
+def frames(frame: FrameType | None) -> Stack:
+    """A frame and all that called it."""
+    found: list[str] = []
+    while frame is not None and len(found) < _DEPTH:
+        code = frame.f_code
+        found.append(f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})")
+        frame = frame.f_back
+    return tuple(reversed(found))
+
+
+def threads(besides: int = 0) -> list[Running]:
+    """All threads but the one with this id."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [
+        Running(f"thread {ident} {names.get(ident, '')!r}", frames(frame))
+        for ident, frame in sys._current_frames().items()
+        if ident != besides
+    ]
+
+
+def tasks() -> list[Running]:
+    """All tasks of the running loop; where one waits is what matters, not who created it."""
+    return [_task(task) for task in asyncio.all_tasks()]
+
+
+def _task(task: "asyncio.Task[object]") -> Running:
+    found = [
+        f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
+        for frame in _awaited(task)
+    ]
+    return Running(f"task {task.get_name()!r}", tuple(found))
+
+
+def _awaited(task: "asyncio.Task[object]") -> Iterable[FrameType]:
+    """The frames of a waiting task: of its coroutine, and of each that this one awaits."""
+    inner: object = task.get_coro()
+    for _ in range(_DEPTH):
+        frame = getattr(inner, "cr_frame", None) or getattr(inner, "gi_frame", None)
+        if frame is None:
+            return
+        yield frame
+        inner = getattr(inner, "cr_await", None) or getattr(inner, "gi_yieldfrom", None)
+
+
+def grouped(running: Iterable[Running]) -> str:
+    """Equal stacks once, with how many there are of them."""
+    counts = Counter(one.stack for one in running)
+    parts = [
+        f"{count} @\n" + "".join(f"#\t{frame}\n" for frame in reversed(stack))
+        for stack, count in counts.most_common()
+    ]
+    return f"goroutine profile: total {counts.total()}\n" + "\n".join(parts)
+
+
+def listed(running: Iterable[Running]) -> str:
+    """Every stack by itself."""
+    return "\n".join(
+        f"{one.title}:\n" + "".join(f"\t{frame}\n" for frame in reversed(one.stack))
+        for one in running
+    )
 
 
 class Profiles:
@@ -86,11 +160,11 @@ class Profiles:
         return text_answer("num_symbols: 1\n")
 
     async def _threadcreate(self, _: web.Request) -> web.Response:
-        return text_answer(stacks.listed(stacks.threads()))
+        return text_answer(listed(threads()))
 
     async def _goroutine(self, request: web.Request) -> web.Response:
-        running = [*stacks.threads(), *stacks.tasks()]
-        form = stacks.listed if request.query.get("debug") == "2" else stacks.grouped
+        running = [*threads(), *tasks()]
+        form = listed if request.query.get("debug") == "2" else grouped
         return text_answer(form(running))
 
     async def _heap(self, request: web.Request) -> web.Response:
@@ -195,12 +269,12 @@ def trace_events(seconds: float) -> str:
     return json.dumps({"traceEvents": events})
 
 
-def _samples(seconds: float, every: float) -> Iterator[tuple[float, list[stacks.Running]]]:
+def _samples(seconds: float, every: float) -> Iterator[tuple[float, list[Running]]]:
     """What all other threads do, again and again; for a thread that has nothing else to do."""
     me = threading.get_ident()
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < seconds:
-        yield passed, stacks.threads(besides=me)
+        yield passed, threads(besides=me)
         time.sleep(every)
 
 

@@ -1,19 +1,24 @@
-"""Sending TokenReview and SubjectAccessReview: time limits, and which failures are tried again.
+"""Sending TokenReview and SubjectAccessReview, and remembering the answers for a while.
 
-Owns upstream's webhook retry policy. What the answers mean is decided by who asks.
+Owns time limits, upstream's webhook retry policy and the cache: bounded in size, and each question
+asked only once at a time. What the answers mean, what a key is, and how long an answer may be used
+is decided by the caller.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from moorage.errors import ApiError, UnreachableError
-from moorage.http.observers import SILENT, Observer
+from moorage.http.endpoints import SILENT, Observer
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import Request
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 TIMEOUT = 10.0
 _STEPS = 5
 _FIRST_WAIT = 0.5
@@ -22,6 +27,73 @@ _JITTER = 0.2
 
 Sleep = Callable[[float], Awaitable[None]]
 Json = dict[str, Any]
+
+
+class AnswerCache(Generic[K, V]):
+    """Least recently used answers go first; those who ask the same at once share one answer."""
+
+    def __init__(
+        self,
+        size: int,
+        keep_for: Callable[[V], float],
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._size = size
+        self._keep_for = keep_for
+        self._now = now
+        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._asked: dict[K, asyncio.Task[V]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def known(self, key: K) -> V | None:
+        """The kept answer, if it is still good."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        until, answer = found
+        if until <= self._now():
+            del self._kept[key]
+            return None
+        self._kept.move_to_end(key)
+        return answer
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        """The kept answer, or a new one from `ask`; what goes wrong is raised and not kept."""
+        answer = self.known(key)
+        if answer is not None:
+            return answer
+        task = self._asked.get(key)
+        if task is None:
+            task = asyncio.create_task(self._fetch(key, ask))
+            self._asked[key] = task
+            task.add_done_callback(lambda done: self._finished(key, done))
+        # Shielded: one who goes away must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Give up what is still asked for."""
+        tasks = list(self._asked.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _fetch(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        answer = await ask()
+        seconds = self._keep_for(answer)
+        if seconds > 0:
+            self._kept[key] = (self._now() + seconds, answer)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return answer
+
+    def _finished(self, key: K, task: "asyncio.Task[V]") -> None:
+        self._asked.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone: then nobody else looks at it
 
 
 class Reviewer:

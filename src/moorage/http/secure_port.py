@@ -10,11 +10,10 @@ from pathlib import Path
 
 from moorage.http.application import build_application
 from moorage.http.delegation import DelegatedAuthentication, DelegatedAuthorization
-from moorage.http.endpoints import Endpoints
-from moorage.http.observers import SILENT, Observer
+from moorage.http.endpoints import SILENT, Endpoints, Observer
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from moorage.http.server import GRACE, SecureServer
-from moorage.kube.locate import SERVICE_ACCOUNT
+from moorage.kube.access_discovery import SERVICE_ACCOUNT
 
 
 class SecurePort:

@@ -18,13 +18,11 @@ from aiohttp import web
 from moorage.connections.limits import LOCAL, ConnectionLimits
 from moorage.connections.server import HttpServer, ProtocolLog
 from moorage.errors import InputError
-from moorage.http.authorities import Bundle
+from moorage.http.certificates import Bundle, KeyPair, KeyPairSource, serving_pair
 from moorage.http.endpoints import Handler
-from moorage.http.key_pairs import KeyPair, KeyPairSource, serving_pair
 from moorage.http.listener import joined, open_listener
 from moorage.http.options import ServingOptions
-from moorage.http.tls_contexts import Material, NamedPair, material, server_context
-from moorage.http.tls_settings import tls_settings
+from moorage.http.tls import Material, NamedPair, material, server_context, tls_settings
 from moorage.log_fields import V
 
 log = logging.getLogger(__name__)

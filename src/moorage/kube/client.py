@@ -17,7 +17,7 @@ import msgspec
 from moorage.errors import ApiError, NotNeededError, UnreachableError
 from moorage.kube import deep_json, requests
 from moorage.kube.access import Access
-from moorage.kube.rate_limit import TokenBucket
+from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
 from moorage.kube.timing import Timer, WallTimer

@@ -1,16 +1,16 @@
 """Connections to one server that are kept and shared: who gets one, how many, for how long.
 
 Owns the queue of those who wait, idle connections and deadlines. Knows no requests; how many may be
-on their way at once is worked out in `adaptive_limit`.
+on their way at once is worked out in `request_limits`.
 """
 
 import asyncio
 import ssl
 from collections import deque
 
-from moorage.kube.adaptive_limit import AdaptiveLimit
 from moorage.kube.connections import Address, BodyStream, ConnectError, Connection, connect
 from moorage.kube.http_wire import AnswerReader
+from moorage.kube.request_limits import AdaptiveLimit
 
 CONNECT_TIMEOUT = 30.0
 IDLE_SECONDS = 15.0

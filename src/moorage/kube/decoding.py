@@ -1,31 +1,92 @@
-"""From the API's JSON to objects of the model, one decoder per kind; bad objects stay harmless.
+"""From the bytes of a list or a watch to objects of the model; bad objects stay harmless.
 
-Owns how an object is read, and how it is called if it cannot be: whatever it contains, an error is
-about this object alone (`skipped_objects`). Keeps no objects and emits no events: that is the
-store's part.
+Owns how lines and objects are decoded, and which errors skip one object: whatever it contains, and
+whatever a handler makes of it (`store`), an error concerns this object alone. `SkippedObjects` is
+the one place that decides that and logs it. Keeps no objects and emits no events.
 """
 
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import msgspec
 
 from moorage.cluster.attached_volumes import weight_of
-from moorage.errors import DecodeError
+from moorage.errors import CorruptStateError, DecodeError, MoorageError, reason_of
 from moorage.framework.pod_level import Adjust
 from moorage.kube import deep_json
 from moorage.kube.extender_messages import keep_source
-from moorage.kube.pod_forms import PodForms, pod_text
+from moorage.kube.interning import InternedParts
+from moorage.kube.pod_decode_cache import PodDecodeCache, pod_text
 from moorage.kube.resources import CustomObject, Resource
-from moorage.kube.sharing import SharedParts
-from moorage.kube.skipped_objects import SkippedObjects
 from moorage.model.decode import decode_json, decode_plain, describe, sentence
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 
+log = logging.getLogger(__name__)
+
+MOST_NAMED = 4096
+"""Remembered so that the log names each once; beyond that the oldest are forgotten."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class LineBuffer:
+    """Pieces in, complete lines out."""
+
+    def __init__(self) -> None:
+        self._tail: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this piece completes."""
+        first, found, rest = chunk.partition(b"\n")
+        self._tail.append(first)
+        if not found:
+            return []
+        lines = [b"".join(self._tail), *rest.split(b"\n")]
+        self._tail = [lines.pop()]
+        return [line for line in lines if line]
+
+
+class SkippedObjects:
+    """Keys of objects (`namespace/name`), each with the reason why it is skipped."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._reasons: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """How many are skipped at the moment."""
+        return len(self._reasons)
+
+    def skip(self, key: str, error: Exception) -> None:
+        """Note that an object is left out, and log it unless the last reason was the same.
+
+        A `CorruptStateError` is raised again: it is not the fault of one object.
+        """
+        if isinstance(error, CorruptStateError):
+            raise error
+        reason = reason_of(error)
+        if self._reasons.get(key) == reason:
+            return
+        if len(self._reasons) >= MOST_NAMED and key not in self._reasons:
+            del self._reasons[next(iter(self._reasons))]
+        self._reasons[key] = reason
+        namespace, _, name = key.rpartition("/")
+        subject = describe(self._kind, namespace, name)
+        log.error("skipped %s", reason if subject in reason else f"{subject}: {reason}")
+        if not isinstance(error, MoorageError):
+            log.debug("why %s was skipped", subject, exc_info=error)
+
+    def clear(self, key: str) -> None:
+        """The object is fine now, or gone."""
+        self._reasons.pop(key, None)
+
+    def keep(self, existing: Container[str]) -> None:
+        """Forget the objects that do not exist any more."""
+        for key in [key for key in self._reasons if key not in existing]:
+            del self._reasons[key]
 
 
 class _LooseMeta(msgspec.Struct, rename="camel"):
@@ -109,16 +170,16 @@ class ObjectReader:
         needs_source: Callable[[ApiObject], bool] | None = None,
         *,
         adjust: Adjust | None = None,
-        sharing: bool = True,
+        interning: bool = True,
         skipped: SkippedObjects | None = None,
     ) -> None:
         self._resource = resource
         self._needs_source = needs_source
         self._adjust = adjust
-        self._parts = SharedParts() if sharing else None
+        self._parts = InternedParts() if interning else None
         # What is adjusted is not what the bytes say; that takes a gate which is off.
-        shortly = sharing and adjust is None and resource.struct is Pod
-        self._forms = PodForms() if shortly else None
+        cacheable = interning and adjust is None and resource.struct is Pod
+        self._cache = PodDecodeCache() if cacheable else None
         self.skipped = SkippedObjects(resource.kind) if skipped is None else skipped
 
     def read(self, data: msgspec.Raw) -> ApiObject | Malformed:
@@ -132,22 +193,22 @@ class ObjectReader:
             return Malformed(key, meta.resource_version)
 
     def _decode(self, data: msgspec.Raw) -> ApiObject:
-        decoded = self._whole(data) if self._forms is None else self._pod(self._forms, data)
+        decoded = self._whole(data) if self._cache is None else self._pod(self._cache, data)
         if self._needs_source is not None and self._needs_source(decoded):
             keep_source(decoded, data)
         return decoded
 
-    def _pod(self, forms: PodForms, data: msgspec.Raw) -> ApiObject:
+    def _pod(self, cache: PodDecodeCache, data: msgspec.Raw) -> ApiObject:
         """A pod, put together from parts that were met before if possible."""
         text = pod_text(data)
         if text is None:
             return self._whole(data)
-        known = forms.find(text)
+        known = cache.find(text)
         if known is not None:
             return known
         decoded = self._whole(data)
         assert isinstance(decoded, Pod), "pods were asked for"
-        forms.remember(text, decoded)
+        cache.remember(text, decoded)
         return decoded
 
     def _whole(self, data: msgspec.Raw) -> ApiObject:

@@ -1,20 +1,27 @@
 """JSON that is nested deeper than the decoder can follow.
 
 The decoder recurses even into values that nobody reads, and any user may store an object with
-thousands of levels. Owns how such a document is taken apart: a scan without recursion finds where
-the deep values begin and end, and they stay bytes (`msgspec.Raw`). Only needed after the decoder
-has failed. Must not know what the documents mean.
+thousands of levels. A scan without recursion finds where the deep values begin and end, piece by
+piece since lists may be large; they stay bytes (`msgspec.Raw`). Only needed after the decoder has
+failed. Must not know what the documents mean.
 """
 
 import secrets
 from bisect import bisect
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moorage.model.nesting import DEEPEST
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_CHUNK = 1 << 20
+_QUOTE, _BACKSLASH, _OPEN, _CLOSE = b'"\\{}'
+_CASE = 0x20  # what tells a brace from a bracket
 MOST_LEVELS = DEEPEST // 2
 """Values below this level stay bytes if they reach below `DEEPEST`; all others are decoded."""
 
@@ -62,7 +69,50 @@ def _restored(value: Any, mark: str, cut: Sequence[msgspec.Raw]) -> Any:
 
 
 def _spans(data: bytes, level: int) -> list[Span]:
-    # Commands that talk to a server must not wait for NumPy, which this needs and they do not.
-    from moorage.kube.json_spans import spans
+    """Where the objects and lists below so many levels begin and end."""
+    # Commands that talk to a server do not wait for NumPy, which hardly any of them needs.
+    import numpy as np
 
-    return spans(data, level)
+    codes = np.frombuffer(data, np.uint8)
+    begins: list[NDArray[np.intp]] = []
+    ends: list[NDArray[np.intp]] = []
+    depth, quoted, escaped = 0, 0, False
+    for at in range(0, len(codes), _CHUNK):
+        chunk = codes[at : at + _CHUNK]
+        quotes = chunk == _QUOTE
+        escapes = _escapes(chunk, escaped)
+        quotes[1:] &= ~escapes[:-1]
+        quotes[0] &= not escaped
+        escaped = bool(escapes[-1])
+        inside = (np.cumsum(quotes, dtype=np.int32) + quoted) & 1
+        quoted = int(inside[-1])
+        folded = chunk | _CASE
+        opens = (folded == _OPEN) & (inside == 0)
+        places = np.flatnonzero(opens | ((folded == _CLOSE) & (inside == 0)))
+        if not len(places):
+            continue
+        opening = opens[places]
+        depths = depth + np.cumsum(np.where(opening, 1, -1))
+        depth = int(depths[-1])
+        begins.append(at + places[opening & (depths == level + 1)])
+        ends.append(at + places[~opening & (depths == level)] + 1)
+    first = np.concatenate(begins).tolist() if begins else []
+    last = np.concatenate(ends).tolist() if ends else []
+    if depth or quoted or len(first) != len(last):
+        raise msgspec.DecodeError("brackets or quotes are not closed")
+    return list(zip(first, last, strict=True))
+
+
+def _escapes(chunk: "NDArray[np.uint8]", escaped: bool) -> "NDArray[np.bool_]":
+    """The backslashes that escape what follows them; `escaped`: the first byte is escaped."""
+    import numpy as np
+
+    slashes: NDArray[np.bool_] = chunk == _BACKSLASH
+    if not slashes.any():
+        return slashes
+    places = np.arange(len(chunk))
+    others = np.where(slashes, -1, places)
+    if escaped:
+        others[0] = 0
+    found: NDArray[np.bool_] = slashes & ((places - np.maximum.accumulate(others)) % 2 == 1)
+    return found

@@ -2,8 +2,8 @@
 
 Owns the queue, the workers that empty it, retries and the counters of what was lost. As long as
 events keep coming the cluster is busy with what they tell of, and a single worker writes them; the
-others join when it is quiet, when too many wait, and at the end. Which events are equal is
-`event_series`' business, what they say `event_notes`'.
+others join when it is quiet, when too many wait, and at the end. `event_series` decides
+which events are equal and what they say.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from random import Random
 
 from moorage.errors import ApiError, KubeconfigError, UnreachableError
 from moorage.kube.client import KubeClient
-from moorage.kube.event_notes import event_note
 from moorage.kube.event_series import (
     FINISH_AFTER,
     REFRESH_EVERY,
     Event,
     EventKey,
     SeriesMemory,
+    event_note,
     reference,
 )
 from moorage.kube.timing import Timer, WallTimer

@@ -1,8 +1,11 @@
-"""Events of the API and how equal ones become a series, by the rules of client-go's recorder.
+"""Events as values: their text, which of them are equal, and when a series is written.
 
-Owns the values (`Event`, `ObjectReference`) and the memory of what was told lately. Sends nothing:
-it answers what is to be written now.
+An event's text is cut to what the API takes and formatted as Go does it: kube-scheduler passes its
+failure message as a *format string* without arguments, so a percent sign in it comes out as Go's
+complaint about the missing argument. Sends nothing: that is `event_recorder`'s part.
 """
+
+import re
 
 import msgspec
 
@@ -11,6 +14,9 @@ from moorage.kube.resources import RESOURCES, resource_for
 from moorage.kube.timing import micro_time
 from moorage.model.meta import ApiObject
 
+NOTE_LIMIT = 1024
+_CUT = " ..."
+_DIRECTIVE = re.compile(r"%[+\-# 0]*[0-9]*(?:\.[0-9]*)?(?P<verb>.)?", re.DOTALL)
 FINISH_AFTER = 360.0
 """A series ends, and a single event is forgotten, after so many quiet seconds."""
 REFRESH_EVERY = 1800.0
@@ -19,6 +25,31 @@ MOST_REMEMBERED = 100_000
 NAME_LIMIT = 253
 _NEVER_REPEATED = frozenset({"Scheduled"})
 """Reasons of events that an object has only once, so that remembering them is useless."""
+
+
+def event_note(message: str) -> str:
+    """The message as the note of an event."""
+    return _as_format_string(_truncated(message))
+
+
+def _truncated(message: str) -> str:
+    encoded = message.encode()
+    if len(encoded) <= NOTE_LIMIT:
+        return message
+    return encoded[: NOTE_LIMIT - len(_CUT)].decode(errors="replace") + _CUT
+
+
+def _as_format_string(text: str) -> str:
+    if "%" not in text:
+        return text
+    return _DIRECTIVE.sub(_complaint, text)
+
+
+def _complaint(directive: re.Match[str]) -> str:
+    verb = directive["verb"]
+    if verb is None:
+        return "%!(NOVERB)"
+    return "%" if verb == "%" else f"%!{verb}(MISSING)"
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):

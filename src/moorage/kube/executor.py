@@ -39,8 +39,7 @@ from moorage.kube.api_port import KubeApiPort
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.evictions import Evictions
-from moorage.kube.pod_group_status import group_status
-from moorage.kube.pod_status import nominated, scheduling_failed
+from moorage.kube.pod_status import group_status, nominated, scheduling_failed
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer
 from moorage.model.pod import Pod

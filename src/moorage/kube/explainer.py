@@ -39,9 +39,8 @@ from moorage.explain.report import (
 from moorage.framework.profile import Profile
 from moorage.kube.attempt_rates import AttemptRates
 from moorage.kube.decision_feed import DecisionFeed, Follower
+from moorage.kube.listings import node_page, pod_page
 from moorage.kube.live import LiveScheduler
-from moorage.kube.node_list import node_page
-from moorage.kube.pod_list import pod_page
 from moorage.ledger import Ledger
 from moorage.model.pod import Pod
 

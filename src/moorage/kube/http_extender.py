@@ -5,7 +5,7 @@ Owns connections, TLS, time-outs, and Go's words for what goes wrong with them. 
 
 The scheduling cycle waits for its answers, for at most `httpTimeout` each, as upstream's does:
 deciding on while an answer is due would decide on another state. Who else may run meanwhile is
-`kube.turns`' business. Binding happens outside of the cycle and waits in a thread of its own.
+`engine_thread`'s business. Binding happens outside of the cycle and waits in a thread of its own.
 Connections are kept and reused. HTTP/2 and redirects are not offered; upstream's client would
 follow the latter.
 """

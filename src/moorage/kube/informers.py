@@ -14,9 +14,9 @@ from typing import Any
 from moorage.errors import ApiError
 from moorage.framework.pod_level import Adjust
 from moorage.kube.client import KubeClient
+from moorage.kube.decoding import SkippedObjects
 from moorage.kube.reflector import Reflector
 from moorage.kube.resources import POD_FIELD_SELECTOR, resource_for
-from moorage.kube.skipped_objects import SkippedObjects
 from moorage.kube.store import Backlog, Handler, Store
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.meta import ApiObject

@@ -11,12 +11,11 @@ from random import Random
 from typing import Protocol
 
 from moorage.errors import ApiError, KubeconfigError
-from moorage.kube.backoff import Backoff
 from moorage.kube.lease import LeaseApi
 from moorage.kube.object_watch import ObjectWatch, StreamApi
 from moorage.kube.requests import Json
 from moorage.kube.resources import Resource
-from moorage.kube.timing import Timer, WallTimer, micro_time, parse_time
+from moorage.kube.timing import Backoff, Timer, WallTimer, micro_time, parse_time
 from moorage.log_fields import V, fields
 
 log = logging.getLogger(__name__)

@@ -1,10 +1,10 @@
 """A scheduler at work on a live cluster: informers in, decisions out, in one event loop.
 
 Owns the order of things: follow the API, wait until everything is known, then decide pod after pod
-and carry the decisions out, until told to stop. The deciding is `engine.scheduler`'s. Where it has
-to wait for an extender, or searches for devices, the loop goes on (`kube.turns`), but the books
-stay as they are until the pod is decided about: news is held back, and whoever else would change
-something or must not see a half-made decision waits (`between_attempts`).
+and carry the decisions out, until told to stop. `engine.scheduler` decides. Where it has to wait
+for an extender, or searches for devices, the event loop goes on (`engine_thread`), but the cluster
+state does not change until the pod is decided: informers hold events back, and everybody else who
+would change something or must not see a half-made decision waits (`between_attempts`).
 """
 
 import asyncio
@@ -30,16 +30,15 @@ from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient
+from moorage.kube.engine_thread import AbandonedError, EngineThread
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
 from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
 from moorage.kube.http_extender import http_extenders, needs_source, source_needs
 from moorage.kube.informers import Informers
 from moorage.kube.resources import RESOURCES
-from moorage.kube.shadow import Shadow
-from moorage.kube.shadow_executor import ShadowExecutor, ShadowPodHandler
+from moorage.kube.shadow import Shadow, ShadowExecutor, ShadowPodHandler
 from moorage.kube.timing import Timer, WallTimer
-from moorage.kube.turns import AbandonedError, Turns
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import with_devices
 
@@ -135,7 +134,7 @@ class LiveScheduler:
         self._timer = timer or WallTimer()
         self._executor: Executor | ShadowExecutor | None = None
         self._stop = asyncio.Event()
-        self._turns = Turns(self._attempt_paused)
+        self._engine = EngineThread(self._attempt_paused)
         self._between_attempts = asyncio.Event()
         self._between_attempts.set()
         self._abandoned = False
@@ -155,7 +154,7 @@ class LiveScheduler:
         self._stop.set()
         self._wake.set()
         # As upstream, which does not wait for extenders either when it ends.
-        self._turns.abandon()
+        self._engine.abandon()
 
     @property
     def synced(self) -> bool:
@@ -191,7 +190,7 @@ class LiveScheduler:
             await self._schedule(self._executor)
         finally:
             self._between_attempts.set()
-            self._turns.close()
+            self._engine.close()
             self.scheduler.queue.close()
             if self._executor is not None:
                 await self._executor.drain(0.0 if self._abandoned else _DRAIN_SECONDS)
@@ -268,7 +267,7 @@ class LiveScheduler:
             self._wake.clear()
             scheduler.run_timers()
             if scheduler.cycle.extenders or self._next_may_take_long():
-                busy = await self._schedule_one_in_turns(executor)
+                busy = await self._schedule_one_in_thread(executor)
             else:
                 busy = self._schedule_some()
                 executor.carry_out()
@@ -311,7 +310,7 @@ class LiveScheduler:
         now = time.monotonic()
         if now - self._last_turn < _COMPUTING_SECONDS:
             return False
-        with self._turns.pause() as paused:
+        with self._engine.pause() as paused:
             if paused:
                 time.sleep(_TURN_SECONDS)
         self._last_turn = time.monotonic()
@@ -319,17 +318,17 @@ class LiveScheduler:
             return False
         return self.scheduler.queue.has_ready_pods or self.informers.has_news
 
-    async def _schedule_one_in_turns(self, executor: Executor | ShadowExecutor) -> bool:
+    async def _schedule_one_in_thread(self, executor: Executor | ShadowExecutor) -> bool:
         """Decide about one pod; the loop goes on at questions to extenders and checkpoints."""
-        scheduler, turns = self.scheduler, self._turns
+        scheduler, engine = self.scheduler, self._engine
         for extender in scheduler.cycle.extenders:
-            extender.pause = turns.pause
+            extender.pause = engine.pause
         info = scheduler.queue.peek()
         attempts = 0 if info is None else min(info.attempts, 8)
         self._last_turn = time.monotonic()
         self._give_way_at = self._last_turn + min(_LAST_GIVE_WAY, _FIRST_GIVE_WAY * 2**attempts)
         try:
-            busy = await turns.run(scheduler.schedule_one)
+            busy = await engine.run(scheduler.schedule_one)
         except AbandonedError:
             return False
         executor.carry_out()

@@ -14,13 +14,11 @@ import msgspec
 
 from moorage.errors import ApiError, KubeconfigError, MoorageError
 from moorage.kube import deep_json, requests
-from moorage.kube.backoff import Backoff
 from moorage.kube.client import Read, status_error
-from moorage.kube.decoding import envelope
+from moorage.kube.decoding import LineBuffer, envelope
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
-from moorage.kube.timing import Timer
-from moorage.kube.watch_lines import LineBuffer
+from moorage.kube.timing import Backoff, Timer
 
 log = logging.getLogger(__name__)
 

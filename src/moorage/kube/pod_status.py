@@ -1,11 +1,13 @@
-"""What the scheduler writes into a pod's status, as strategic merge patches.
+"""What the scheduler writes into the status of pods and pod groups, as strategic merge patches.
 
-Owns the form of the PodScheduled and DisruptionTarget conditions. A patch is built only if it would
-change something, and `lastTransitionTime` is sent only with a change of the condition's status.
+Owns the form of the PodScheduled, DisruptionTarget and PodGroupScheduled conditions. A patch of a
+pod is built only if it would change something, and `lastTransitionTime` is sent only with a change
+of the condition's status.
 """
 
 from typing import Any
 
+from moorage.engine.pod_groups import GroupOutcome, condition_of
 from moorage.engine.scheduler import Failure
 from moorage.kube.timing import rfc3339
 from moorage.model.pod import Pod, PodCondition
@@ -87,3 +89,24 @@ def _says(pod: Pod, kind: str, status: str, reason: str, message: str) -> bool:
 
 def _condition(pod: Pod, kind: str) -> PodCondition | None:
     return next((c for c in pod.status.conditions if c.type == kind), None)
+
+
+def group_status(outcome: GroupOutcome, now: float) -> Patch:
+    """The status after an attempt; the time of transition changes only with the status itself."""
+    condition = outcome.condition
+    known = condition_of(outcome.group)
+    body: Patch = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+    if condition.observed_generation is not None:
+        body["observedGeneration"] = condition.observed_generation
+    if known is None or known.status != condition.status:
+        body["lastTransitionTime"] = rfc3339(now)
+    kinds = dict.fromkeys((*(one.type for one in outcome.group.status.conditions), condition.type))
+    return {
+        "$setElementOrder/conditions": [{"type": kind} for kind in kinds],
+        "conditions": [body],
+    }

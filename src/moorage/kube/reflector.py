@@ -13,11 +13,11 @@ from random import Random
 from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
 from moorage.framework.pod_level import Adjust
 from moorage.kube import requests
-from moorage.kube.backoff import Backoff
 from moorage.kube.client import KubeClient, Read, status_error
 from moorage.kube.decoding import (
     INITIAL_EVENTS_END,
     Envelope,
+    LineBuffer,
     Malformed,
     ObjectReader,
     envelope,
@@ -25,8 +25,7 @@ from moorage.kube.decoding import (
 )
 from moorage.kube.resources import Resource
 from moorage.kube.store import Store
-from moorage.kube.timing import Timer
-from moorage.kube.watch_lines import LineBuffer
+from moorage.kube.timing import Backoff, Timer
 from moorage.model.meta import ApiObject
 
 log = logging.getLogger(__name__)

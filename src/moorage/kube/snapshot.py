@@ -95,7 +95,7 @@ class _Reading:
         self._client = client
         self._resource: Resource = resource_for(kind)
         # Who reads a cluster once is gone before memory matters, and wants the answer.
-        self.reader = ObjectReader(self._resource, needs_source, sharing=False)
+        self.reader = ObjectReader(self._resource, needs_source, interning=False)
 
     @property
     def is_needed(self) -> bool:

@@ -3,7 +3,7 @@
 Owns the rule that makes events exact: a handler sees for every object (told apart by uid) one add,
 then updates with growing news, then one delete; whatever the server repeats is not repeated here.
 Handlers can be told later (`hold`), but in the same order. If one fails, the object counts as it
-was before (`skipped_objects`). Does no I/O; `reflector` feeds it.
+was before (`decoding.SkippedObjects`). Does no I/O; `reflector` feeds it.
 """
 
 from collections import deque
@@ -12,8 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
-from moorage.kube.decoding import Malformed
-from moorage.kube.skipped_objects import SkippedObjects
+from moorage.kube.decoding import Malformed, SkippedObjects
 from moorage.model.meta import ApiObject
 
 

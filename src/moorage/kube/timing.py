@@ -1,14 +1,21 @@
-"""Time for code that waits: what the clock says, and how to let time pass.
+"""Time for code that waits: the clock, sleeping, back-off, and the API's forms of a time.
 
-Everything in `kube` that waits takes a `Timer`, so that tests need not wait. Network time-outs are
-not its business: those belong to the HTTP library.
+Everything in `kube` that waits takes a `Timer`, so that tests need not wait. Network time-outs
+belong to the HTTP library instead.
 """
 
 import asyncio
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
+from random import Random
 from typing import Protocol
+
+FIRST = 0.8
+LONGEST = 30.0
+FACTOR = 2.0
+JITTER = 1.0
+QUIET = 120.0
 
 
 class Timer(Protocol):
@@ -56,3 +63,23 @@ def _second(whole: int) -> str:
 def rfc3339(seconds: float) -> str:
     """Seconds since the epoch as the API's Time, such as `2026-11-15T10:00:00Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Backoff:
+    """The waits of one repeated effort."""
+
+    def __init__(self, timer: Timer, random: Random) -> None:
+        self._timer = timer
+        self._random = random
+        self._next = FIRST
+        self._asked_at = float("-inf")
+
+    def next(self) -> float:
+        """Seconds to wait now."""
+        now = self._timer.now()
+        if now - self._asked_at > QUIET:
+            self._next = FIRST
+        wait = self._next
+        self._next = min(LONGEST, self._next * FACTOR)
+        self._asked_at = now
+        return wait * (1.0 + JITTER * self._random.random())

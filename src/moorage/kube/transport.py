@@ -14,12 +14,12 @@ import msgspec
 
 from moorage.errors import KubeconfigError, UnreachableError
 from moorage.kube.access import Access
-from moorage.kube.adaptive_limit import AdaptiveLimit
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.connections import BodyStream, BrokenError, ConnectError
 from moorage.kube.credentials import Credentials, CredentialSource, Headers
 from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target
 from moorage.kube.proxies import proxy_for, usable_proxy
+from moorage.kube.request_limits import AdaptiveLimit
 from moorage.kube.requests import Request
 from moorage.kube.timing import Timer
 from moorage.kube.tls import client_context, stamp

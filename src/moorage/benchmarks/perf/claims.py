@@ -18,7 +18,7 @@ from moorage.config import FeatureGates, default_config
 from moorage.engine.decisions import Bind
 from moorage.errors import ApiError, InputError
 from moorage.framework.reserving import reserve
-from moorage.kube.claim_bodies import status_body
+from moorage.kube.api_port import status_body
 from moorage.kube.client import KubeClient
 from moorage.kube.decoding import Malformed, ObjectReader
 from moorage.kube.requests import MERGE

@@ -20,10 +20,10 @@ from moorage.config.effective_version import EffectiveVersion, MajorMinor
 from moorage.config.gate_table import DEPENDENCIES
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError
+from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler, build_scheduler
-from moorage.kube.locate import user_access
 from moorage.kube.resources import resource_for
 from moorage.simulator.documents import parse_documents
 from moorage.simulator.world import full_registry

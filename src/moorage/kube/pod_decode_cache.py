@@ -1,9 +1,9 @@
-"""Pods whose parts were read before: most of a pod's JSON is what another pod's, or its own, was.
+"""A cache of decoded pod parts: most of a pod's JSON has been decoded before.
 
-Replicas have the same spec, and a bound pod's differs from what it was before by the node's name.
-Such parts are found by their bytes and are neither decoded nor checked nor worked out again. Owns
-what is remembered, and when bytes mean the same; whatever is new or strange is read by `decoding`,
-which tells this module of it. tests/kube/test_pod_forms.py compares both ways.
+Replicas have the same spec, and a pod's spec changes only by the node's name when it is bound. Such
+parts are found by their bytes, and are neither decoded nor checked nor worked out again. Owns what
+is cached and when bytes mean the same; `decoding` decodes everything else and adds it here.
+tests/kube/test_pod_decode_cache.py compares both ways.
 """
 
 import sys
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from moorage.kube.recent import Recent
+from moorage.kube.interning import RecentCache
 from moorage.model.meta import ObjectMeta
 from moorage.model.pod import Pod, PodSpec, PodStatus
 
-FORM_BYTES = 1 << 20
+CACHE_BYTES = 1 << 20
 """About how much memory the forms of one part may take; unlike pods gain nothing by more."""
 LONGEST_STATUS = 512
 """What waits for a node has a short status; a running pod's is like no other."""
@@ -56,7 +56,7 @@ class _SpecNode(msgspec.Struct, rename="camel", gc=False):
     node_name: str = ""
 
 
-class _SpecForm:
+class _CachedSpec:
     """A spec, whatever its node, and what follows from it in one namespace."""
 
     __slots__ = ("derived", "node_at", "spec")
@@ -69,7 +69,7 @@ class _SpecForm:
         """`Pod.derived` by the number of the status."""
 
 
-class _StatusForm(msgspec.Struct, frozen=True):
+class _CachedStatus(msgspec.Struct, frozen=True):
     status: PodStatus
     number: int
     """The same for statuses of equal content."""
@@ -90,15 +90,19 @@ def pod_text(data: msgspec.Raw) -> PodText | None:
         return None
 
 
-class PodForms:
+class PodDecodeCache:
     """The parts of pods met so far, by their bytes."""
 
     def __init__(self) -> None:
         # What follows from a spec takes as much again as the spec.
-        self._specs: Recent[tuple[str, bytes], _SpecForm] = Recent(2 * FORM_BYTES, _spec_length)
-        self._metas: Recent[_MetaKey, tuple[ObjectMeta, object]] = Recent(FORM_BYTES, _meta_length)
-        self._statuses: Recent[bytes, _StatusForm] = Recent(FORM_BYTES, len)
-        self._contents: Recent[bytes, _StatusForm] = Recent(FORM_BYTES, len)
+        self._specs: RecentCache[tuple[str, bytes], _CachedSpec] = RecentCache(
+            2 * CACHE_BYTES, _spec_length
+        )
+        self._metas: RecentCache[_MetaKey, tuple[ObjectMeta, object]] = RecentCache(
+            CACHE_BYTES, _meta_length
+        )
+        self._statuses: RecentCache[bytes, _CachedStatus] = RecentCache(CACHE_BYTES, len)
+        self._contents: RecentCache[bytes, _CachedStatus] = RecentCache(CACHE_BYTES, len)
         self._numbers = 0
         self._encode = msgspec.json.Encoder().encode
 
@@ -141,7 +145,7 @@ class PodForms:
                 form.derived.clear()
             form.derived[status.number] = pod.derived()
 
-    def _spec(self, namespace: str, data: bytes) -> tuple[_SpecForm, PodSpec] | None:
+    def _spec(self, namespace: str, data: bytes) -> tuple[_CachedSpec, PodSpec] | None:
         """What is known of a spec: with the node's name cut out its bytes are those of another."""
         at = data.find(_NODE)
         if at < 0:
@@ -158,7 +162,7 @@ class PodForms:
             form.node_at = at
         return form, msgspec.structs.replace(form.spec, node_name=sys.intern(name))
 
-    def _remembered_spec(self, pod: Pod, data: bytes) -> _SpecForm | None:
+    def _remembered_spec(self, pod: Pod, data: bytes) -> _CachedSpec | None:
         at = data.find(_NODE)
         if at < 0:
             if pod.spec.node_name:
@@ -174,13 +178,13 @@ class PodForms:
             spec = pod.spec
             if spec.node_name:
                 spec = msgspec.structs.replace(spec, node_name="")
-            form = _SpecForm(spec)
+            form = _CachedSpec(spec)
             self._specs.put(key, form)
         if at >= 0:
             form.node_at = at
         return form
 
-    def _status(self, data: bytes) -> _StatusForm | None:
+    def _status(self, data: bytes) -> _CachedStatus | None:
         form = self._statuses.get(data)
         if form is not None or len(data) > LONGEST_STATUS:
             return form
@@ -192,7 +196,7 @@ class PodForms:
         form = self._contents.get(content)
         if form is None:
             self._numbers += 1
-            form = _StatusForm(status, self._numbers)
+            form = _CachedStatus(status, self._numbers)
             self._contents.put(content, form)
         self._statuses.put(data, form)
         return form

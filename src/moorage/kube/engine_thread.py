@@ -21,7 +21,7 @@ class AbandonedError(Exception):
     """The work was given up in a pause and never goes on."""
 
 
-class Turns:
+class EngineThread:
     """Runs work that may pause; `paused` is called in the loop whenever it does."""
 
     def __init__(self, paused: Callable[[], None]) -> None:

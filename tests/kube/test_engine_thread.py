@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.kube.turns import AbandonedError, Turns
+from moorage.kube.engine_thread import AbandonedError, EngineThread
 
 SECONDS = 30
 
@@ -31,7 +31,7 @@ class Elsewhere:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.answer: Future[str] = Future()
-        self.turns = Turns(self.asked.set)
+        self.turns = EngineThread(self.asked.set)
 
     def ask(self) -> str:
         """What the engine does in the middle of its work."""
@@ -137,7 +137,7 @@ def test_cancelled_work_never_goes_on_either() -> None:
 
 def test_its_thread_ends_when_it_is_closed_and_begins_again() -> None:
     async def scenario() -> None:
-        turns = Turns(lambda: None)
+        turns = EngineThread(lambda: None)
         first = await turns.run(threading.current_thread)
         assert first is not threading.current_thread()
         assert first.daemon, "it must not keep a process alive"
@@ -153,7 +153,7 @@ def test_its_thread_ends_when_it_is_closed_and_begins_again() -> None:
 def test_a_loop_that_is_being_debugged_does_the_work_itself() -> None:
     async def scenario() -> None:
         asyncio.get_running_loop().set_debug(True)
-        thread = await Turns(lambda: None).run(threading.current_thread)
+        thread = await EngineThread(lambda: None).run(threading.current_thread)
         assert thread is threading.current_thread()
 
     run(scenario())
@@ -181,7 +181,7 @@ def test_they_never_run_at_the_same_time(works: list[list[bool]], others: int) -
 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        turns = Turns(lambda: alone("paused"))
+        turns = EngineThread(lambda: alone("paused"))
 
         def work(pauses: list[bool]) -> int:
             for real in pauses:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kube.fake_api import FakeApi, JumpingTimer, failure, run
 from moorage.kube.access import Access
-from moorage.kube.adaptive_limit import FIRST, AdaptiveLimit
 from moorage.kube.client import KubeClient
+from moorage.kube.request_limits import FIRST, AdaptiveLimit
 from moorage.kube.requests import Request
 
 

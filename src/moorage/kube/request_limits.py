@@ -1,8 +1,10 @@
-"""How many requests may be on their way at once, learnt from how the server takes them.
+"""How many requests a client sends: per second, and at the same time.
 
-One more after every round that used the limit up and went well, a fraction fewer when requests take
-much longer than the best of late, half when the server says that it has too much. It only does the
-sums: who waits for whom is `connection_pool`'s business.
+`TokenBucket` is the client's own rate, as golang.org/x/time/rate keeps it for client-go.
+`AdaptiveLimit` learns from the server how many requests may be in flight: one more after every
+round that used the limit up and went well, a fraction fewer when requests take much longer than the
+best of late, half when the server says that it has too much. Both only calculate; `client` and
+`connection_pool` do the waiting.
 """
 
 from moorage.kube.timing import Timer
@@ -20,6 +22,31 @@ OVERLOAD_PAUSE = 1.0
 _SMOOTHING = 0.1
 _FORGETTING = 1.002
 """The best grows by so much with every request, so that a server may have become slower."""
+
+
+class TokenBucket:
+    """`qps` tokens flow in each second, at most `burst` are kept; no limit when `qps` <= 0."""
+
+    def __init__(self, qps: float, burst: int, timer: Timer) -> None:
+        self._qps = qps
+        self._burst = max(1, burst)
+        self._timer = timer
+        self._tokens = float(self._burst)
+        self._counted_at = timer.now()
+
+    def reserve(self) -> float:
+        """Take a token, possibly one that is still to come; how long to wait for it.
+
+        Callers that wait as long as they are told are served in the order in which they came.
+        """
+        if self._qps <= 0:
+            return 0.0
+        now = self._timer.now()
+        passed = max(0.0, now - self._counted_at)  # clocks have been seen to go backwards
+        self._tokens = min(self._burst, self._tokens + passed * self._qps)
+        self._counted_at = now
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._qps)
 
 
 class AdaptiveLimit:

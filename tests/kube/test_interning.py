@@ -6,10 +6,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.kube import sharing
+from moorage.kube import interning
 from moorage.kube.decoding import ObjectReader
+from moorage.kube.interning import InternedParts
 from moorage.kube.resources import RESOURCES
-from moorage.kube.sharing import SharedParts
 from moorage.model.decode import decode_json
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -64,16 +64,16 @@ def test_a_bound_pod_has_the_very_name_of_its_node() -> None:
 
 
 def test_the_memory_of_parts_is_bounded_by_their_bytes() -> None:
-    parts = SharedParts()
+    parts = InternedParts()
     for number in range(200):
         labels = {"n": str(number), "long": "x" * 20_000}
         body = _pod("a") | {"metadata": {"name": "a", "labels": labels}}
         parts.share(decode_json(Pod, msgspec.json.encode(body)))
-    assert len(parts) * 20_000 <= 2 * sharing.PART_BYTES
+    assert len(parts) * 20_000 <= 2 * interning.PART_BYTES
 
 
 def test_parts_that_are_met_again_and_again_are_shared_amid_many_others() -> None:
-    parts = SharedParts()
+    parts = InternedParts()
     first = _decoded({"app": "web"})
     parts.share(first)
     for number in range(5_000):
@@ -120,7 +120,7 @@ _pods = st.builds(
 
 @given(st.lists(_pods, max_size=12))
 def test_shared_pods_equal_pods_of_their_own(bodies: list[Json]) -> None:
-    parts = SharedParts()
+    parts = InternedParts()
     for body in bodies:
         data = msgspec.json.encode(body)
         pod = decode_json(Pod, data)
@@ -132,7 +132,7 @@ def test_shared_pods_equal_pods_of_their_own(bodies: list[Json]) -> None:
     st.lists(st.dictionaries(st.sampled_from(["cpu", "pods"]), st.sampled_from("12")), max_size=9)
 )
 def test_shared_nodes_equal_nodes_of_their_own(amounts: list[dict[str, str]]) -> None:
-    parts = SharedParts()
+    parts = InternedParts()
     for amount in amounts:
         images = [{"names": [name], "sizeBytes": 1} for name in amount]
         status = {"capacity": amount, "allocatable": amount, "images": images}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.kube import pod_forms
+from moorage.kube import pod_decode_cache
 from moorage.kube.decoding import ObjectReader
-from moorage.kube.pod_forms import PodForms, pod_text
+from moorage.kube.pod_decode_cache import PodDecodeCache, pod_text
 from moorage.kube.resources import RESOURCES
 from moorage.model.decode import decode_json
 from moorage.model.pod import Pod
@@ -39,14 +39,14 @@ def _raw(body: Json) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(body))
 
 
-def _fast(forms: PodForms, body: Json) -> Pod | None:
+def _fast(forms: PodDecodeCache, body: Json) -> Pod | None:
     text = pod_text(_raw(body))
     assert text is not None
     return forms.find(text)
 
 
-def _knowing(*bodies: Json) -> PodForms:
-    forms = PodForms()
+def _knowing(*bodies: Json) -> PodDecodeCache:
+    forms = PodDecodeCache()
     for body in bodies:
         text = pod_text(_raw(body))
         assert text is not None
@@ -103,7 +103,7 @@ def test_another_namespace_has_other_forms() -> None:
 
 def test_a_pod_that_runs_is_read_as_any_other() -> None:
     running = _body()
-    running["status"] = {"phase": "Running", "message": "x" * pod_forms.LONGEST_STATUS}
+    running["status"] = {"phase": "Running", "message": "x" * pod_decode_cache.LONGEST_STATUS}
     assert _fast(_knowing(_body(), running), running) is None
 
 
@@ -119,7 +119,7 @@ def test_the_memory_of_forms_is_bounded_by_their_bytes() -> None:
     for number in range(200):
         body = _body(labels={"n": str(number), "long": "x" * 20_000}, spec={"priority": number})
         bodies.append({**body, "status": {"phase": str(number)}})
-    assert len(_knowing(*bodies)) * 20_000 <= 10 * pod_forms.FORM_BYTES
+    assert len(_knowing(*bodies)) * 20_000 <= 10 * pod_decode_cache.CACHE_BYTES
 
 
 # Few values, so that parts repeat; names that are also keys; nulls, as Go writes for empty lists.
@@ -193,7 +193,7 @@ _pods = st.fixed_dictionaries(
 @given(st.lists(_pods, max_size=14))
 def test_any_pods_read_shortly_equal_pods_read_wholly(bodies: list[Json]) -> None:
     short = ObjectReader(RESOURCES["Pod"])
-    whole = ObjectReader(RESOURCES["Pod"], sharing=False)
+    whole = ObjectReader(RESOURCES["Pod"], interning=False)
     # Each twice: the first time most parts are new.
     for body in (*bodies, *bodies):
         found, wanted = short.read(_raw(body)), whole.read(_raw(body))
@@ -211,7 +211,7 @@ def test_any_pods_read_shortly_equal_pods_read_wholly(bodies: list[Json]) -> Non
 def test_binding_changes_nothing_but_the_node(spec: Json, nodes: list[str]) -> None:
     spec = {name: value for name, value in spec.items() if name != "nodeName"}
     short = ObjectReader(RESOURCES["Pod"])
-    whole = ObjectReader(RESOURCES["Pod"], sharing=False)
+    whole = ObjectReader(RESOURCES["Pod"], interning=False)
     for body in (
         _without_node(_body(spec=spec)),
         *(_with_node(_body(spec=spec), node) for node in nodes),

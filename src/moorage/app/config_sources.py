@@ -1,19 +1,23 @@
-"""Where the configuration in force comes from, so that it can be read again.
+"""Where the configuration comes from, so that it can be read again.
 
 Owns the ways there are: a file, a ConfigMap, and a legacy policy from either or by the name of an
-algorithm provider. Each reads, and says what to watch; what the flags lay over the result is
-`completed`'s business, and when to read again is `reload`'s.
+algorithm provider, with upstream's sentences for what goes wrong. Each source reads, and says what
+to watch. `merged_config` lays the flags over the result, `reload` decides when to read again, and
+`config.legacy_policy` looks into policies.
 """
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from moorage.app.completed import Document, configuration, overlaid, read_document
+from moorage.app.merged_config import Document, configuration, overlaid, read_document
 from moorage.app.options import ConfigMapKey, Options
 from moorage.config import KubeSchedulerConfiguration
+from moorage.config.field_errors import quoted
+from moorage.config.legacy_policy import POLICY_CONFIG_MAP_KEY, parse_policy
 from moorage.config.legacy_policy_conversion import (
     Conversion,
     convert_algorithm_provider,
@@ -21,12 +25,40 @@ from moorage.config.legacy_policy_conversion import (
 )
 from moorage.errors import ApiError, ConfigError
 from moorage.kube.client import KubeClient
-from moorage.kube.policy_sources import policy_of, read_policy_file
 from moorage.kube.resources import resource_for
 
 log = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
+
+
+def read_policy_file(path: str | Path) -> Mapping[str, object]:
+    """The plain values of a policy file; a `ConfigError` says why there are none."""
+    if not Path(path).exists():
+        raise ConfigError(f"missing policy config file {path}")
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"couldn't read policy config: {path}: {error.strerror}") from error
+    return parse_policy(text)
+
+
+async def fetch_policy(client: KubeClient, namespace: str, name: str) -> Mapping[str, object]:
+    """The plain values of the policy in a ConfigMap; a `ConfigError` says why there are none."""
+    try:
+        config_map = await client.get(resource_for("ConfigMap"), namespace, name)
+    except ApiError as error:
+        raise ConfigError(f"couldn't get policy config map {namespace}/{name}: {error}") from error
+    return policy_of(config_map)
+
+
+def policy_of(config_map: Mapping[str, object]) -> Mapping[str, object]:
+    """The plain values of the policy that a ConfigMap object holds."""
+    data = config_map.get("data")
+    text = data.get(POLICY_CONFIG_MAP_KEY) if isinstance(data, Mapping) else None
+    if not isinstance(text, str):
+        raise ConfigError(f"missing policy config map value at key {quoted(POLICY_CONFIG_MAP_KEY)}")
+    return parse_policy(text)
 
 
 class Source(Protocol):

@@ -18,8 +18,8 @@ from moorage.explain.report import (
     Verdict,
 )
 from moorage.framework.profile import Profile
+from moorage.kube.annotations import HISTORY, LIMIT, PREFIX, TOP, annotations, results, size
 from moorage.kube.live import build_scheduler
-from moorage.kube.simulator_results import HISTORY, LIMIT, PREFIX, TOP, annotations, results, size
 from moorage.plugins.defaults import in_tree_registry
 
 KEYS = {

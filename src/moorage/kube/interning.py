@@ -1,20 +1,26 @@
-"""Equal parts of different objects become one, so that replicas cost little memory.
+"""Equal parts of different objects become one object, so that replicas cost little memory.
 
 Thousands of pods of one deployment have the same labels, owner, containers, tolerations and
-conditions, and thousands of nodes the same images; the decoder makes each of them anew. Parts are
-told apart by their encoded form. That is safe because nobody changes an object of the model.
+conditions, and thousands of nodes have the same images; the decoder makes each of them anew. Parts
+are compared by their encoded form. That is safe because nobody changes an object of the model.
 """
 
 import sys
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from moorage.kube.recent import Recent
 from moorage.model.meta import ApiObject
 from moorage.model.node import ContainerImage, Node
 from moorage.model.pod import Pod
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_DECODED = 4
+"""A decoded value takes about so many times the bytes of its JSON."""
+_ENTRY_BYTES = 400
 PART_BYTES = 1 << 20
 """About how much memory parts of one kind may take beyond the life of the objects they are from."""
 
@@ -29,12 +35,50 @@ _WORDS = ("node_name", "scheduler_name", "priority_class_name")
 _set = msgspec.structs.force_setattr
 
 
-class SharedParts:
+class RecentCache(Generic[K, V]):
+    """Values by key; `length` gives the bytes of JSON that a key stands for."""
+
+    def __init__(self, limit_bytes: int, length: Callable[[K], int]) -> None:
+        self._limit = limit_bytes // 2
+        self._length = length
+        self._newer: dict[K, V] = {}
+        self._older: dict[K, V] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._newer) + len(self._older)
+
+    def get(self, key: K) -> V | None:
+        """The value, if it is cached."""
+        found = self._newer.get(key)
+        if found is None:
+            found = self._older.pop(key, None)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        """Cache a value."""
+        if key in self._newer:
+            self._newer[key] = value
+            return
+        cost = _ENTRY_BYTES + (1 + _DECODED) * self._length(key)
+        if self._bytes + cost > self._limit:
+            self._older, self._newer, self._bytes = self._newer, {}, 0
+            if cost > self._limit:
+                return
+        self._newer[key] = value
+        self._bytes += cost
+
+
+class InternedParts:
     """The parts met so far."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, Recent[bytes, Any]] = {}
-        self._images: Recent[ContainerImage, ContainerImage] = Recent(PART_BYTES, _image_length)
+        self._parts: dict[str, RecentCache[bytes, Any]] = {}
+        self._images: RecentCache[ContainerImage, ContainerImage] = RecentCache(
+            PART_BYTES, _image_length
+        )
         self._encode = msgspec.json.Encoder().encode
 
     def __len__(self) -> int:
@@ -60,7 +104,7 @@ class SharedParts:
                 continue
             parts = self._parts.get(name)
             if parts is None:
-                parts = self._parts[name] = Recent(PART_BYTES, len)
+                parts = self._parts[name] = RecentCache(PART_BYTES, len)
             key = self._encode(part)
             known = parts.get(key)
             if known is None:
