@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from moorage.app.merged_config import Completed, Document, complete, configuration, overlaid
+from moorage.app.merged_config import Document, complete, configuration, overlaid
 from moorage.app.options import Options, parse_options
-from moorage.config import default_config
+from moorage.config import KubeSchedulerConfiguration, default_config
 from moorage.config.duration import Duration
 from moorage.errors import ConfigError, InputError
 
@@ -19,7 +19,7 @@ def options(*words: str) -> Options:
     return found
 
 
-def completed(*words: str) -> Completed:
+def completed(*words: str) -> KubeSchedulerConfiguration:
     return complete(options(*words))
 
 
@@ -44,7 +44,7 @@ def test_cli_016_without_a_file_the_deprecated_flags_count() -> None:
         "--profiling=false",
         "--leader-elect=false",
         "--leader-elect-retry-period=1s",
-    ).config
+    )
     client = config.client_connection
     assert (client.kubeconfig, client.content_type) == ("/k", "application/json")
     assert (client.qps, client.burst) == (2.5, 3)
@@ -56,13 +56,12 @@ def test_cli_016_without_a_file_the_deprecated_flags_count() -> None:
 
 
 def test_nothing_given_is_the_default_configuration() -> None:
-    found = completed()
-    assert found.config == default_config()
-    assert found.flag_values["secure-port"] == "10259"
+    assert completed() == default_config()
+    assert options().flag_values["secure-port"] == "10259"
 
 
 def test_cli_017_with_a_file_the_deprecated_flags_are_void(file: Path) -> None:
-    found = completed(
+    given = options(
         f"--config={file}",
         "--kubeconfig=/k",
         "--kube-api-qps=99",
@@ -70,17 +69,18 @@ def test_cli_017_with_a_file_the_deprecated_flags_are_void(file: Path) -> None:
         "--pod-max-in-unschedulable-pods-duration=1m",
         "--master=http://m",
     )
-    assert found.config.client_connection.kubeconfig == "/in/file"
-    assert found.config.client_connection.qps == 5
-    assert not found.config.enable_profiling
-    assert found.options.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(60)
-    assert found.options.master == "http://m"
+    config = complete(given)
+    assert config.client_connection.kubeconfig == "/in/file"
+    assert config.client_connection.qps == 5
+    assert not config.enable_profiling
+    assert given.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(60)
+    assert given.master == "http://m"
 
 
 def test_cli_017_leader_election_flags_win_over_a_file(file: Path) -> None:
     election = completed(
         f"--config={file}", "--leader-elect", "--leader-elect-lease-duration=30s"
-    ).config.leader_election
+    ).leader_election
     assert election.leader_elect
     assert election.lease_duration == Duration.of_seconds(30)
     assert election.resource_name == "mine"
@@ -97,14 +97,14 @@ def test_cli_008_a_file_is_checked_after_the_flags_were_laid_over_it(tmp_path: P
     )
     assert str(error.value) == f"{path}: {text}"
     mended = completed(f"--config={path}", "--leader-elect-renew-deadline=4s")
-    assert mended.config.leader_election.lease_duration == Duration.of_seconds(5)
+    assert mended.leader_election.lease_duration == Duration.of_seconds(5)
     path.write_text(HEAD)
     with pytest.raises(ConfigError, match="resourceLock value must be"):
         completed(f"--config={path}", "--leader-elect-resource-lock=endpoints")
 
 
 def test_flags_alone_are_not_checked_as_a_file_is() -> None:
-    assert completed("--leader-elect-lease-duration=1s").config.leader_election.lease_duration == (
+    assert completed("--leader-elect-lease-duration=1s").leader_election.lease_duration == (
         Duration.of_seconds(1)
     )
 
@@ -127,11 +127,11 @@ def test_gates_reach_the_configuration_and_its_checks(tmp_path: Path) -> None:
     names = {
         ref.name
         for ref in completed("--feature-gates=GenericWorkload=true,GangScheduling=true")
-        .config.profiles[0]
+        .profiles[0]
         .plugins.multi_point.enabled
     }
     assert "GangScheduling" in names
-    older = completed("--emulated-version=1.33", "--feature-gates=SchedulerQueueingHints=false")
+    older = options("--emulated-version=1.33", "--feature-gates=SchedulerQueueingHints=false")
     assert not older.gates.enabled("SchedulerQueueingHints")
     assert not older.gates.enabled("NodeDeclaredFeatures")
 
@@ -139,7 +139,7 @@ def test_gates_reach_the_configuration_and_its_checks(tmp_path: Path) -> None:
 def test_a_document_from_elsewhere_takes_the_place_of_a_file() -> None:
     document = Document("ns/name:key", (HEAD + "parallelism: 3\n").encode())
     given = options("--config-from-configmap=ns/name:key", "--kubeconfig=/k", "--kube-api-qps=9")
-    config = complete(given, document).config
+    config = complete(given, document)
     assert config.parallelism == 3
     assert config.client_connection.kubeconfig == "/k"
     assert config.client_connection.qps == 50

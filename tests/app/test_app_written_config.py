@@ -34,7 +34,7 @@ def config_of(case: dict[str, Any], directory: Path) -> KubeSchedulerConfigurati
         words.append(f"--config={path}")
     options = parse_options(words)
     assert isinstance(options, Options)
-    return complete(options).config
+    return complete(options)
 
 
 @pytest.mark.parametrize("case", CASES)

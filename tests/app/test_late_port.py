@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from moorage.app.merged_config import Completed, complete
 from moorage.app.options import Options, parse_options
-from moorage.app.port import Port, can_wait
-from moorage.app.run import _port
+from moorage.app.process import open_port
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.errors import InputError, MoorageError
 from moorage.http import chart_library
 from moorage.http.endpoints import PING, Endpoints
+from moorage.http.secure_port import SecurePort, can_wait
 from moorage.metrics.exporter import AllMetrics
 from secure_port.port import write_kubeconfig
 
@@ -33,14 +32,15 @@ def options(*words: str) -> Options:
     return found
 
 
-def port_of(*words: str) -> tuple[Port, int]:
+def port_of(*words: str) -> tuple[SecurePort, int]:
     """A port on a number that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number = probe.getsockname()[1]
     found = options("--bind-address=127.0.0.1", f"--secure-port={number}", *words)
-    completed: Completed = complete(found)
-    return Port(completed, AllMetrics(DEFAULT_FEATURE_GATES), HOME), number
+    port = open_port(found, AllMetrics(DEFAULT_FEATURE_GATES))
+    assert port is not None
+    return port, number
 
 
 async def visit(number: int) -> bytes:
@@ -79,7 +79,8 @@ def pages() -> Endpoints:
 def test_whatever_could_be_wrong_is_looked_at_at_once(
     words: list[str], env: Mapping[str, str], waits: bool
 ) -> None:
-    assert can_wait(options(*words), env) is waits
+    found = options(*words)
+    assert can_wait(found.serving, found.authentication, found.authorization, env) is waits
 
 
 def test_visitors_who_come_together_are_all_answered() -> None:
@@ -104,7 +105,7 @@ def test_a_port_can_be_stopped_before_and_while_it_is_made(visited: bool) -> Non
         port, number = port_of()
         await port.start(pages, nothing)
         visitor = asyncio.create_task(visit(number))
-        while visited and port._making is None:
+        while visited and not port._tasks:
             await asyncio.sleep(0)
         await port.stop()
         visitor.cancel()
@@ -118,7 +119,7 @@ def test_a_port_can_be_stopped_before_and_while_it_is_made(visited: bool) -> Non
 
 def test_port_zero_serves_nothing_and_reads_nothing() -> None:
     closed = options("--secure-port=0", "--tls-cert-file=/nope", "--client-ca-file=/nope")
-    assert _port(complete(closed), AllMetrics(DEFAULT_FEATURE_GATES)) is None
+    assert open_port(closed, AllMetrics(DEFAULT_FEATURE_GATES)) is None
 
 
 def test_a_port_in_use_is_found_at_once() -> None:
@@ -176,7 +177,7 @@ def test_a_process_ends_with_what_keeps_its_port_from_being_served(
         "import sys\n"
         "from moorage.app import pages, run\n"
         "def broken(*args, **named): raise RuntimeError('no such berth')\n"
-        "pages.endpoints = broken\n"
+        "pages.Pages.endpoints = broken\n"
         "sys.exit(run.main(sys.argv[1:]))\n"
     )
     with socket.socket() as probe:
@@ -214,6 +215,6 @@ def test_a_page_without_its_chart_library_is_found_at_once(monkeypatch: pytest.M
 
 def test_a_start_loads_nothing_of_the_server() -> None:
     loaded = "print(any(name in sys.modules for name in ('aiohttp', 'cryptography')))"
-    script = f"import sys, moorage.app.run, moorage.app.port; {loaded}"
+    script = f"import sys, moorage.app.run, moorage.app.process; {loaded}"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -148,5 +148,5 @@ def test_an_interrupted_scheduler_ends_quietly(run: Run, monkeypatch: pytest.Mon
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("moorage.app.run.complete", interrupted)
+    monkeypatch.setattr("moorage.app.process.complete", interrupted)
     assert run("scheduler").code == 128 + signal.SIGINT

@@ -15,14 +15,13 @@ from aiohttp import web
 
 from connections.load import client_context
 from kube.fake_api import run
-from moorage.connections.acceptor import _origin
+from moorage.connections.acceptor import LogThrottle, _origin
 from moorage.connections.limits import ConnectionLimits
+from moorage.connections.protocols import ServerTls
 from moorage.connections.server import HttpServer
-from moorage.connections.throttle import LogThrottle
-from moorage.connections.tls import ServerTls
 from moorage.http.certificates import self_signed
-from moorage.http.listener import open_listener
 from moorage.http.options import ServingOptions
+from moorage.http.secure_port import open_listener
 from moorage.http.tls import Material, server_context, tls_settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

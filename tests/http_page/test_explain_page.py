@@ -17,14 +17,15 @@ from aiohttp import web
 from kube.fake_api import run
 from moorage.errors import InputError
 from moorage.http import chart_library, explain_page
-from moorage.http.explain_page import ASSETS, CONTENT_SECURITY_POLICY, PUBLIC_PATHS, page_routes
+from moorage.http.explain_page import CONTENT_SECURITY_POLICY, page_routes
 from moorage.http.local_console import LocalConsole
+from moorage.http.options import EXPLAIN_ASSETS, EXPLAIN_PUBLIC_PATHS
 
 FOLDER = Path(str(files("moorage.http").joinpath("page")))
 SOURCES = {path.name: path.read_text() for path in sorted(FOLDER.iterdir())}
 SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
 
-LIBRARY = f"{ASSETS}/plotly.min.js"
+LIBRARY = f"{EXPLAIN_ASSETS}/plotly.min.js"
 
 
 class Answered:
@@ -81,9 +82,9 @@ def test_every_file_of_the_page_is_part_of_the_installed_package() -> None:
     ("path", "kind"),
     [
         ("/explain/", "text/html; charset=utf-8"),
-        (f"{ASSETS}/main.js", "text/javascript; charset=utf-8"),
-        (f"{ASSETS}/page.css", "text/css; charset=utf-8"),
-        (f"{ASSETS}/icon.svg", "image/svg+xml"),
+        (f"{EXPLAIN_ASSETS}/main.js", "text/javascript; charset=utf-8"),
+        (f"{EXPLAIN_ASSETS}/page.css", "text/css; charset=utf-8"),
+        (f"{EXPLAIN_ASSETS}/icon.svg", "image/svg+xml"),
     ],
 )
 def test_a_file_comes_with_its_type_and_a_policy_that_forbids_what_is_not_ours(
@@ -101,28 +102,28 @@ def test_a_file_comes_with_its_type_and_a_policy_that_forbids_what_is_not_ours(
 
 
 def test_a_file_is_compressed_for_those_who_can_unpack_it_and_known_by_its_tag() -> None:
-    (plain,) = asked(f"{ASSETS}/main.js")
-    (packed,) = asked(f"{ASSETS}/main.js", Accept_Encoding="gzip, br")
+    (plain,) = asked(f"{EXPLAIN_ASSETS}/main.js")
+    (packed,) = asked(f"{EXPLAIN_ASSETS}/main.js", Accept_Encoding="gzip, br")
     assert "Content-Encoding" not in plain.headers
     assert packed.headers["Content-Encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain.body == SOURCES["main.js"].encode()
-    (again,) = asked(f"{ASSETS}/main.js", If_None_Match=plain.headers["ETag"])
+    (again,) = asked(f"{EXPLAIN_ASSETS}/main.js", If_None_Match=plain.headers["ETag"])
     assert (again.status, again.body) == (304, b"")
-    (other,) = asked(f"{ASSETS}/main.js", If_None_Match='"something else"')
+    (other,) = asked(f"{EXPLAIN_ASSETS}/main.js", If_None_Match='"something else"')
     assert other.status == 200
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        f"{ASSETS}/",
-        ASSETS,
-        f"{ASSETS}/nothing.js",
-        f"{ASSETS}/../explain_page.py",
-        f"{ASSETS}/%2e%2e/explain_page.py",
-        f"{ASSETS}/..%2f..%2fversion.py",
-        f"{ASSETS}//etc/passwd",
-        f"{ASSETS}/page/main.js",
+        f"{EXPLAIN_ASSETS}/",
+        EXPLAIN_ASSETS,
+        f"{EXPLAIN_ASSETS}/nothing.js",
+        f"{EXPLAIN_ASSETS}/../explain_page.py",
+        f"{EXPLAIN_ASSETS}/%2e%2e/explain_page.py",
+        f"{EXPLAIN_ASSETS}/..%2f..%2fversion.py",
+        f"{EXPLAIN_ASSETS}//etc/passwd",
+        f"{EXPLAIN_ASSETS}/page/main.js",
     ],
 )
 def test_nothing_but_the_files_of_the_page_can_be_named(path: str) -> None:
@@ -143,7 +144,7 @@ def test_the_address_without_its_last_slash_leads_to_the_page() -> None:
 
 
 def test_what_anybody_may_read_is_the_page_and_not_the_api() -> None:
-    assert set(PUBLIC_PATHS) == {"/explain", "/explain/", "/explain/page/*"}
+    assert set(EXPLAIN_PUBLIC_PATHS) == {"/explain", "/explain/", "/explain/page/*"}
 
 
 def test_no_file_names_another_host() -> None:
@@ -174,7 +175,7 @@ def test_the_page_has_no_inline_script_or_style() -> None:
 def test_the_page_keeps_plotly_from_adding_inline_styles() -> None:
     """Plotly asks for elements by these ids before it adds a style."""
     (page,) = asked("/explain/")
-    (library,) = asked(f"{ASSETS}/plotly.min.js")
+    (library,) = asked(f"{EXPLAIN_ASSETS}/plotly.min.js")
     guards = re.findall(rb'getElementById\("([0-9a-f]{64})"\)', library.body)
     assert guards
     assert all(b'<template id="%b">' % guard in page.body for guard in guards)

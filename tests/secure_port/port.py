@@ -23,9 +23,8 @@ from moorage.http.authentication import Authenticator
 from moorage.http.authorization import Authorizer
 from moorage.http.certificates import Bundle, self_signed
 from moorage.http.endpoints import Endpoints
-from moorage.http.listener import open_listener
 from moorage.http.options import ServingOptions
-from moorage.http.server import SecureServer
+from moorage.http.secure_port import SecurePort
 
 Json = dict[str, Any]
 
@@ -127,7 +126,7 @@ def client_context(
 class Port:
     """A running port and a way to ask it."""
 
-    def __init__(self, server: SecureServer) -> None:
+    def __init__(self, server: SecurePort) -> None:
         self.server = server
         self.url = f"https://127.0.0.1:{server.port}"
 
@@ -179,10 +178,9 @@ def _made_once() -> Files:
     return files
 
 
-def loopback_server(**options: Any) -> SecureServer:
-    """A server on a free port."""
-    free = open_listener(ServingOptions(bind_address="127.0.0.1", secure_port=0))
-    return SecureServer(ServingOptions(bind_address="127.0.0.1", **options), free)
+def loopback_port(**options: Any) -> SecurePort:
+    """A secure port on a free number."""
+    return SecurePort(ServingOptions(bind_address="127.0.0.1", secure_port=0, **options), env={})
 
 
 @asynccontextmanager
@@ -203,6 +201,6 @@ async def open_port(
         bundles = authenticator.bundles if authenticator is not None else ()
     if not self_made and "cert_file" not in options:
         options["cert_file"], options["key_file"] = _made_once()
-    async with loopback_server(**options) as server:
-        await server.start(app, bundles)
+    async with loopback_port(**options) as server:
+        await server.serve(app, bundles)
         yield Port(server)

@@ -131,7 +131,7 @@ def test_an_authority_that_was_taken_away_no_longer_counts_on_open_connections()
             bundle.load(new.cert_pem.bytes())
             async with session.get(port.url + "/whoami") as answer:
                 assert answer.status == 401
-            assert await port.server.reload()
+            assert port.server.reload()
             assert (await _who(port, context=client_context(new, "joe")))["name"] == "joe"
 
     run(scenario())
@@ -303,7 +303,7 @@ def test_the_embedded_api_server_reviews_tokens_and_tells_its_authorities(tmp_pa
                     data["client-ca-file"] = later.cert_pem.bytes().decode()
                     await client.update(maps, "kube-system", NAME, body)
                     await changed.wait()
-                    await port.server.reload()
+                    port.server.reload()
                     joe = client_context(later, "joe")
                     assert (await _who(port, context=joe))["name"] == "joe"
         finally:
@@ -381,7 +381,7 @@ def test_authority_files_are_read_again(tmp_path: Path) -> None:
             assert (await _who(port, context=client_context(old, "jane")))["name"] == "jane"
             file.write_bytes(new.cert_pem.bytes())
             authentication.reload_files()
-            await port.server.reload()
+            port.server.reload()
             assert (await _who(port, context=client_context(new, "joe")))["name"] == "joe"
 
     run(scenario())

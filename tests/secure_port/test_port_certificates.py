@@ -15,17 +15,15 @@ from kube.fake_api import run
 from moorage.errors import InputError
 from moorage.http.certificates import self_signed, serving_pair
 from moorage.http.endpoints import Endpoints
-from moorage.http.listener import open_listener
 from moorage.http.options import (
     AuthenticationOptions,
     AuthorizationOptions,
     ServingOptions,
     SniCertificate,
 )
-from moorage.http.secure_port import SecurePort
-from moorage.http.server import SecureServer
+from moorage.http.secure_port import SecurePort, open_listener
 from moorage.http.tls import tls_settings
-from secure_port.port import Port, client_context, loopback_server, open_port, serving_files
+from secure_port.port import Port, client_context, loopback_port, open_port, serving_files
 
 
 def _names(der: bytes) -> list[str]:
@@ -54,8 +52,9 @@ def test_a_client_that_trusts_the_made_authority_accepts_the_certificate() -> No
     async def scenario() -> None:
         pair = self_signed("127.0.0.1")
         async with open_port() as port:
-            port.server._pair = lambda: pair  # the one we know the authority of
-            assert await port.server.reload()
+            assert port.server._tls is not None
+            port.server._tls._pair = lambda: pair  # the one we know the authority of
+            assert port.server.reload()
             context = ssl.create_default_context(cadata=pair.certificate.decode())
             assert (await port.ask("/livez", context=context))[0] == 200
 
@@ -95,9 +94,9 @@ def test_replaced_files_are_served_to_new_connections_and_old_ones_live_on(tmp_p
                 "127.0.0.1", port.server.port, ssl=client_context()
             )
             assert _names(await port.certificate()) == ["one.example"]
-            assert not await port.server.reload()
+            assert not port.server.reload()
             serving_files(tmp_path, ca, "two.example")
-            assert await port.server.reload()
+            assert port.server.reload()
             assert _names(await port.certificate()) == ["two.example"]
             old_writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert (await old_reader.read()).endswith(b"ok")
@@ -114,7 +113,7 @@ def test_bad_replacements_leave_the_good_certificate_in_place(tmp_path: Path) ->
             good = await port.certificate()
             Path(files.cert).write_text("half written")
             with pytest.raises(InputError, match="failed to find any PEM data in certificate"):
-                await port.server.reload()
+                port.server.reload()
             assert await port.certificate() == good
 
     run(scenario())
@@ -144,7 +143,7 @@ def test_names_choose_the_certificate_and_explicit_names_go_first(tmp_path: Path
             served = {name: _names(await port.certificate(name))[0] for name in expected}
             assert served == expected
             serving_files(tmp_path, ca, "shop.example", "newer.example", stem="shop")
-            assert await port.server.reload()
+            assert port.server.reload()
             assert "newer.example" in _names(await port.certificate("newer.example"))
 
     run(scenario())
@@ -188,13 +187,13 @@ def test_unusable_files_are_refused_in_upstream_s_words(
     (tmp_path / "odd").write_text("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        loopback_server(cert_file=cert, key_file=key)
+        loopback_port(cert_file=cert, key_file=key)
     assert str(caught.value) == expected
 
 
 def test_unusable_sni_files_say_that_they_are_those(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        loopback_server(sni=(SniCertificate(f"{tmp_path}/no.crt", f"{tmp_path}/no.key"),))
+        loopback_port(sni=(SniCertificate(f"{tmp_path}/no.crt", f"{tmp_path}/no.key"),))
     told = f"failed to load SNI cert and key: open {tmp_path}/no.crt: no such file or directory"
     assert str(caught.value) == told
 
@@ -290,7 +289,7 @@ def test_a_taken_port_is_refused_in_upstream_s_words() -> None:
     with open_listener(ServingOptions(bind_address="127.0.0.1", secure_port=0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError) as caught:
-            SecureServer(ServingOptions(bind_address="127.0.0.1", secure_port=port))
+            SecurePort(ServingOptions(bind_address="127.0.0.1", secure_port=port))
     assert str(caught.value) == (
         f"failed to create listener: failed to listen on 127.0.0.1:{port}:"
         f" listen tcp 127.0.0.1:{port}: bind: address already in use"
@@ -335,21 +334,20 @@ def test_a_new_client_authority_is_asked_for_without_waiting(tmp_path: Path) -> 
         file = tmp_path / "ca.crt"
         file.write_bytes(old.cert_pem.bytes())
         whole = SecurePort(
-            ServingOptions(),
+            ServingOptions(bind_address="127.0.0.1", secure_port=0),
             AuthenticationOptions(client_ca_file=str(file)),
-            AuthorizationOptions(),
             env={},
-            server=loopback_server(),
         )
-        await whole.look_up()
-        await whole.start(Endpoints())
-        served = whole.server._served
+        await whole.start(Endpoints, lambda: None)
+        assert whole._tls is not None
+        assert whole.authentication is not None
+        served = whole._tls._served
         file.write_bytes(new.cert_pem.bytes())
         whole.authentication.reload_files()
-        while whole.server._served is served:
+        while whole._tls._served is served:
             await asyncio.sleep(0)
         boss = client_context(new, "boss", ["system:masters"])
-        assert (await Port(whole.server).ask("/configz", context=boss))[:2] == (200, "{}")
+        assert (await Port(whole).ask("/configz", context=boss))[:2] == (200, "{}")
         await whole.stop()
 
     run(scenario())

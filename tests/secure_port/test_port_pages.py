@@ -14,14 +14,12 @@ from aiohttp import web
 
 from kube.fake_api import run
 from moorage.connections.limits import ConnectionLimits
-from moorage.errors import InputError
 from moorage.http import profiling
 from moorage.http.application import build_application
 from moorage.http.endpoints import Endpoints, HealthCheck, NoObserver, Page, Route, Status
 from moorage.http.pages import accepts_gzip
-from moorage.http.server import InsecureServer
 from moorage.log_fields import V, fields_of
-from secure_port.port import Port, client_context, loopback_server, open_port
+from secure_port.port import Port, client_context, loopback_port, open_port
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -236,7 +234,7 @@ def test_stacks_of_threads_and_tasks_are_shown() -> None:
     assert grouped[1].startswith("goroutine profile: total ")
     assert "Profiles._goroutine" in grouped[1]
     assert "task 'serving certificates':" in each[1]
-    assert "SecureServer._poll" in each[1]
+    assert "SecurePort._poll" in each[1]
     assert "'MainThread'" in threads[1]
 
 
@@ -377,24 +375,7 @@ def test_stopping_does_not_wait_longer_than_the_grace() -> None:
 
 def test_a_server_that_never_started_can_be_stopped() -> None:
     async def scenario() -> None:
-        made = loopback_server()
+        made = loopback_port()
         await made.stop()
-
-    run(scenario())
-
-
-def test_plain_text_is_served_on_loopback_only() -> None:
-    with pytest.raises(InputError, match=r"0\.0\.0\.0 is not a loopback address"):
-        InsecureServer("0.0.0.0")
-
-    async def scenario() -> None:
-        async with InsecureServer() as made:
-            await made.start(build_application(Endpoints(), None, None))
-            url = f"http://127.0.0.1:{made.port}"
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(f"{url}/healthz") as answer,
-            ):
-                assert await answer.text() == "ok"
 
     run(scenario())

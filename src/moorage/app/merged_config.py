@@ -26,7 +26,6 @@ import yaml
 
 from moorage.app.options import Options
 from moorage.config import (
-    FeatureGates,
     KubeSchedulerConfiguration,
     default_config,
     encode_config,
@@ -57,17 +56,7 @@ class Document:
     text: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """What a process runs with."""
-
-    config: KubeSchedulerConfiguration
-    gates: FeatureGates
-    options: Options
-    flag_values: Mapping[str, str]
-
-
-def complete(options: Options, document: Document | None = None) -> Completed:
+def complete(options: Options, document: Document | None = None) -> KubeSchedulerConfiguration:
     """Check the options and make the configuration; an `InputError` lists what is wrong.
 
     `document` is what the caller fetched from elsewhere (a ConfigMap); otherwise `--config` is
@@ -79,8 +68,7 @@ def complete(options: Options, document: Document | None = None) -> Completed:
         raise ConfigError(aggregate(errors))
     if document is None and options.config_file:
         document = read_document(options.config_file)
-    config = _defaults(options) if document is None else configuration(options, document)
-    return Completed(config, options.gates, options, options.flag_values)
+    return _defaults(options) if document is None else configuration(options, document)
 
 
 def read_document(path: str) -> Document:

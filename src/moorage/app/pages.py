@@ -1,107 +1,180 @@
 """What the secure port of a scheduler process shows.
 
-Owns the way from the parts of the process to `http.endpoints`. Imported only where a port is
-served: the libraries behind it take a good part of a start.
+Owns which health checks there are and their order, and the way from the parts of the process to
+`http.endpoints`. The libraries behind the pages take a good part of a start, so they are imported
+with the first client only.
 """
 
 import platform
-import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from aiohttp import web
-
-from moorage.app.health import Health
-from moorage.app.merged_config import Completed
-from moorage.http.endpoints import Endpoints, Handler, HealthCheck, Route, Status
-from moorage.http.explain_api import explain_routes
-from moorage.http.explain_page import PUBLIC_PATHS, page_routes
-from moorage.http.secure_port import SecurePort
-from moorage.http.server import SecureServer
-from moorage.kube.explainer import Explainer
+from moorage.app.logs import Logs
+from moorage.app.options import Options
+from moorage.app.reload import Reloader
+from moorage.config import KubeSchedulerConfiguration, shown_config
+from moorage.http.endpoints import Endpoints, HealthCheck, Route, Status
+from moorage.kube.leader_election import LeaderElector
+from moorage.kube.lease_candidate import LeaseCandidate
+from moorage.kube.live import LiveScheduler
 from moorage.kube.shadow import Shadow
 from moorage.metrics.exporter import AllMetrics
+from moorage.model.pod import Pod
 from moorage.redaction import redacted
 from moorage.version import KUBERNETES_VERSION
 
-
-def open_port(
-    completed: Completed, metrics: AllMetrics, listener: socket.socket | None = None
-) -> SecurePort:
-    """The secure port of the flags, opened (unless `listener` is) but not serving yet."""
-    options = completed.options
-    authorization = options.authorization
-    if options.moorage.explain_page:
-        # The page tells nothing by itself, and must be there to ask for a token.
-        open_paths = (*authorization.always_allow_paths, *PUBLIC_PATHS)
-        authorization = replace(authorization, always_allow_paths=open_paths)
-    return SecurePort(
-        options.serving,
-        options.authentication,
-        authorization,
-        observer=metrics.serving,
-        server=None if listener is None else SecureServer(options.serving, listener),
-    )
+if TYPE_CHECKING:
+    from moorage.kube.explainer import Explainer
+    from moorage.ledger import Ledger
 
 
-def endpoints(
-    completed: Completed,
-    health: Health,
-    metrics: AllMetrics,
-    *,
-    started: float,
-    resources: Callable[[str], tuple[str, bytes] | None],
-    configz: Callable[[], Mapping[str, object]],
-    set_verbosity: Callable[[int], None],
-    shadow: Shadow | None,
-    explainer: Explainer,
-) -> Endpoints:
-    """All pages; `started` is when the process was, in seconds since the epoch."""
-    gates = completed.gates
-    statusz = Status(
-        started=started,
-        runtime_version=f"python{platform.python_version()}",
-        binary_version=KUBERNETES_VERSION.removeprefix("v"),
-        emulation_version=str(gates.version.emulation),
-    )
+class Health:
+    """How a scheduler process is doing: the checks behind /healthz, /livez and /readyz."""
 
-    def flags() -> Mapping[str, str]:
-        return {name: redacted(value) for name, value in completed.flag_values.items()}
+    def __init__(
+        self,
+        live: LiveScheduler,
+        elector: LeaderElector | None,
+        candidate: LeaseCandidate | None,
+    ) -> None:
+        self._live = live
+        self.elector = elector
+        self._candidate = candidate
+        self.shutting_down = False
 
-    return Endpoints(
-        healthz=[HealthCheck(name, check) for name, check in health.healthz],
-        readyz=[HealthCheck(name, check) for name, check in health.readyz],
-        # In kube-scheduler's one format, whatever else a scraper would take: in OpenMetrics the
-        # labels `le` are written differently.
-        metrics=lambda accept: metrics.render(),
-        reset_metrics=metrics.reset,
-        resources=resources,
-        slis=lambda accept: metrics.render_slis(),
-        configz=lambda: {"componentconfig": configz()},
-        flags=flags if gates.enabled("ComponentFlagz") else None,
-        statusz=statusz if gates.enabled("ComponentStatusz") else None,
-        profiling=completed.config.enable_profiling,
-        set_verbosity=set_verbosity,
-        extra=_extra_pages(completed, shadow, explainer),
-        process_started=started,
-    )
+    @property
+    def leads(self) -> bool:
+        """Is this the instance that schedules?"""
+        return self.elector is None or self.elector.is_leader
 
+    @property
+    def healthz(self) -> Sequence[HealthCheck]:
+        """Does the leader renew its lease?"""
+        return () if self.elector is None else (HealthCheck("leaderElection", self.elector.check),)
 
-def _extra_pages(
-    completed: Completed, shadow: Shadow | None, explainer: Explainer
-) -> Sequence[Route]:
-    """What kube-scheduler does not have."""
-    pages = list(explain_routes(explainer))
-    if completed.options.moorage.explain_page:
-        pages += page_routes()
-    if shadow is not None:
-        pages.append(Route("/shadow", _shadow_page(shadow)))
-    return pages
+    @property
+    def readyz(self) -> Sequence[HealthCheck]:
+        """Could it schedule, now or when it becomes leader?"""
+        checks = [
+            *self.healthz,
+            HealthCheck("shutdown", self._shutdown),
+            HealthCheck("sched-handler-sync", self._synced),
+        ]
+        if self._candidate is not None:
+            checks.append(HealthCheck("informer-sync", self._candidate_synced))
+        return checks
+
+    def _shutdown(self) -> str | None:
+        return "process is shutting down" if self.shutting_down else None
+
+    def _synced(self) -> str | None:
+        return None if self._live.synced else "handlers are not fully synchronized"
+
+    def _candidate_synced(self) -> str | None:
+        assert self._candidate is not None, "only asked of candidates"
+        synced = self._candidate.synced.is_set()
+        return None if synced else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 
 
-def _shadow_page(shadow: Shadow) -> Handler:
+class Pages:
+    """All pages of one process; `started` is when it was, in seconds since the epoch."""
+
+    def __init__(
+        self,
+        options: Options,
+        config: KubeSchedulerConfiguration,
+        health: Health,
+        metrics: AllMetrics,
+        live: LiveScheduler,
+        reloader: Reloader,
+        logs: Logs,
+        ledger: "Ledger | None",
+        started: float,
+    ) -> None:
+        self._options = options
+        self._config = config
+        self._health = health
+        self._metrics = metrics
+        self._live = live
+        self._reloader = reloader
+        self._logs = logs
+        self._ledger = ledger
+        self._started = started
+        self._explainer: Explainer | None = None
+
+    def endpoints(self) -> Endpoints:
+        """The pages, once the port has a client."""
+        from moorage.kube.explainer import Explainer
+
+        self._explainer = Explainer(
+            self._live,
+            self._ledger,
+            configuration=self._shown_config,
+            leads=lambda: self._health.leads,
+        )
+        gates, metrics = self._options.gates, self._metrics
+        return Endpoints(
+            healthz=self._health.healthz,
+            readyz=self._health.readyz,
+            # In kube-scheduler's one format, whatever else a scraper would take: in OpenMetrics the
+            # labels `le` are written differently.
+            metrics=lambda accept: metrics.render(),
+            reset_metrics=metrics.reset,
+            resources=self._resources,
+            slis=lambda accept: metrics.render_slis(),
+            configz=lambda: {"componentconfig": self._shown_config()},
+            flags=self._flags if gates.enabled("ComponentFlagz") else None,
+            statusz=self._status() if gates.enabled("ComponentStatusz") else None,
+            profiling=self._config.enable_profiling,
+            set_verbosity=self._logs.set_verbosity,
+            extra=self._extra(self._explainer),
+            process_started=self._started,
+        )
+
+    def close(self) -> None:
+        """End the streams of decisions, which do not end by themselves."""
+        if self._explainer is not None:
+            self._explainer.close()
+
+    def _shown_config(self) -> Mapping[str, object]:
+        return shown_config(self._reloader.config)
+
+    def _resources(self, accept: str) -> tuple[str, bytes] | None:
+        del accept
+        if not self._health.leads:
+            return None
+        return self._metrics.render_resources(self._live.scheduler.state.listers.of(Pod))
+
+    def _flags(self) -> Mapping[str, str]:
+        return {name: redacted(value) for name, value in self._options.flag_values.items()}
+
+    def _status(self) -> Status:
+        return Status(
+            started=self._started,
+            runtime_version=f"python{platform.python_version()}",
+            binary_version=KUBERNETES_VERSION.removeprefix("v"),
+            emulation_version=str(self._options.gates.version.emulation),
+        )
+
+    def _extra(self, explainer: "Explainer") -> Sequence[Route]:
+        """What kube-scheduler does not have."""
+        from moorage.http.explain_api import explain_routes
+        from moorage.http.explain_page import page_routes
+
+        pages = list(explain_routes(explainer))
+        if self._options.moorage.explain_page:
+            pages += page_routes()
+        if self._live.shadow is not None:
+            pages.append(shadow_route(self._live.shadow))
+        return pages
+
+
+def shadow_route(shadow: Shadow) -> Route:
+    """/shadow: how often both schedulers agreed, and where not."""
+    from aiohttp import web
+
     async def page(request: web.Request) -> web.StreamResponse:
         del request
         return web.json_response(body=shadow.report())
 
-    return page
+    return Route("/shadow", page)

@@ -8,7 +8,8 @@ The connection that has been idle longest is closed, so that a new one is served
 probe may come from the same address as a client with a thousand connections. Each connection first
 gets a moment for its next step, or a flood would close all of them before their first request;
 meanwhile new ones wait in the socket's queue. Only if requests are being answered on all
-connections is the new one refused.
+connections is the new one refused. Clients can cause such events at any rate, so at most one log
+line a second tells of them.
 """
 
 import asyncio
@@ -16,18 +17,18 @@ import contextlib
 import logging
 import socket
 import ssl
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from moorage.connections.descriptors import descriptor_limit
 from moorage.connections.limits import ConnectionLimits
-from moorage.connections.plain import ServerPlain
-from moorage.connections.throttle import LogThrottle
-from moorage.connections.tls import ServerTls
+from moorage.connections.protocols import ServerPlain, ServerTls
 
 log = logging.getLogger(__name__)
 
+_LOG_SECONDS = 1.0
 _ACCEPTED_AT_ONCE = 16
 _STARTED_AT_ONCE = 4  # a handshake takes a millisecond or two, in which nothing else is done
 _SWEEP_SECONDS = 1.0
@@ -41,6 +42,29 @@ _ALL = "in all"
 _DESCRIPTORS = "for the limit of open files"
 
 Protocols = Callable[[], asyncio.Protocol]
+
+
+class LogThrottle:
+    """Logs the first of many events, and with the next line how many were left out."""
+
+    def __init__(self, log: logging.Logger, level: int) -> None:
+        self._log = log
+        self._level = level
+        self._next = 0.0
+        self._left_out = 0
+
+    def __call__(self, text: str, *args: object) -> None:
+        """Log, unless it was done less than a second ago."""
+        now = time.monotonic()
+        if now < self._next:
+            self._left_out += 1
+            return
+        self._next = now + _LOG_SECONDS
+        if self._left_out:
+            text += " (and %d times since the last such line)"
+            args = (*args, self._left_out)
+            self._left_out = 0
+        self._log.log(self._level, text, *args)
 
 
 class _Connection:

@@ -9,13 +9,15 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from aiohttp import web
 
 from moorage.connections.acceptor import Acceptor
 from moorage.connections.limits import ConnectionLimits
+
+_MAX_HEADER = 1 << 16
 
 
 class ProtocolLog(logging.LoggerAdapter[logging.Logger]):
@@ -25,6 +27,29 @@ class ProtocolLog(logging.LoggerAdapter[logging.Logger]):
         """Everything at debug level, without tracebacks."""
         kwargs.pop("exc_info", None)
         super().log(logging.DEBUG, msg, *args, **kwargs)
+
+
+def app_server(app: web.Application, limits: ConnectionLimits, log: logging.Logger) -> "HttpServer":
+    """A server of one application."""
+
+    @web.middleware
+    async def answered(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        with server.answering(request):
+            return await handler(request)
+
+    app.middlewares.insert(0, answered)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=ProtocolLog(log, {}),
+        keepalive_timeout=limits.idle_seconds,
+        max_line_size=_MAX_HEADER,
+        max_field_size=_MAX_HEADER,
+    )
+    server = HttpServer(runner, limits)
+    return server
 
 
 class HttpServer:

@@ -1,7 +1,7 @@
 """The port's pages behind its guards: who asks, may they, and what is answered when all goes wrong.
 
-Owns the order of the guards and the choice of a handler by path. Pages themselves are in the other
-modules; whom to believe is decided by `authentication` and `authorization`.
+Owns the order of the guards; aiohttp's router chooses the handler. Pages are in other modules, and
+`authentication` and `authorization` decide whom to believe.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 
 from aiohttp import web
@@ -27,18 +27,17 @@ from moorage.http.authentication import (
 )
 from moorage.http.authorization import AuthorizationFailedError, Authorizer
 from moorage.http.certificates import ClientCertificate
-from moorage.http.endpoints import SILENT, Endpoints, Handler, Observer
-from moorage.http.listener import joined
+from moorage.http.endpoints import SILENT, Endpoints, Handler, Observer, Route
 from moorage.http.pages import (
     configz,
-    flags_index,
     flagz,
     health_routes,
     metric_routes,
-    set_verbosity,
     statusz,
+    verbosity_routes,
 )
 from moorage.http.profiling import profiling_routes
+from moorage.http.secure_port import joined
 from moorage.log_fields import V, fields
 
 log = logging.getLogger(__name__)
@@ -49,34 +48,18 @@ _USER: ContextVar[User | None] = ContextVar("user", default=None)
 _CACHE_CONTROL = {"Cache-Control": "no-cache, private"}
 
 
-class Paths:
-    """Which handler a path leads to: the path itself, else the longest prefix."""
+def add_routes(app: web.Application, routes: Iterable[Route]) -> None:
+    """Have the application's router lead to these pages, whatever the method."""
+    for route in routes:
+        app.router.add_route("*", route.path, route.handler)
+        if route.prefix:
+            app.router.add_route("*", route.path.rstrip("/") + "/{rest:.*}", route.handler)
 
-    def __init__(self) -> None:
-        self._exact: dict[str, Handler] = {}
-        self._prefixes: dict[str, Handler] = {}
-        self.listed: list[str] = []
 
-    def add(self, routes: dict[str, Handler], *, listed: bool = True) -> None:
-        """Handlers by path; `listed` ones are named by /statusz."""
-        self._exact |= routes
-        if listed:
-            self.listed.extend(routes)
-
-    def add_prefixes(self, routes: dict[str, Handler]) -> None:
-        """Handlers for everything that begins so."""
-        self._prefixes |= routes
-
-    def find(self, path: str) -> tuple[str, Handler] | None:
-        """The known path and its handler."""
-        handler = self._exact.get(path)
-        if handler is not None:
-            return path, handler
-        prefixes = [prefix for prefix in self._prefixes if path.startswith(prefix)]
-        if not prefixes:
-            return None
-        longest = max(prefixes, key=len)
-        return longest, self._prefixes[longest]
+def known_path(request: web.Request) -> str:
+    """The path of the page that a request leads to, without what is variable; empty if to none."""
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical.partition("{")[0]
 
 
 def build_application(
@@ -86,20 +69,18 @@ def build_application(
     observer: Observer = SILENT,
 ) -> web.Application:
     """All pages; without an authenticator or authorizer everybody may see them."""
-    paths = _paths(endpoints, observer)
-
-    async def dispatch(request: web.Request) -> web.StreamResponse:
-        found = paths.find(request.path)
-        if found is None:
-            return error_text("404 page not found", 404)
-        return await found[1](request)
-
-    guards = _Guards(authenticator, authorizer, observer, paths)
+    guards = _Guards(authenticator, authorizer, observer)
     app = web.Application(
-        middlewares=[guards.answered, guards.recorded, guards.authenticated, guards.authorized],
+        middlewares=[
+            guards.answered,
+            guards.recorded,
+            guards.authenticated,
+            guards.authorized,
+            guards.found,
+        ],
         client_max_size=MAX_BODY,
     )
-    app.router.add_route("*", "/{path:.*}", dispatch)
+    add_routes(app, _routes(endpoints, observer))
     app.on_response_prepare.append(_no_caching)
     return app
 
@@ -109,32 +90,25 @@ def current_user() -> User | None:
     return _USER.get()
 
 
-def _paths(endpoints: Endpoints, observer: Observer) -> Paths:
-    paths = Paths()
-    paths.add(health_routes("healthz", endpoints.healthz, observer))
-    paths.add(health_routes("livez", endpoints.livez, observer))
-    paths.add(health_routes("readyz", endpoints.readyz, observer))
-    paths.add({"/configz": configz(endpoints.configz)})
-    paths.add(metric_routes(endpoints))
+def _routes(endpoints: Endpoints, observer: Observer) -> Sequence[Route]:
+    routes = [
+        *health_routes("healthz", endpoints.healthz, observer),
+        *health_routes("livez", endpoints.livez, observer),
+        *health_routes("readyz", endpoints.readyz, observer),
+        Route("/configz", configz(endpoints.configz)),
+        *metric_routes(endpoints),
+    ]
     if endpoints.profiling:
-        exact, below = profiling_routes()
-        paths.add(exact, listed=False)
-        paths.add_prefixes(below | {"/debug/flags/": flags_index})
-        flags = {
-            "/debug/flags": flags_index,
-            "/debug/flags/v": set_verbosity(endpoints.set_verbosity),
-        }
-        paths.add(flags, listed=False)
-    for route in endpoints.extra:
-        paths.add({route.path: route.handler}, listed=route.listed)
-        if route.prefix:
-            paths.add_prefixes({route.path.rstrip("/") + "/": route.handler})
+        routes += profiling_routes()
+        routes += verbosity_routes(endpoints.set_verbosity)
+    routes += endpoints.extra
     if endpoints.flags is not None:
-        paths.add({"/flagz": flagz(endpoints.component, endpoints.flags)})
+        routes.append(Route("/flagz", flagz(endpoints.component, endpoints.flags)))
     if endpoints.statusz is not None:
-        page = statusz(endpoints.component, endpoints.statusz, paths.listed)
-        paths.add({"/statusz": page})
-    return paths
+        listed = [route.path for route in routes if route.listed]
+        page = statusz(endpoints.component, endpoints.statusz, listed)
+        routes.append(Route("/statusz", page))
+    return routes
 
 
 async def _no_caching(_: web.Request, answer: web.StreamResponse) -> None:
@@ -151,12 +125,10 @@ class _Guards:
         authenticator: Authenticator | None,
         authorizer: Authorizer | None,
         observer: Observer,
-        paths: Paths,
     ) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._observer = observer
-        self._paths = paths
         for part, name in ((authenticator, "Authentication"), (authorizer, "Authorization")):
             if part is None:
                 log.warning("%s is disabled", name)
@@ -188,9 +160,7 @@ class _Guards:
             raise
         finally:
             seconds = time.monotonic() - started
-            found = self._paths.find(request.path)
-            known = found[0] if found is not None else ""
-            self._observer.requested(request.method, known, status, seconds)
+            self._observer.requested(request.method, known_path(request), status, seconds)
             if log.isEnabledFor(V(3)):
                 self._log(request, status, seconds)
 
@@ -238,6 +208,13 @@ class _Guards:
         message = _harmless(f"User {quoted(user.name)} cannot {verb} path {quoted(path)}")
         whole = ": ".join(filter(None, ("forbidden", message, verdict.reason)))
         return failure(request, 403, "Forbidden", whole, details=True, headers=NO_SNIFF)
+
+    @web.middleware
+    async def found(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Who may not ask does not learn what there is, so this comes last."""
+        if request.match_info.http_exception is not None:
+            return error_text("404 page not found", 404)
+        return await handler(request)
 
 
 def _harmless(text: str) -> str:

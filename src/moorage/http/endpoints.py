@@ -6,11 +6,12 @@ gets one call per fact; names and labels of metrics are its own business.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from aiohttp import web
+if TYPE_CHECKING:
+    from aiohttp import web
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 Page = tuple[str, bytes]
 """A content type and a body."""
 
@@ -20,49 +21,35 @@ class Observer(Protocol):
 
     def authenticated(self, result: str, user: str, seconds: float) -> None:
         """A request was looked at: `success`, `failure` or `error`; `user` only with success."""
+        return
 
     def authorized(self, decision: str, seconds: float) -> None:
         """A decision: `allowed`, `denied`, `no-opinion` or `error`."""
+        return
 
     def token_cached(self, hit: bool, seconds: float) -> None:
         """A bearer token was looked up: was its holder known already?"""
+        return
 
     def reviewed(self, kind: str, code: str, seconds: float) -> None:
         """`TokenReview` or `SubjectAccessReview` was sent; `code` is the status or `<error>`."""
+        return
 
     def client_certificate(self, seconds_left: float) -> None:
         """A client certificate was shown that is still valid for so long."""
+        return
 
     def health_checked(self, endpoint: str, check: str, healthy: bool) -> None:
         """A check of `healthz`, `livez` or `readyz` was run on a request for all of them."""
+        return
 
     def requested(self, method: str, path: str, status: int, seconds: float) -> None:
         """A request was answered; `path` is a known path, or empty if it leads nowhere."""
+        return
 
 
-class NoObserver:
+class NoObserver(Observer):
     """Counts nothing."""
-
-    def authenticated(self, result: str, user: str, seconds: float) -> None:
-        """Ignored."""
-
-    def authorized(self, decision: str, seconds: float) -> None:
-        """Ignored."""
-
-    def token_cached(self, hit: bool, seconds: float) -> None:
-        """Ignored."""
-
-    def reviewed(self, kind: str, code: str, seconds: float) -> None:
-        """Ignored."""
-
-    def client_certificate(self, seconds_left: float) -> None:
-        """Ignored."""
-
-    def health_checked(self, endpoint: str, check: str, healthy: bool) -> None:
-        """Ignored."""
-
-    def requested(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Ignored."""
 
 
 SILENT = NoObserver()
@@ -93,7 +80,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One more page: for a path, and with `prefix` for all below it as well."""
+    """A page: for a path, and with `prefix` for all below it as well."""
 
     path: str
     handler: Handler

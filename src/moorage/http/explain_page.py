@@ -20,13 +20,8 @@ from aiohttp import web
 from moorage.http.answers import NO_SNIFF, error_text
 from moorage.http.chart_library import NAME, chart_library
 from moorage.http.endpoints import Route
+from moorage.http.options import EXPLAIN_ASSETS, EXPLAIN_PAGE
 from moorage.http.pages import accepts_gzip
-
-ROOT = "/explain/"
-ASSETS = "/explain/page"
-PUBLIC_PATHS = (ROOT.rstrip("/"), ROOT, f"{ASSETS}/*")
-"""To be answered to anybody, in the form of --authorization-always-allow-paths: a page that may not
-be loaded cannot ask for a token."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -70,16 +65,16 @@ def page_routes() -> Sequence[Route]:
     """The page and its assets; `InputError` if the chart library is not installed."""
     page = _Page(_assets())
     return (
-        Route(ROOT.rstrip("/"), _to_the_page, listed=False),
-        Route(ROOT, page.index, listed=False),
-        Route(ASSETS, page.asset, prefix=True, listed=False),
+        Route(EXPLAIN_PAGE.rstrip("/"), _to_the_page, listed=False),
+        Route(EXPLAIN_PAGE, page.index, listed=False),
+        Route(EXPLAIN_ASSETS, page.asset, prefix=True, listed=False),
     )
 
 
 async def _to_the_page(request: web.Request) -> web.StreamResponse:
     del request
     # Relative, since the browser may know this server by another name.
-    return web.Response(status=308, headers={**_HEADERS, "Location": ROOT})
+    return web.Response(status=308, headers={**_HEADERS, "Location": EXPLAIN_PAGE})
 
 
 class _Asset:
@@ -117,7 +112,7 @@ class _Page:
 
     async def asset(self, request: web.Request) -> web.StreamResponse:
         """A file of the page; nothing else can be named."""
-        found = self._assets.get(request.path.removeprefix(f"{ASSETS}/"))
+        found = self._assets.get(request.path.removeprefix(f"{EXPLAIN_ASSETS}/"))
         if found is None:
             return error_text("404 page not found", 404)
         return await _answer(request, found)

@@ -11,6 +11,12 @@ from dataclasses import dataclass
 from moorage.config.feature_gates import FeatureGates
 from moorage.connections.limits import SECURE, ConnectionLimits
 
+EXPLAIN_PAGE = "/explain/"
+EXPLAIN_ASSETS = "/explain/page"
+EXPLAIN_PUBLIC_PATHS = (EXPLAIN_PAGE.rstrip("/"), EXPLAIN_PAGE, f"{EXPLAIN_ASSETS}/*")
+"""To be answered to anybody, in the form of --authorization-always-allow-paths: a page that may not
+be loaded cannot ask for a token."""
+
 _LAST_PORT = 65535
 _UID_GATE = "RemoteRequestHeaderUID"
 

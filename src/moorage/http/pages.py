@@ -25,7 +25,16 @@ from moorage.http.answers import (
     text_answer,
     wanted_kind,
 )
-from moorage.http.endpoints import PING, Endpoints, Handler, HealthCheck, Observer, Page, Status
+from moorage.http.endpoints import (
+    PING,
+    Endpoints,
+    Handler,
+    HealthCheck,
+    Observer,
+    Page,
+    Route,
+    Status,
+)
 from moorage.kube.timing import rfc3339
 from moorage.log_fields import V
 
@@ -66,14 +75,15 @@ full flags configurable<br>
 
 def health_routes(
     endpoint: str, checks: Sequence[HealthCheck], observer: Observer
-) -> dict[str, Handler]:
-    """Handlers by path for `/<endpoint>` and below; without checks there is `ping`."""
+) -> Sequence[Route]:
+    """`/<endpoint>` and below; without checks there is `ping`."""
     checks = tuple(checks) or (PING,)
 
     async def whole(request: web.Request) -> web.Response:
         return _whole(request, endpoint, checks, observer)
 
-    return {f"/{endpoint}": whole} | {f"/{endpoint}/{c.name}": _single(c) for c in checks}
+    single = [Route(f"/{endpoint}/{check.name}", _single(check)) for check in checks]
+    return [Route(f"/{endpoint}", whole), *single]
 
 
 def _single(check: HealthCheck) -> Handler:
@@ -125,15 +135,14 @@ def _run(check: HealthCheck) -> str | None:
         return f"{type(error).__name__}: {error}"
 
 
-def metric_routes(endpoints: Endpoints) -> dict[str, Handler]:
-    """Handlers by path."""
-    pages: dict[str, tuple[Callable[[str], Page | None], Callable[[], None]]] = {
-        "/metrics": (endpoints.metrics, endpoints.reset_metrics),
-        "/metrics/resources": (endpoints.resources, endpoints.reset_resources),
-        "/metrics/slis": (endpoints.slis, endpoints.reset_slis),
-    }
+def metric_routes(endpoints: Endpoints) -> Sequence[Route]:
+    """All pages of metrics, sent as scrapers want them."""
     started = endpoints.process_started
-    return {path: _page(*parts, started) for path, parts in pages.items()}
+    return [
+        Route("/metrics", _page(endpoints.metrics, endpoints.reset_metrics, started)),
+        Route("/metrics/resources", _page(endpoints.resources, endpoints.reset_resources, started)),
+        Route("/metrics/slis", _page(endpoints.slis, endpoints.reset_slis, started)),
+    ]
 
 
 def _page(
@@ -263,12 +272,20 @@ def _uptime(seconds: float) -> str:
     return f"{whole // 3600} hr {whole // 60 % 60:02d} min {whole % 60:02d} sec"
 
 
-async def flags_index(_: web.Request) -> web.Response:
+def verbosity_routes(set_verbosity: Callable[[int], None]) -> Sequence[Route]:
+    """/debug/flags: the flags that can be changed while the process runs, of which there is one."""
+    return [
+        Route("/debug/flags", _flags_index, prefix=True, listed=False),
+        Route("/debug/flags/v", _verbosity(set_verbosity), listed=False),
+    ]
+
+
+async def _flags_index(_: web.Request) -> web.Response:
     """The list of flags."""
     return text_answer(_FLAGS_INDEX, content_type="text/html; charset=utf-8", sniff=True)
 
 
-def set_verbosity(apply: Callable[[int], None]) -> Handler:
+def _verbosity(apply: Callable[[int], None]) -> Handler:
     """PUT with a number sets the log verbosity."""
 
     async def handle(request: web.Request) -> web.Response:

@@ -12,7 +12,7 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from types import FrameType
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from moorage.http.answers import error_text, text_answer
-from moorage.http.endpoints import Handler
+from moorage.http.endpoints import Route
 
 _DEPTH = 128
 
@@ -221,8 +221,8 @@ class Profiles:
             self._busy = False
 
 
-def profiling_routes() -> tuple[dict[str, Handler], dict[str, Handler]]:
-    """Handlers by path, and those for all paths below."""
+def profiling_routes() -> Sequence[Route]:
+    """The index and all profiles."""
 
     async def moved(_: web.Request) -> web.Response:
         answer = text_answer(
@@ -234,7 +234,10 @@ def profiling_routes() -> tuple[dict[str, Handler], dict[str, Handler]]:
         answer.headers["Location"] = PREFIX
         return answer
 
-    return {PREFIX.rstrip("/"): moved}, {PREFIX: Profiles().handle}
+    return [
+        Route(PREFIX.rstrip("/"), moved, listed=False),
+        Route(PREFIX, Profiles().handle, prefix=True, listed=False),
+    ]
 
 
 def collapsed(seconds: float) -> str:

@@ -5,12 +5,13 @@ the choice of a certificate by the name that a client asks for. What Python's ss
 is logged as a warning. A context is never changed once it is made: new certificates make a new one.
 """
 
+import logging
 import os
 import re
 import ssl
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,8 +20,10 @@ from cryptography import x509
 
 from moorage.config.field_errors import quoted
 from moorage.errors import InputError
-from moorage.http.certificates import Bundle, KeyPair
+from moorage.http.certificates import Bundle, KeyPair, KeyPairSource, serving_pair
 from moorage.http.options import ServingOptions
+
+log = logging.getLogger(__name__)
 
 MIN_VERSIONS = {
     "VersionTLS10": ssl.TLSVersion.TLSv1,
@@ -179,6 +182,42 @@ def _curve(preferences: tuple[int, ...], said: list[str]) -> str:
     return _CURVES[usable[0]]
 
 
+class ServingTls:
+    """The certificates, authorities and settings of a server, and the contexts made of them."""
+
+    def __init__(self, options: ServingOptions) -> None:
+        self._options = options
+        self._pair = serving_pair(options)
+        self._named: list[tuple[Callable[[], KeyPair], tuple[str, ...]]] = []
+        self._settings: TlsSettings | None = None
+        self._served: Material | None = None
+
+    def load(self) -> None:
+        """Read everything that the flags name; `InputError` for what cannot be used."""
+        self._pair()
+        self._settings = tls_settings(self._options)
+        for entry in self._options.sni:
+            try:
+                source = KeyPairSource("sni-serving-cert", entry.cert_file, entry.key_file)
+                source.read()
+            except InputError as error:
+                raise InputError(f"failed to load SNI cert and key: {error}") from None
+            self._named.append((source.read, entry.names))
+        for warning in self._settings.warnings:
+            log.warning("%s", warning)
+
+    def renewed(self, bundles: Sequence[Bundle]) -> ssl.SSLContext | None:
+        """A context of the certificates and authorities as they are now; None if it is the last."""
+        assert self._settings is not None, "load it first"
+        named = tuple(NamedPair(read(), names) for read, names in self._named)
+        current = Material(self._pair(), named, b"".join(bundle.der() for bundle in bundles))
+        if current == self._served:
+            return None
+        context = server_context(self._settings, current)
+        self._served = current
+        return context
+
+
 class NamedPair(NamedTuple):
     """A pair for certain host names; without names it is for those in its certificate."""
 
@@ -207,11 +246,6 @@ def server_context(settings: TlsSettings, parts: Material) -> ssl.SSLContext:
 
         main.sni_callback = choose
     return main
-
-
-def material(pair: KeyPair, named: Sequence[NamedPair], bundles: Sequence[Bundle]) -> Material:
-    """The parts as they are now; two of these are equal if a context would be."""
-    return Material(pair, tuple(named), b"".join(bundle.der() for bundle in bundles))
 
 
 def _contexts_by_name(settings: TlsSettings, parts: Material) -> dict[str, ssl.SSLContext]:
