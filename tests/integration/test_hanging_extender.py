@@ -25,7 +25,6 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.explainer import Explainer
 from moorage.kube.live import LiveScheduler, build_scheduler
-from moorage.kube.reconfiguring import reconfigure
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
 from moorage.ledger import Ledger
@@ -98,8 +97,8 @@ class _Patient(LiveScheduler):
         super().__init__(*parts)
         self._asked = asked
 
-    async def follow_more(self, kinds: Iterable[str], timeout: float | None = None) -> None:
-        await super().follow_more(kinds, timeout)
+    async def _follow_kinds(self, kinds: Iterable[str], timeout: float) -> None:
+        await super()._follow_kinds(kinds, timeout)
         await self._asked.wait()
 
 
@@ -340,7 +339,7 @@ def test_explanations_and_other_configurations_wait_for_the_decision() -> None:
         await stage.thinking()
         config = load_config(configured("http://127.0.0.1:1"), "test")
         explaining = asyncio.create_task(explainer.node("n1"))
-        changing = asyncio.create_task(reconfigure(stage.live, config, in_tree_registry()))
+        changing = asyncio.create_task(stage.live.reload(config, in_tree_registry()))
         assert explainer.stats().nodes == 1, "what needs no look into the cycle is told at once"
         await _several_turns()
         assert not explaining.done()
@@ -361,7 +360,7 @@ def test_a_configuration_that_is_ready_in_the_middle_of_an_attempt_waits_for_its
     async def test(stage: Stage) -> None:
         config = load_config(configured("http://127.0.0.1:1"), "test")
         await stage.begin_with("n1")
-        changing = asyncio.create_task(reconfigure(stage.live, config, in_tree_registry()))
+        changing = asyncio.create_task(stage.live.reload(config, in_tree_registry()))
         await stage.create_pod("slow")
         await stage.thinking()
         await _several_turns()

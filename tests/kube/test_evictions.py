@@ -16,8 +16,7 @@ from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.evictions import Evictions
-from moorage.kube.handlers import NodeHandler, PodHandler
-from moorage.kube.live import build_scheduler
+from moorage.kube.live import build_scheduler, event_handler
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.decode import decode_object
@@ -72,13 +71,13 @@ class Harbour:
         self.scheduler: Scheduler = build_scheduler(
             default_config(gates), full_registry(), gates, WallClock()
         )
-        self.pods = PodHandler(self.scheduler.handlers, _nobody)
+        self.pods = event_handler(self.scheduler.handlers, "Pod")
         self.sent = _Counting()
         self.client = KubeClient(Access(server=server.url), env={}, timer=timer, observe=self.sent)
         self.admin = KubeClient(Access(server=server.url), env={}, qps=0)
         self.recorder = EventRecorder(self.admin)
         self.evictions = Evictions(self.scheduler, self.client, self.recorder, WallTimer(), _nobody)
-        NodeHandler(self.scheduler.handlers, _nobody).on_add(make_node("node-00000"))
+        event_handler(self.scheduler.handlers, "Node").on_add(make_node("node-00000"))
 
     async def create(self, name: str) -> Pod:
         """A pod on the node, known to the scheduler."""
@@ -271,8 +270,8 @@ def test_a_preemptor_whose_last_victim_has_gone_already_is_tried_again() -> None
         gates = DEFAULT_FEATURE_GATES
         scheduler = build_scheduler(default_config(gates), full_registry(), gates, WallClock())
         preemptor = _pod("frigate", priority=10, nodeSelector={"deep": "yes"})
-        NodeHandler(scheduler.handlers, _nobody).on_add(make_node("node-00000"))
-        PodHandler(scheduler.handlers, _nobody).on_add(preemptor)
+        event_handler(scheduler.handlers, "Node").on_add(make_node("node-00000"))
+        event_handler(scheduler.handlers, "Pod").on_add(preemptor)
         assert scheduler.schedule_one()  # no node is deep enough
         assert scheduler.queue.pending_pods().unschedulable == (preemptor,)
         server = ApiServer()

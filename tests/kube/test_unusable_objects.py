@@ -23,8 +23,7 @@ from moorage.kube.decoding import (
     outline,
 )
 from moorage.kube.extender_messages import keep_source, source_of
-from moorage.kube.handlers import NodeHandler, PodHandler
-from moorage.kube.live import build_scheduler
+from moorage.kube.live import build_scheduler, event_handler
 from moorage.kube.resources import resource_for
 from moorage.kube.store import Handler, Silent, Store
 from moorage.model.devices import (
@@ -203,10 +202,10 @@ def pod(name: str, version: int, node: str = "", **more: Any) -> Pod:
 
 def stores(*more: Fails) -> tuple[Scheduler, Store]:
     scheduler = make_scheduler()
-    nodes = Store([NodeHandler(scheduler.handlers, lambda: None)])
+    nodes = Store([event_handler(scheduler.handlers, "Node")])
     for name in ("a", "b"):
         nodes.put(make_node(name))
-    handlers: list[Handler] = [PodHandler(scheduler.handlers, lambda: None), *more]
+    handlers: list[Handler] = [event_handler(scheduler.handlers, "Pod"), *more]
     return scheduler, Store(handlers, SkippedObjects("Pod"))
 
 

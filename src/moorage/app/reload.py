@@ -1,8 +1,8 @@
 """Another configuration without a restart: on SIGHUP, or when its file or ConfigMap changes.
 
 Owns when to look again and who is told of the outcome: the log, an event and a metric. A
-configuration that cannot be used changes nothing. What can change at run time is in
-`kube.reconfiguring`.
+configuration that cannot be used changes nothing. Owns as well which fields take effect only after
+a restart; `kube.live` exchanges everything else.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import msgspec
+
 from moorage.app.config_sources import Source
 from moorage.config import KubeSchedulerConfiguration
 from moorage.errors import MoorageError
@@ -20,11 +22,6 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler
 from moorage.kube.object_watch import ObjectWatch
-from moorage.kube.reconfiguring import (
-    fields_that_need_a_restart,
-    reconfigure,
-    with_start_fields_of,
-)
 from moorage.kube.requests import Json
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import WallTimer
@@ -40,6 +37,15 @@ the file itself would miss."""
 
 _RELOADED = "ConfigReloaded"
 _REFUSED = "ConfigReloadFailed"
+_AT_START_ONLY = {
+    "parallelism": "parallelism",
+    "leader_election": "leaderElection",
+    "client_connection": "clientConnection",
+    "enable_profiling": "enableProfiling",
+    "enable_contention_profiling": "enableContentionProfiling",
+    "delay_cache_until_active": "delayCacheUntilActive",
+}
+"""Fields that are read once, by their names in the file."""
 
 
 class Subject(ApiObject, frozen=True):
@@ -117,7 +123,7 @@ class Reloader:
                 told = fields(source=self._source.name)
                 log.log(V(2), "The configuration has not changed", extra=told)
                 return False
-            await reconfigure(self._live, new, self._registry)
+            await self._live.reload(new, self._registry)
         except MoorageError as error:
             self._tell_refusal(self._source, error)
             return False
@@ -200,3 +206,22 @@ def _digest(path: Path) -> bytes | None:
         return hashlib.sha256(path.read_bytes()).digest()
     except OSError:
         return None
+
+
+def fields_that_need_a_restart(
+    old: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration
+) -> list[str]:
+    """What changed but takes effect only when the process starts."""
+    return [
+        name
+        for attribute, name in _AT_START_ONLY.items()
+        if getattr(old, attribute) != getattr(new, attribute)
+    ]
+
+
+def with_start_fields_of(
+    old: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration
+) -> KubeSchedulerConfiguration:
+    """The new configuration as far as it is in force: what needs a restart is still the old."""
+    kept = {attribute: getattr(old, attribute) for attribute in _AT_START_ONLY}
+    return msgspec.structs.replace(new, **kept)

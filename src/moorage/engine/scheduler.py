@@ -231,7 +231,7 @@ class Scheduler:
         self.queue.done(pod.uid)
         return True
 
-    def adopt(
+    def reload(
         self,
         profiles: Mapping[str, Profile],
         extenders: Sequence[Extender],
@@ -246,7 +246,7 @@ class Scheduler:
         """
         before = frozenset(self.profiles)
         # The only step that may fail comes first: then nothing has changed.
-        self.queue.adopt(
+        self.queue.reload(
             profiles,
             initial_backoff_seconds=initial_backoff_seconds,
             max_backoff_seconds=max_backoff_seconds,

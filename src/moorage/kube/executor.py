@@ -3,8 +3,8 @@
 Bindings run in a bounded number of workers, so that a burst of decisions does not become a burst of
 tasks: as many as the API server takes requests at once, beside those that wait for something else.
 A pod that waits on Permit waits outside of them. Everything else (events, status, evictions) never
-holds a binding up. Outcomes go back to the scheduler; those that change its books between two
-attempts.
+holds a binding up. Outcomes go back to the scheduler; those that change the cluster state wait
+until no pod is being decided.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def _always() -> None:
 
 
 class Executor:
-    """The scheduler's hands; `between_attempts` waits until no pod is being decided about."""
+    """Carries decisions out; `between_attempts` waits until no pod is being decided."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Executor:
                 case Eviction():
                     self._spawn(self._evictions.carry_out(action))
                 case GroupOutcome():
-                    self._spawn(self._tell_group(action))
+                    self._spawn(self._write_group_status(action))
                 case SkippedDeletion():
                     self._recorder.event(
                         action.pod,
@@ -204,32 +204,29 @@ class Executor:
             observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:
+        """Run one binding cycle: PreBind, Bind, then PostBind or the way back to the queue."""
         if _bound_by_others(binding):
             self._elsewhere.add(binding)
             self._employ()
-        try:
-            await self._run_binding_cycle(binding)
-        except FAULTS as error:
-            # Nothing may end a worker: a surprise is logged, and the pod is tried again.
-            log.exception("binding pod %s to %s", binding.pod.key, binding.node_name)
-            await self._failed(binding, Status(Code.ERROR, (reason_of(error),)))
-        finally:
-            self._elsewhere.discard(binding)
-            self._scheduler.observer.binding_cycles(-1)
-
-    async def _run_binding_cycle(self, binding: Binding) -> None:
         pod, node_name, profile = binding.pod, binding.node_name, binding.profile
-        # Failures from here on are errors to retry, whatever code they carry.
-        self._scheduler.permitted(binding)
-        point = "PreBind"
         try:
-            status = await self._prepared(binding)
-            if status is None:
-                point = "Bind"
-                status = await self._bound(binding)
-        except MoorageError as error:
-            status = Status(Code.ERROR, (str(error),))
-        if status is None:
+            # Failures from here on are errors to retry, whatever code they carry.
+            self._scheduler.permitted(binding)
+            point = "PreBind"
+            try:
+                status = await self._pre_bind(binding)
+                if status is None:
+                    point = "Bind"
+                    with _Call(self._scheduler.observer, "pod_binding") as call:
+                        status = await bind_pod(
+                            profile, pod, node_name, self._api, binding.extenders, binding.meter
+                        )
+                        call.failed = status is not None
+            except MoorageError as error:
+                status = Status(Code.ERROR, (str(error),))
+            if status is not None:
+                await self._failed(binding, status, point)
+                return
             self._recorder.event(
                 pod,
                 "Normal",
@@ -240,29 +237,20 @@ class Executor:
             )
             self._scheduler.bound(binding)
             await after_binding(profile, pod, node_name, binding.meter)
-            return
-        await self._failed(binding, status, point)
+        except FAULTS as error:
+            # Nothing may end a worker: a surprise is logged, and the pod is tried again.
+            log.exception("binding pod %s to %s", pod.key, node_name)
+            await self._failed(binding, Status(Code.ERROR, (reason_of(error),)))
+        finally:
+            self._elsewhere.discard(binding)
+            self._scheduler.observer.binding_cycles(-1)
 
-    async def _bound(self, binding: Binding) -> Status | None:
-        """Have the pod bound; None when it is."""
-        with _Call(self._scheduler.observer, "pod_binding") as call:
-            status = await bind_pod(
-                binding.profile,
-                binding.pod,
-                binding.node_name,
-                self._api,
-                binding.extenders,
-                binding.meter,
-            )
-            call.failed = status is not None
-        return status
-
-    async def _prepared(self, binding: Binding) -> Status | None:
+    async def _pre_bind(self, binding: Binding) -> Status | None:
         """Run PreBind; a more important pod that needs the place may end it."""
         pod, profile, meter = binding.pod, binding.profile, binding.meter
         if not takes_time(profile, pod, binding.node_name, meter):
             with meter.point("PreBind", profile.name):
-                return None  # nobody has to be asked, which is measured all the same
+                return None  # no plugin has anything to do, which is measured all the same
         await self._nominate(binding)
         work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, meter))
         self._evictions.preparing[pod.uid] = work
@@ -338,7 +326,7 @@ class Executor:
                     return
             await self._timer.sleep(pause)
 
-    async def _tell_group(self, outcome: GroupOutcome) -> None:
+    async def _write_group_status(self, outcome: GroupOutcome) -> None:
         group = outcome.group
         body = {"status": group_status(outcome, self._timer.now())}
         try:
@@ -360,7 +348,7 @@ class Executor:
 
 
 class _Call:
-    """Tells of a call to the API as long as it is not answered, and how it ended."""
+    """Observes a call to the API while it waits for its answer, and how it ended."""
 
     __slots__ = ("_observer", "_started", "_type", "failed")
 

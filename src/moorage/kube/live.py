@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from random import Random
 
 from moorage.cluster.state import ClusterState
@@ -19,11 +20,13 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
 from moorage.engine.garbage import collect_rarely
+from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
+from moorage.errors import ConfigError
 from moorage.framework.guard import events_of
 from moorage.framework.plugin import Handle
 from moorage.framework.pod_level import pod_level_adjustment
@@ -33,11 +36,11 @@ from moorage.kube.client import KubeClient
 from moorage.kube.engine_thread import AbandonedError, EngineThread
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
-from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
 from moorage.kube.http_extender import http_extenders, needs_source, source_needs
 from moorage.kube.informers import Informers
 from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow, ShadowExecutor, ShadowPodHandler
+from moorage.kube.store import FunctionHandler, Handler
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import with_devices
@@ -106,8 +109,24 @@ def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> t
     return ("Node", "Pod", *sorted(kinds - {"Node", "Pod"}))
 
 
+def event_handler(events: EventHandlers, kind: str) -> Handler:
+    """What applies the changes of a kind to the cluster state and the queue."""
+    match kind:
+        case "Pod":
+            return FunctionHandler(events.add_pod, events.update_pod, events.delete_pod)
+        case "Node":
+            return FunctionHandler(events.add_node, events.update_node, events.delete_node)
+        case _:
+            custom = "" if kind in RESOURCES else kind
+            return FunctionHandler(
+                partial(events.add_object, custom_resource=custom),
+                partial(events.update_object, custom_resource=custom),
+                partial(events.delete_object, custom_resource=custom),
+            )
+
+
 class LiveScheduler:
-    """A scheduler, its informers and its hands."""
+    """A scheduler, its informers, and the executor of its decisions."""
 
     def __init__(
         self,
@@ -141,8 +160,7 @@ class LiveScheduler:
         self._following = False
         self._give_way_at = self._last_turn = 0.0
         scheduler.handle.pacing.checkpoint = self._checkpoint
-        for kind in self.informers.kinds:
-            self.informers.add_handler(kind, self._handler(kind))
+        self._add_handlers(self.informers.kinds)
 
     @property
     def busy(self) -> bool:
@@ -186,7 +204,7 @@ class LiveScheduler:
                 return
             collect_rarely()
             log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
-            self._executor = self._hands()
+            self._executor = self._make_executor()
             await self._schedule(self._executor)
         finally:
             self._between_attempts.set()
@@ -195,14 +213,44 @@ class LiveScheduler:
             if self._executor is not None:
                 await self._executor.drain(0.0 if self._abandoned else _DRAIN_SECONDS)
 
-    async def follow_more(self, kinds: Iterable[str], timeout: float | None = None) -> None:
-        """Follow kinds that plugins to come will look up; return when they are known.
+    async def reload(
+        self, config: KubeSchedulerConfiguration, registry: Registry, sync_timeout: float = 60.0
+    ) -> None:
+        """Go over to a validated configuration; an error leaves everything as it was.
 
-        `ApiError` if that takes too long: then they are not followed.
+        The new profiles are made beside the old ones, what they look up is listed, and then they
+        take over between two attempts. Cluster state and queue stay.
+
+        `ConfigError`: a plugin refuses its arguments, or the change cannot be made at run time.
+        `ApiError`: objects that only the new plugins need could not be fetched in time.
         """
+        extenders = http_extenders(config)
+        missing = source_needs(extenders) - self.sources
+        if missing:
+            raise ConfigError(
+                "extenders: they need whole objects that were not kept so far "
+                f"({', '.join(sorted(missing))}); restart to use them"
+            )
+        await self.between_attempts()
+        profiles = build_profiles(config, registry, self.scheduler.handle)
+        await self._follow_kinds(watched_kinds(profiles), sync_timeout)
+        await self.between_attempts()
+        self.scheduler.reload(
+            profiles,
+            extenders,
+            initial_backoff_seconds=config.pod_initial_backoff_seconds,
+            max_backoff_seconds=config.pod_max_backoff_seconds,
+        )
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at the queue again."""
+        self._wake.set()
+
+    async def _follow_kinds(self, kinds: Iterable[str], timeout: float) -> None:
+        """Follow kinds until they are synced; `ApiError` if that takes too long, and drop them."""
         fresh = self.informers.add(kinds)
-        for kind in fresh:
-            self.informers.add_handler(kind, self._handler(kind))
+        self._add_handlers(fresh)
         if self._following and not self._stop.is_set():
             self.informers.start()
             try:
@@ -219,10 +267,6 @@ class LiveScheduler:
         """
         while not self._between_attempts.is_set():
             await self._between_attempts.wait()
-
-    def wake(self) -> None:
-        """Look at the queue again."""
-        self._wake.set()
 
     def abandon(self) -> None:
         """Stop at once: nothing may be written from now on, not even what is on its way."""
@@ -247,7 +291,7 @@ class LiveScheduler:
         if not self._stop.is_set():
             await synced
 
-    def _hands(self) -> Executor | ShadowExecutor:
+    def _make_executor(self) -> Executor | ShadowExecutor:
         if self.shadow is not None:
             return ShadowExecutor(self.scheduler, self.shadow, self.between_attempts)
         self._recorder.start()
@@ -358,7 +402,7 @@ class LiveScheduler:
         except TimeoutError:
             return
 
-    def _look(self) -> None:
+    def _look(self, *_: object) -> None:
         """Something changed: look at the queue again, unless no change can matter there.
 
         Each bound pod comes back as an event, most often when nothing waits any more.
@@ -366,14 +410,10 @@ class LiveScheduler:
         if self.shadow is not None or not self.scheduler.at_rest:
             self._wake.set()
 
-    def _handler(self, kind: str) -> PodHandler | NodeHandler | ObjectHandler:
-        handlers = self.scheduler.handlers
-        match kind:
-            case "Pod":
-                pods = PodHandler(handlers, self._look)
-                return pods if self.shadow is None else ShadowPodHandler(pods, self.shadow)
-            case "Node":
-                return NodeHandler(handlers, self._look)
-            case _:
-                custom = "" if kind in RESOURCES else kind
-                return ObjectHandler(handlers, self._look, custom)
+    def _add_handlers(self, kinds: Iterable[str]) -> None:
+        add = self.informers.add_handler
+        for kind in kinds:
+            if kind == "Pod" and self.shadow is not None:
+                add(kind, ShadowPodHandler(self.shadow))  # before the state changes
+            add(kind, event_handler(self.scheduler.handlers, kind))
+            add(kind, FunctionHandler(self._look, self._look, self._look, self._look))

@@ -23,7 +23,7 @@ from moorage.framework.binding import wait_on_permit
 from moorage.framework.plugin import ApiPort, DeferringPlugin
 from moorage.framework.reserving import unreserve
 from moorage.framework.status import Code, Status
-from moorage.kube.handlers import PodHandler
+from moorage.kube.store import Silent
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.pod import ContainerExtendedResourceRequest, Pod
@@ -352,36 +352,22 @@ class ShadowExecutor:
             log.error("writing a decision down failed", exc_info=error)
 
 
-class ShadowPodHandler(PodHandler):
-    """Shows pods to the shadow before the books change."""
+class ShadowPodHandler(Silent):
+    """Shows pods to the shadow; to be called before the cluster state changes."""
 
-    def __init__(self, inner: PodHandler, shadow: Shadow) -> None:
-        self._inner = inner
+    def __init__(self, shadow: Shadow) -> None:
         self._shadow = shadow
-
-    def on_synced(self) -> None:
-        """Everything there is has been reported."""
-        self._inner.on_synced()
-
-    def on_add(self, obj: ApiObject, /) -> None:
-        """A pod appeared."""
-        self._inner.on_add(obj)
 
     def on_update(self, old: ApiObject, new: ApiObject, /) -> None:
         """A pod changed."""
         assert isinstance(old, Pod), "the store of pods holds pods"
         assert isinstance(new, Pod), "the store of pods holds pods"
-        if old.uid == new.uid:
-            try:
-                self._shadow.before_update(old, new)
-            except MoorageError as error:
-                log.error("shadow: pod %s cannot be compared: %s", new.key, error)
-        else:
-            self._shadow.gone(old)
-        self._inner.on_update(old, new)
+        try:
+            self._shadow.before_update(old, new)
+        except MoorageError as error:
+            log.error("shadow: pod %s cannot be compared: %s", new.key, error)
 
     def on_delete(self, old: ApiObject, /) -> None:
         """A pod is gone."""
         assert isinstance(old, Pod), "the store of pods holds pods"
         self._shadow.gone(old)
-        self._inner.on_delete(old)

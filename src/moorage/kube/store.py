@@ -8,9 +8,10 @@ was before (`decoding.SkippedObjects`). Does no I/O; `reflector` feeds it.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from moorage.kube.decoding import Malformed, SkippedObjects
 from moorage.model.meta import ApiObject
@@ -46,6 +47,16 @@ class Silent:
 
     def on_synced(self) -> None:
         """Nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionHandler:
+    """A handler made of functions; `on_synced` may be left out."""
+
+    on_add: Callable[[Any], None]
+    on_update: Callable[[Any, Any], None]
+    on_delete: Callable[[Any], None]
+    on_synced: Callable[[], None] = lambda: None
 
 
 Backlog = deque[Callable[[], None]]

@@ -16,13 +16,11 @@ from fuzz.typed import typed_objects
 from moorage.config import default_config
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.engine.clock import VirtualClock
-from moorage.engine.handlers import EventHandlers
 from moorage.engine.scheduler import Binding, Eviction, Scheduler
 from moorage.kube.decoding import Malformed, ObjectReader
-from moorage.kube.handlers import NodeHandler, ObjectHandler, PodHandler
-from moorage.kube.live import build_scheduler, watched_kinds
+from moorage.kube.live import build_scheduler, event_handler, watched_kinds
 from moorage.kube.resources import RESOURCES
-from moorage.kube.store import Handler, Store
+from moorage.kube.store import Store
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
@@ -81,7 +79,7 @@ class Cluster:
         groups = self.scheduler.groups is not None
         for kind in watched_kinds(self.scheduler.profiles, groups=groups):
             handlers = self.scheduler.handlers
-            self.stores[kind] = Store([_handler(kind, handlers)])
+            self.stores[kind] = Store([event_handler(handlers, kind)])
             self._readers[kind] = ObjectReader(RESOURCES[kind])
         self.bound: dict[str, str] = {}
         self.inputs = self.serial = 0
@@ -126,16 +124,6 @@ class Cluster:
             for key in list(store.objects):
                 if key != keep:
                     store.remove(key)
-
-
-def _handler(kind: str, handlers: EventHandlers) -> Handler:
-    match kind:
-        case "Pod":
-            return PodHandler(handlers, lambda: None)
-        case "Node":
-            return NodeHandler(handlers, lambda: None)
-        case _:
-            return ObjectHandler(handlers, lambda: None)
 
 
 def loaded_kind(data: bytes) -> str:

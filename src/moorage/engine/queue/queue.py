@@ -185,7 +185,7 @@ class SchedulingQueue:
         for pod in self._in_flight.pods:
             self.done(pod.uid)
 
-    def adopt(
+    def reload(
         self,
         profiles: Mapping[str, Profile],
         *,

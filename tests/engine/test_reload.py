@@ -53,7 +53,7 @@ def pod_of(scheduler_name: str, name: str, **fields: Any) -> Pod:
 
 def adopt(scheduler: Scheduler, text: str) -> None:
     config = load_config(HEAD + text, "test")
-    scheduler.adopt(
+    scheduler.reload(
         build_profiles(config, in_tree_registry(), scheduler.handle),
         (),
         initial_backoff_seconds=config.pod_initial_backoff_seconds,
@@ -193,7 +193,7 @@ profiles:
     config = load_config(HEAD + text, "test")
     profiles = build_profiles(config, registry, scheduler.handle)
     with pytest.raises(PluginError, match="cannot be compared"):
-        scheduler.adopt(profiles, (), initial_backoff_seconds=1, max_backoff_seconds=10)
+        scheduler.reload(profiles, (), initial_backoff_seconds=1, max_backoff_seconds=10)
     assert list(scheduler.profiles) == ["one"]
     assert [action.pod.name for action in run(scheduler)] == ["a", "odd", "b"]
 

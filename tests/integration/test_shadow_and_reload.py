@@ -20,7 +20,6 @@ from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler, build_scheduler
-from moorage.kube.reconfiguring import reconfigure
 from moorage.kube.resources import resource_for
 from moorage.kube.shadow import Comparison, Outcome, Shadow
 from moorage.plugins.defaults import in_tree_registry
@@ -220,7 +219,7 @@ def test_under_load_a_new_configuration_loses_and_doubles_no_pod() -> None:
         configs = [load_config(MOST_ALLOCATED, "test"), default_config()]
         for batch in range(6):
             await stage.create_pods(25, f"b{batch}-")
-            await reconfigure(live, configs[batch % 2], in_tree_registry())
+            await live.reload(configs[batch % 2], in_tree_registry())
         await until(lambda: all(stage.nodes_of_pods().values()))
         nodes = stage.nodes_of_pods()
         assert len(nodes) == 150
@@ -235,7 +234,7 @@ def test_objects_that_only_the_new_plugins_need_are_fetched_first() -> None:
         live = stage.start(load_config(WITHOUT_VOLUMES, "test"))
         await until(lambda: live.synced)
         assert "StorageClass" not in live.informers.kinds
-        await reconfigure(live, default_config(), in_tree_registry())
+        await live.reload(default_config(), in_tree_registry())
         assert "StorageClass" in live.informers.kinds
         assert live.synced
         await stage.create_pods(1)
@@ -252,7 +251,7 @@ def test_a_configuration_that_cannot_be_adopted_changes_nothing() -> None:
         before = dict(live.scheduler.profiles)
         extender = HEAD + 'extenders: [{urlPrefix: "http://127.0.0.1:1", filterVerb: filter}]'
         with pytest.raises(ConfigError, match="restart to use them"):
-            await reconfigure(live, load_config(extender, "test"), in_tree_registry())
+            await live.reload(load_config(extender, "test"), in_tree_registry())
         assert live.scheduler.profiles == before
         await stage.create_pods(1)
         await until(lambda: all(stage.nodes_of_pods().values()))
