@@ -8,6 +8,7 @@ pod is `engine.cycle`'s work, and assuming, binding and requeueing are the sched
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import setback_of, setback_on
+from moorage.errors import CorruptStateError
 from moorage.framework.group_preemption import GroupVictims
 from moorage.framework.guard import FAULTS
 from moorage.framework.metering import SILENT, Meter
@@ -109,11 +111,22 @@ class PodGroupCycle:
         self._by_placement = handle.gates.enabled("TopologyAwareWorkloadScheduling")
         self._preempts = handle.gates.enabled("WorkloadAwarePreemption")
         self._tried: _Tried | None = None
+        self._infos: list[QueuedPodInfo] = []
+        """The pods that were last taken from the queue together."""
         handle.members.activate = self._activate
         handle.members.allow = self._allow
 
     def run(self, first: QueuedPodInfo, key: GroupKey) -> None:
         """Try the group of a popped pod."""
+        self._infos = [first]
+        try:
+            self._try_group(first, key)
+        except CorruptStateError:
+            raise
+        except FAULTS as error:
+            self._give_up(error)
+
+    def _try_group(self, first: QueuedPodInfo, key: GroupKey) -> None:
         scheduler = self._scheduler
         state = self._groups.get(key)
         if state is None:
@@ -121,11 +134,11 @@ class PodGroupCycle:
             log.error("pod %s: pod group state not found for pod group %s", first.pod.key, key)
             scheduler.requeue(first, Unschedulable(first.pod, "", code=Code.ERROR))
             return
-        infos = gather(first, state, scheduler.queue)
-        profile = self._common_profile(infos)
+        gather(self._infos, state, scheduler.queue)
+        profile = self._common_profile(self._infos)
         if profile is None:
             return
-        infos = [info for info in infos if not scheduler.skip(info, profile)]
+        infos = [info for info in self._infos if not scheduler.skip(info, profile)]
         if not infos:
             return
         self._handle.members.trying = frozenset(info.pod.uid for info in infos)
@@ -151,6 +164,27 @@ class PodGroupCycle:
         """Act on what was found for the group that was tried."""
         tried, self._tried = self._tried, None
         assert tried is not None, "asked for only if there is something unfinished"
+        try:
+            self._act(tried)
+        except CorruptStateError:
+            raise
+        except FAULTS as error:
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """A fault outside of plugins: the pods that have no answer yet are tried again."""
+        scheduler = self._scheduler
+        self._handle.members.trying = frozenset()
+        message = error_status(self._infos[0].pod, error).message
+        for info in self._infos:
+            pod = info.pod
+            profile = scheduler.profiles.get(pod.spec.scheduler_name)
+            if profile is None:
+                scheduler.queue.done(pod.uid)
+            elif scheduler.queue.is_in_flight(pod) and not scheduler.state.is_assumed(pod):
+                scheduler.give_up(info, profile, _broken(pod, message))
+
+    def _act(self, tried: _Tried) -> None:
         result, profile = tried.result, tried.profile
         try:
             self._submit(profile, tried.infos, result)
@@ -302,11 +336,15 @@ class PodGroupCycle:
     ) -> _Result:
         """Place pod after pod, each seeing the earlier ones; then take everything back."""
         result = _Result(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,)))
-        held: list[_Found] = []
         needs_preemption = False
-        try:
+        with ExitStack() as held:
             for info in infos:
-                found = self._try_pod(profile, info, within)
+                meter = self._scheduler.observer.meter()
+                found = self._find(profile, info, within, meter)
+                if found.node_name:
+                    held.callback(self._release, profile, found)
+                found.meter, found.seconds = meter, meter.seconds()
+                found.evidence = self._scheduler.recorder.evidence(info.pod)
                 result.found.append(found)
                 failure = found.failure
                 if failure is not None and not found.node_name:
@@ -316,7 +354,6 @@ class PodGroupCycle:
                     result.status = Status(Code.ERROR, (text,))
                     result.preempting = False
                     break
-                held.append(found)
                 needs_preemption |= failure is not None
                 if found.held_by is None:
                     # One pod that may pass is enough: Permit knows how many the group needs.
@@ -325,17 +362,7 @@ class PodGroupCycle:
                     if needs_preemption:
                         reasons = (UNSCHEDULABLE, WAITING_FOR_PREEMPTION)
                         result.status = Status(Code.UNSCHEDULABLE, reasons)
-        finally:
-            for found in reversed(held):
-                self._release(profile, found)
         return result
-
-    def _try_pod(self, profile: Profile, info: QueuedPodInfo, within: Bools | None) -> _Found:
-        meter = self._scheduler.observer.meter()
-        found = self._find(profile, info, within, meter)
-        found.meter, found.seconds = meter, meter.seconds()
-        found.evidence = self._scheduler.recorder.evidence(info.pod)
-        return found
 
     def _find(
         self, profile: Profile, info: QueuedPodInfo, within: Bools | None, meter: Meter

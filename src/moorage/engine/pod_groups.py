@@ -22,18 +22,17 @@ class GroupOutcome(msgspec.Struct, frozen=True):
     condition: PodGroupCondition
 
 
-def gather(
-    first: QueuedPodInfo, state: PodGroupState, queue: SchedulingQueue
-) -> list[QueuedPodInfo]:
-    """A popped pod and all others of its group that can be popped too, the most important first."""
-    infos = [first]
+def gather(infos: list[QueuedPodInfo], state: PodGroupState, queue: SchedulingQueue) -> None:
+    """Add to a popped pod all others of its group that can be popped, the most important first.
+
+    They are added one by one: whatever happens, the caller knows whom the queue has let go.
+    """
+    first = infos[0].pod.name
     for pod in state.unscheduled:
-        info = None if pod.name == first.pod.name else queue.pop_specific(pod)
+        info = None if pod.name == first else queue.pop_specific(pod)
         if info is not None:
             infos.append(info)
-    return sorted(
-        infos, key=lambda info: (-info.pod.priority, info.initial_attempt_timestamp or 0.0)
-    )
+    infos.sort(key=lambda info: (-info.pod.priority, info.initial_attempt_timestamp or 0.0))
 
 
 def outcome_of(group: PodGroup | None, status: Status | None) -> GroupOutcome | None:

@@ -188,19 +188,20 @@ class Scheduler:
         if profile is None:
             log.error("pod %s: no profile named %s", pod.key, pod.spec.scheduler_name)
             self.queue.done(pod.uid)
-        elif not self.skip(info, profile):
-            try:
+            return True
+        try:
+            if not self.skip(info, profile):
                 self._attempt(info, profile)
-            except CorruptStateError:
-                raise
-            except FAULTS as error:
-                self._give_up(info, profile, error)
+        except CorruptStateError:
+            raise
+        except FAULTS as error:
+            self.give_up(info, profile, error_decision(pod, error))
         return True
 
-    def _give_up(self, info: QueuedPodInfo, profile: Profile, error: BaseException) -> None:
+    def give_up(self, info: QueuedPodInfo, profile: Profile, failure: Unschedulable) -> None:
         """An attempt failed outside of plugins: the pod is tried again, and the others go on."""
         try:
-            self.fail(info, profile, error_decision(info.pod, error))
+            self.fail(info, profile, failure)
         except FAULTS:
             log.exception("pod %s is not tried again", info.pod.key)
             self.queue.done(info.pod.uid)
@@ -419,11 +420,11 @@ class Scheduler:
             self.state.assume(assumed(profile, pod, node_name), node_name)
         except FAULTS as error:
             return Refusal(error_status(pod, error), "Reserve")
-        if self.groups is not None:
-            self.groups.assume(pod, node_name)
-        self.cycle.nominated.remove(pod)
         point = "Reserve"
         try:
+            if self.groups is not None:
+                self.groups.assume(pod, node_name)
+            self.cycle.nominated.remove(pod)
             answer: Status | WaitingPod | None = reserve(profile, pod, node_name, meter)
             if answer is None:
                 point = "Permit"
