@@ -93,7 +93,7 @@ class FakeApi:
     def __init__(self, *, streaming: bool = True) -> None:
         self.streaming = streaming
         self.objects: dict[str, Json] = {}
-        self.history: list[tuple[int, str, Json]] = []
+        self.history: list[tuple[int, str, Json | bytes]] = []
         self.version = 10
         self.compacted = 0
         self.requests: list[str] = []
@@ -141,12 +141,17 @@ class FakeApi:
         """Put a raw event into the stream."""
         self._append(type_, obj)
 
+    def send_line(self, line: bytes) -> None:
+        """Put any bytes into the stream."""
+        self.version += 1
+        self._append("", line)
+
     def compact(self) -> None:
         self.compacted = self.version
         self.history.clear()
         self._wake()
 
-    def _append(self, type_: str, obj: Json) -> None:
+    def _append(self, type_: str, obj: Json | bytes) -> None:
         self.history.append((self.version, type_, obj))
         self._wake()
 
@@ -307,7 +312,10 @@ class _Cutting:
         self._budget = budget
         self.cut = False
 
-    async def event(self, type_: str, obj: Json) -> None:
+    async def event(self, type_: str, obj: Json | bytes) -> None:
+        if isinstance(obj, bytes):
+            await self.raw(obj)
+            return
         await self.raw(json.dumps({"type": type_, "object": obj}).encode() + b"\n")
 
     async def raw(self, data: bytes) -> None:

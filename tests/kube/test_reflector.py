@@ -334,6 +334,40 @@ def test_a_line_that_is_no_event_costs_a_list() -> None:
     run(scenario())
 
 
+NO_OBJECTS = {
+    "nothing": b"",
+    "null": b',"object":null',
+    "a number": b',"object":5',
+    "a text": b',"object":"pod"',
+    "a list": b',"object":[{}]',
+    "a deep list": b',"object":' + b"[" * 9_000 + b"]" * 9_000,
+    "a word": b',"object":undefined',
+    "a broken object": b',"object":{"metadata":',
+    "a control character": b',"object":"\x00"',
+}
+
+
+@pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "SURPRISE"])
+@pytest.mark.parametrize("rest", NO_OBJECTS.values(), ids=list(NO_OBJECTS))
+def test_an_event_without_an_object_is_skipped_and_the_watch_goes_on(
+    type_: str, rest: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.put("a")
+            async with Following(api) as follow:
+                await follow.recorder.matches(api)
+                api.send_line(b'{"type":"%s"%s}\n' % (type_.encode(), rest))
+                api.put("b")
+                await follow.recorder.matches(api)
+                assert len(api.requests) == 1, "one watch is enough"
+                assert not follow.timer.waits
+
+    run(scenario())
+    if type_ != "BOOKMARK":  # what it would say comes again with the next one
+        assert "skipped" in caplog.text
+
+
 def test_streaming_list_without_an_end_falls_back() -> None:
     async def scenario() -> None:
         async with FakeApi() as api:

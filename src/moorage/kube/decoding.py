@@ -113,17 +113,15 @@ class Envelope(msgspec.Struct):
     """One line of a watch."""
 
     type: str
-    object: msgspec.Raw
+    object: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _ENVELOPES = msgspec.json.Decoder(Envelope)
 _OUTLINES = msgspec.json.Decoder(Outline)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-# As API servers write an event; what is inside of the object does not matter here.
-_EVENT = re.compile(
-    rb'\s*\{\s*"type"\s*:\s*"(\w+)"\s*,\s*"object"\s*:\s*(\{.*\})\s*\}\s*', re.DOTALL
-)
+# As API servers write an event; what stands in the object's place does not matter here.
+_EVENT = re.compile(rb'\s*\{\s*"type"\s*:\s*"(\w+)"\s*,\s*"object"\s*:(.*)\}\s*', re.DOTALL)
 _NAMED = re.compile(rb'"(name|namespace|resourceVersion)"\s*:\s*"([^"\\]*)"')
 
 

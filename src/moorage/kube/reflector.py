@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from random import Random
 
-from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
+from moorage.errors import ApiError, DecodeError, KubeconfigError, MoorageError, UnreachableError
 from moorage.framework.pod_level import Adjust
 from moorage.kube import requests
 from moorage.kube.client import KubeClient, Read, status_error
@@ -172,6 +172,9 @@ class Reflector:
     def _change(self, event: Envelope, gathered: Listed | None) -> None:
         if event.type == "DELETED":
             meta = outline(event.object).metadata
+            if not meta.name:
+                self.store.skipped.skip("", DecodeError("a deletion that names no object"))
+                return
             key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
             if gathered is None:
                 self.store.remove(key)
