@@ -93,7 +93,7 @@ class FakeApi:
     def __init__(self, *, streaming: bool = True) -> None:
         self.streaming = streaming
         self.objects: dict[str, Json] = {}
-        self.history: list[tuple[int, str, Json | bytes]] = []
+        self.history: list[tuple[int, str, Any]] = []
         self.version = 10
         self.compacted = 0
         self.requests: list[str] = []

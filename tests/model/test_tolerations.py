@@ -1,9 +1,11 @@
 """When a toleration answers a taint."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from moorage.model.devices import DeviceTaint, DeviceToleration
-from moorage.model.taints import Taint, Toleration, tolerated
+from moorage.model.taints import Taint, Toleration, TolerationIndex, tolerated
 
 TAINT = Taint(key="dedicated", value="gpu", effect="NoSchedule")
 
@@ -70,3 +72,44 @@ def test_comparisons_need_canonical_integers(
 def test_only_some_effects_keep_pods_out() -> None:
     kept = [e for e in ("NoSchedule", "PreferNoSchedule", "NoExecute") if Taint(effect=e).keeps_out]
     assert kept == ["NoSchedule", "NoExecute"]
+
+
+EFFECTS = st.sampled_from(["", "NoSchedule", "NoExecute", "PreferNoSchedule"])
+KEYS = st.sampled_from(["", "a", "b"])
+VALUES = st.sampled_from(["", "x", "-1", "0", "5", "05", "+5", "6", str(2**63)])
+OPERATORS = st.sampled_from(["", "Equal", "Exists", "Lt", "Gt", "Is"])
+TAINTS = st.builds(Taint, key=KEYS, value=VALUES, effect=EFFECTS)
+TOLERATIONS = st.lists(
+    st.builds(Toleration, key=KEYS, operator=OPERATORS, value=VALUES, effect=EFFECTS), max_size=6
+)
+
+
+@settings(max_examples=2_000)
+@given(taint=TAINTS, tolerations=TOLERATIONS, comparisons=st.booleans())
+def test_an_index_of_tolerations_answers_as_they_do(
+    taint: Taint, tolerations: list[Toleration], comparisons: bool
+) -> None:
+    index = TolerationIndex(tolerations, comparisons=comparisons)
+    expected = tolerated(taint, tolerations, comparisons=comparisons)
+    assert index.tolerates(taint) is expected
+
+
+def test_many_taints_meet_many_tolerations_without_being_compared_one_by_one() -> None:
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    size = 2_000
+    tolerations = [Toleration(key=Counted(f"k{i}"), operator="Exists") for i in range(size)]
+    index = TolerationIndex(tolerations, comparisons=True)
+    taints = [Taint(key=Counted(f"k{i}"), effect="NoSchedule") for i in range(size)]
+    assert all(map(index.tolerates, taints))
+    assert compared < 20 * size

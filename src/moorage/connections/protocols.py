@@ -27,10 +27,6 @@ class ServerPlain(asyncio.Protocol):
         self._made = made
         self._lost = lost
         self._begun = False
-        self.data_received = protocol.data_received  # type: ignore[method-assign]
-        self.eof_received = protocol.eof_received  # type: ignore[method-assign]
-        self.pause_writing = protocol.pause_writing  # type: ignore[method-assign]
-        self.resume_writing = protocol.resume_writing  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, unless the connection was given up meanwhile."""
@@ -43,6 +39,22 @@ class ServerPlain(asyncio.Protocol):
         if self._begun:
             self._protocol.connection_lost(exc)
         self._lost()
+
+    def data_received(self, data: bytes) -> None:
+        """Passed on, as all the rest."""
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """The client sends no more."""
+        return self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client reads slowly."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._protocol.resume_writing()
 
 
 class ServerTls(SSLProtocol):

@@ -19,7 +19,7 @@ from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.model.taints import PREFER_NO_SCHEDULE, Toleration, tolerated
+from moorage.model.taints import PREFER_NO_SCHEDULE, Toleration, TolerationIndex
 
 Tolerations = tuple[Toleration, ...]
 
@@ -41,8 +41,10 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
         """Refuse nodes with a hard taint the pod does not tolerate."""
         del state
 
+        tolerations = self._index(pod.spec.tolerations)
+
         def closed(taints: TaintSet) -> bool:
-            return self._closed(pod, taints)
+            return _closed(taints, tolerations)
 
         verdicts = Verdicts(len(nodes), (self.untolerated,))
         return verdicts.reject(nodes.taints.where(closed), self.untolerated)
@@ -54,12 +56,11 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
 
     def score(self, pod: Pod, nodes: NodeView, state: Tolerations | None) -> Ints:
         """Count the soft taints that stay unanswered."""
-        tolerations = self.pre_score(pod, nodes) if state is None else state
+        tolerations = self._index(self.pre_score(pod, nodes) if state is None else state)
 
         def unanswered(taints: TaintSet) -> int:
             return sum(
-                taint.effect == PREFER_NO_SCHEDULE
-                and not tolerated(taint, tolerations, comparisons=self._comparisons)
+                taint.effect == PREFER_NO_SCHEDULE and not tolerations.tolerates(taint)
                 for taint in taints
             )
 
@@ -81,23 +82,17 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
             on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._after_pod_toleration),
         ]
 
-    @property
-    def _comparisons(self) -> bool:
-        return self.handle.gates.enabled("TaintTolerationComparisonOperators")
-
-    def _closed(self, pod: Pod, taints: TaintSet) -> bool:
-        return any(
-            taint.keeps_out
-            and not tolerated(taint, pod.spec.tolerations, comparisons=self._comparisons)
-            for taint in taints
-        )
+    def _index(self, tolerations: Tolerations) -> TolerationIndex:
+        comparisons = self.handle.gates.enabled("TaintTolerationComparisonOperators")
+        return TolerationIndex(tolerations, comparisons=comparisons)
 
     def _after_node_change(
         self, pod: Pod, old: ApiObject | None, new: ApiObject | None
     ) -> QueueingHint:
-        if not isinstance(new, Node) or self._closed(pod, new.spec.taints):
+        tolerations = self._index(pod.spec.tolerations)
+        if not isinstance(new, Node) or _closed(new.spec.taints, tolerations):
             return QueueingHint.SKIP
-        was_closed = not isinstance(old, Node) or self._closed(pod, old.spec.taints)
+        was_closed = not isinstance(old, Node) or _closed(old.spec.taints, tolerations)
         return QueueingHint.QUEUE if was_closed else QueueingHint.SKIP
 
     def _after_pod_toleration(
@@ -106,3 +101,7 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
         del old
         own = isinstance(new, Pod) and new.uid == pod.uid
         return QueueingHint.QUEUE if own else QueueingHint.SKIP
+
+
+def _closed(taints: TaintSet, tolerations: TolerationIndex) -> bool:
+    return any(taint.keeps_out and not tolerations.tolerates(taint) for taint in taints)

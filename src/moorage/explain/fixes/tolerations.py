@@ -13,7 +13,7 @@ from moorage.explain.report import Edit
 from moorage.model.meta import Json
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.model.taints import UNSCHEDULABLE_TAINT, Taint, tolerated
+from moorage.model.taints import UNSCHEDULABLE_TAINT, Taint, TolerationIndex
 
 TAINTS = "TaintToleration"
 CORDON = "NodeUnschedulable"
@@ -56,11 +56,8 @@ def _closing(bench: Bench, pod: Pod, taints: tuple[Taint, ...]) -> tuple[Taint, 
     """The taints that the pod would have to tolerate."""
     gates = bench.profile.queue_sort.handle.gates
     comparisons = gates.enabled("TaintTolerationComparisonOperators")
-    return tuple(
-        taint
-        for taint in taints
-        if taint.keeps_out and not tolerated(taint, pod.spec.tolerations, comparisons=comparisons)
-    )
+    tolerations = TolerationIndex(pod.spec.tolerations, comparisons=comparisons)
+    return tuple(taint for taint in taints if taint.keeps_out and not tolerations.tolerates(taint))
 
 
 def _is_cordon(taint: Taint) -> bool:

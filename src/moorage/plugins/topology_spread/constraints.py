@@ -20,7 +20,7 @@ from moorage.model.labels import (
 )
 from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod, TopologySpreadConstraint
-from moorage.model.taints import tolerated
+from moorage.model.taints import TolerationIndex
 from moorage.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -73,13 +73,10 @@ class Constraint(msgspec.Struct, frozen=True, cache_hash=True):
         if self.honors_affinity and not pod.required_nodes.anywhere:
             included = nodes.required_by(pod.required_nodes)
         if self.honors_taints:
+            tolerations = TolerationIndex(pod.spec.tolerations, comparisons=comparisons)
 
             def open_to_pod(taints: TaintSet) -> bool:
-                return all(
-                    not taint.keeps_out
-                    or tolerated(taint, pod.spec.tolerations, comparisons=comparisons)
-                    for taint in taints
-                )
+                return all(not taint.keeps_out or tolerations.tolerates(taint) for taint in taints)
 
             untainted = nodes.taints.where(open_to_pod)
             included = untainted if included is None else included & untainted
