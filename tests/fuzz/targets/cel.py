@@ -6,16 +6,11 @@ from random import Random
 from fuzz.corpus import expressions
 from fuzz.mutations import QUANTITIES, STRINGS, encode, hostile, mutate_bytes, mutate_json
 from fuzz.target import PropertyError, Target, loaded
+from moorage.cel import CompileError, EvaluationError
 from moorage.errors import DecodeError
 from moorage.model.decode import decode_object
 from moorage.model.devices import ResourceSlice
-from moorage.plugins.dynamic_resources.cel import (
-    CelFeatures,
-    CompileError,
-    EvaluationError,
-    compile_selector,
-    device_value,
-)
+from moorage.plugins.dynamic_resources.selectors import DeviceSelectors
 
 _DRIVER = "gpu.example.com"
 _SEEDS = (
@@ -119,7 +114,7 @@ class Cel(Target):
             return
         if not asked["expression"].isascii() and "\\ud" in ascii(asked["expression"]):
             return  # no API server sends a lone surrogate
-        features = CelFeatures(list_attributes=asked.get("lists") is True)
+        selectors = DeviceSelectors(list_attributes=asked.get("lists") is True)
         try:
             offered = decode_object(encode(asked.get("slice")), "slice")
         except (DecodeError, RecursionError):
@@ -127,12 +122,13 @@ class Cel(Target):
         if not isinstance(offered, ResourceSlice):
             return
         try:
-            selector = compile_selector(asked["expression"], features)
+            selector = selectors.compile(asked["expression"])
         except CompileError:
             return
         for device in offered.spec.devices:
             try:
-                found = selector.matches(device_value(device, offered.spec.driver, features))
+                variables = selectors.variables(device, offered.spec.driver)
+                found = selector.evaluate_bool(variables)
                 if type(found) is not bool:
                     raise PropertyError(f"the answer is {found!r}")
             except EvaluationError:

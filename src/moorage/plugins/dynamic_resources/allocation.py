@@ -17,7 +17,6 @@ from moorage.cluster.listers import Lister
 from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.allocator import CounterBooks, Search
-from moorage.plugins.dynamic_resources.cel import Attribute, CelFeatures, Reads
 from moorage.plugins.dynamic_resources.lookalikes import (
     ClaimsChoice,
     Located,
@@ -31,6 +30,7 @@ from moorage.plugins.dynamic_resources.requests import (
     NodeAllocationError,
 )
 from moorage.plugins.dynamic_resources.search_clock import SearchClock
+from moorage.plugins.dynamic_resources.selectors import Attribute, DeviceSelectors, Reads
 from moorage.plugins.dynamic_resources.standings import Standings
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
@@ -48,9 +48,9 @@ _encode = msgspec.msgpack.Encoder().encode
 class Demand:
     """What some claims ask for together, and what nodes answered."""
 
-    def __init__(self, plans: Sequence[ClaimPlan], features: CelFeatures) -> None:
+    def __init__(self, plans: Sequence[ClaimPlan], selectors: DeviceSelectors) -> None:
         self.plans = plans
-        self.reads = _reads(plans, features)
+        self.reads = _reads(plans, selectors)
         """The attributes that decide which devices will do; None if all may."""
         self.as_of = 0
         self.outcomes: Outcomes = {}
@@ -73,10 +73,10 @@ class Demand:
             self.outcomes.pop(name, None)
 
 
-def _reads(plans: Sequence[ClaimPlan], features: CelFeatures) -> Reads:
+def _reads(plans: Sequence[ClaimPlan], selectors: DeviceSelectors) -> Reads:
     found: frozenset[Attribute] = frozenset()
     for plan in plans:
-        reads = plan.reads(features)
+        reads = plan.reads(selectors)
         if reads is None:
             return None
         found |= reads
@@ -118,7 +118,7 @@ class Allocator:
         found = self._demands.get(key)
         if found is None:
             plans = [ClaimPlan(claim, self._features, self._classes.get) for claim in claims]
-            found = self._demands[key] = Demand(plans, self._inventory.features)
+            found = self._demands[key] = Demand(plans, self._inventory.selectors)
             if len(self._demands) > _MOST_DEMANDS:
                 self._demands.popitem(last=False)
         else:

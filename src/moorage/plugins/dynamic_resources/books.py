@@ -23,11 +23,11 @@ from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.resources import is_extended
 from moorage.plugins.dynamic_resources.allocation import Allocator
-from moorage.plugins.dynamic_resources.cel import CelFeatures
 from moorage.plugins.dynamic_resources.claim_work import ClaimWork
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.requests import Features
 from moorage.plugins.dynamic_resources.search_clock import SearchClock
+from moorage.plugins.dynamic_resources.selectors import DeviceSelectors
 from moorage.plugins.dynamic_resources.taint_rules import tainted_slices
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
@@ -64,7 +64,7 @@ class DeviceBooks:
             partitionable_devices=enabled("DRAPartitionableDevices"),
             prioritized_list=enabled("DRAPrioritizedList"),
         )
-        cel = CelFeatures(
+        selectors = DeviceSelectors(
             consumable_capacity=self.features.consumable_capacity,
             list_attributes=enabled("DRAListTypeAttributes"),
         )
@@ -72,7 +72,7 @@ class DeviceBooks:
         self.usage = DeviceUsage(consumable_capacity=self.features.consumable_capacity)
         self.inventory = Inventory(
             tainted_slices(listers, gates),
-            cel,
+            selectors,
             self.clock.checkpoint,
             partitionable=self.features.partitionable_devices,
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from moorage.cel import CompileError, EvaluationError
 from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import Handle
@@ -15,7 +16,6 @@ from moorage.model.devices import DeviceClass
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.cel import CompileError, EvaluationError
 from moorage.plugins.dynamic_resources.records import DeviceId, DeviceRecord, SliceRecord
 
 _MOST_KINDS = 64

@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from moorage.plugins.dynamic_resources.allocator import Chosen
 from moorage.plugins.dynamic_resources.capacity import Amount
-from moorage.plugins.dynamic_resources.cel import Reads
 from moorage.plugins.dynamic_resources.pools import NodePools
 from moorage.plugins.dynamic_resources.records import Layout
 from moorage.plugins.dynamic_resources.requests import RequestPlan
+from moorage.plugins.dynamic_resources.selectors import Reads
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 _MOST_SIGHTS = 1024

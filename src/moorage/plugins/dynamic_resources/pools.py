@@ -5,8 +5,8 @@ Owns the rules for outdated, incomplete and invalid pools, and the order in whic
 
 from collections.abc import Callable, Iterable, Sequence
 
+from moorage.cel import CompileError, EvaluationError
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.cel import CelFeatures, CompileError, EvaluationError, Reads
 from moorage.plugins.dynamic_resources.records import (
     DeviceRecord,
     Layout,
@@ -14,6 +14,7 @@ from moorage.plugins.dynamic_resources.records import (
     Shapes,
     SliceRecord,
 )
+from moorage.plugins.dynamic_resources.selectors import DeviceSelectors, Reads
 from moorage.plugins.dynamic_resources.taint_rules import TaintedSlices
 
 CounterKey = tuple[str, str]
@@ -136,14 +137,14 @@ class Inventory:
     def __init__(
         self,
         slices: TaintedSlices,
-        features: CelFeatures,
+        selectors: DeviceSelectors,
         checkpoint: Callable[[], None],
         *,
         partitionable: bool,
     ) -> None:
         self._slices = slices
-        self.features = features
-        self._shapes = Shapes(features, checkpoint)
+        self.selectors = selectors
+        self._shapes = Shapes(selectors, checkpoint)
         self._partitionable = partitionable
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}

@@ -5,12 +5,13 @@ of device (its driver, attributes and capacity), so devices that differ only in 
 to an expression once, and an unchanged slice never again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from moorage.cel import EvaluationError
 from moorage.model.devices import Device, DeviceAttribute, ResourceSlice
 from moorage.model.node import Node
 from moorage.model.node_selector import (
@@ -20,14 +21,7 @@ from moorage.model.node_selector import (
 )
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.capacity import CapacityRecord
-from moorage.plugins.dynamic_resources.cel import (
-    CelFeatures,
-    EvaluationError,
-    Reads,
-    compile_selector,
-    device_value,
-    qualified,
-)
+from moorage.plugins.dynamic_resources.selectors import DeviceSelectors, Reads, qualified
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and device."""
@@ -76,18 +70,22 @@ class Shape:
         "_checkpoint",
         "_device",
         "_driver",
-        "_features",
-        "_value",
+        "_selectors",
+        "_variables",
     )
 
     def __init__(
-        self, device: Device, driver: str, features: CelFeatures, checkpoint: Callable[[], None]
+        self,
+        device: Device,
+        driver: str,
+        selectors: DeviceSelectors,
+        checkpoint: Callable[[], None],
     ) -> None:
         self._checkpoint = checkpoint
         self._device = device
         self._driver = driver
-        self._features = features
-        self._value: dict[str, Any] | None = None
+        self._selectors = selectors
+        self._variables: Mapping[str, Any] | None = None
         self._answers: dict[str, bool | EvaluationError] = {}
 
     def selected_by(self, expression: str) -> bool:
@@ -103,11 +101,11 @@ class Shape:
 
     def _ask(self, expression: str) -> bool | EvaluationError:
         self._checkpoint()
-        selector = compile_selector(expression, self._features)
+        selector = self._selectors.compile(expression)
         try:
-            if self._value is None:
-                self._value = device_value(self._device, self._driver, self._features)
-            return selector.matches(self._value, self._checkpoint)
+            if self._variables is None:
+                self._variables = self._selectors.variables(self._device, self._driver)
+            return selector.evaluate_bool(self._variables, checkpoint=self._checkpoint)
         except EvaluationError as error:
             # The frames it was raised from would be kept alive with it.
             return error.with_traceback(None)
@@ -140,8 +138,8 @@ class Layout:
 class Shapes:
     """The shapes, likenesses and layouts in use."""
 
-    def __init__(self, features: CelFeatures, checkpoint: Callable[[], None]) -> None:
-        self.features = features
+    def __init__(self, selectors: DeviceSelectors, checkpoint: Callable[[], None]) -> None:
+        self.selectors = selectors
         self._checkpoint = checkpoint
         self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
@@ -169,7 +167,7 @@ class Shapes:
         key = msgspec.msgpack.encode(parts)
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = Shape(device, driver, self.features, self._checkpoint)
+            shape = self._known[key] = Shape(device, driver, self.selectors, self._checkpoint)
         return shape
 
 
@@ -190,12 +188,13 @@ class DeviceRecord:
     )
 
     def __init__(self, device: Device, owner: "SliceRecord", shapes: Shapes) -> None:
-        features = shapes.features
         self.device = device
         self.slice = owner
         self.pool = owner.pool
         self.id: DeviceId = (*owner.pool, device.name)
-        self.shareable = features.consumable_capacity and bool(device.allow_multiple_allocations)
+        self.shareable = shapes.selectors.consumable_capacity and bool(
+            device.allow_multiple_allocations
+        )
         self.taints = tuple(taint for taint in device.taints if taint.effect in _BLOCKING)
         self.capacity = CapacityRecord(device)
         self.counters = tuple(

@@ -6,6 +6,7 @@ Owns what is checked of a request before any device is looked at, in upstream's 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from moorage.cel import CompileError, EvaluationError
 from moorage.model.devices import (
     ALL,
     EXACT_COUNT,
@@ -19,15 +20,8 @@ from moorage.model.devices import (
     ResourceClaim,
 )
 from moorage.plugins.dynamic_resources.capacity import Amount, requested_amounts
-from moorage.plugins.dynamic_resources.cel import (
-    Attribute,
-    CelFeatures,
-    CompileError,
-    EvaluationError,
-    Reads,
-    compile_selector,
-)
 from moorage.plugins.dynamic_resources.records import DeviceRecord
+from moorage.plugins.dynamic_resources.selectors import Attribute, DeviceSelectors, Reads
 
 FindClass = Callable[[str], DeviceClass | None]
 
@@ -129,12 +123,12 @@ class RequestPlan:
                 ) from None
         return True
 
-    def reads(self, features: CelFeatures) -> Reads:
+    def reads(self, selectors: DeviceSelectors) -> Reads:
         """The attributes that the selectors read; None if all may be."""
         found: set[Attribute] = set()
         for expression in self.expressions:
             try:
-                reads = compile_selector(expression, features).reads
+                reads = selectors.reads(expression)
             except CompileError:
                 return None
             if reads is None:
@@ -163,12 +157,12 @@ class ClaimPlan:
             for request in claim.spec.devices.requests
         ]
 
-    def reads(self, features: CelFeatures) -> Reads:
+    def reads(self, selectors: DeviceSelectors) -> Reads:
         """The attributes that selectors and constraints read; None if all may be."""
         found: set[Attribute] = set()
         for alternatives in self.requests:
             for request in alternatives:
-                reads = request.reads(features)
+                reads = request.reads(selectors)
                 if reads is None:
                     return None
                 found |= reads

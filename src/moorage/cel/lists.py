@@ -1,0 +1,183 @@
+"""Functions on lists: those of Kubernetes, CEL's list extensions, and sets."""
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+from moorage.cel.errors import (
+    EvaluationAbortedError,
+    EvaluationError,
+    no_such_overload,
+    require_items,
+    require_tree,
+)
+from moorage.cel.operators import add as plus
+from moorage.cel.operators import contained
+from moorage.cel.times import Duration
+from moorage.cel.types import Signatures, parse_type
+from moorage.cel.values import Uint, compare, go_type, incapable, kind_of, surely_equal
+
+_ORDERED = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
+_SUMMED = ("int", "uint", "double", "duration")
+_ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+_COMPARABLE = frozenset(parse_type(kind).name for kind in _ORDERED)
+_ADDABLE = _COMPARABLE - {"bool"}
+
+
+def declare(signatures: Signatures) -> None:
+    """Their signatures."""
+    add = signatures.add
+    for kind in _ORDERED:
+        add(f"list_{kind}_is_sorted_bool", f"list({kind}).isSorted() -> bool", _is_sorted)
+        add(f"list_{kind}_min_{kind}", f"list({kind}).min() -> {kind}", _min)
+        add(f"list_{kind}_max_{kind}", f"list({kind}).max() -> {kind}", _max)
+        add(f"list_{kind}_sort", f"list({kind}).sort() -> list({kind})", _sorted, guarded=False)
+    for kind in _SUMMED:
+        zero = _ZEROS[kind]
+        add(f"list_{kind}_sum_{kind}", f"list({kind}).sum() -> {kind}", _summer(zero))
+    add("list_a_index_of_int", "list(A).indexOf(A) -> int", _index_of)
+    add("list_a_last_index_of_int", "list(A).lastIndexOf(A) -> int", _last_index_of)
+    add("list_slice", "list(A).slice(int, int) -> list(A)", _slice)
+    add("list_flatten", "list(list(A)).flatten() -> list(A)", _flattened, guarded=False)
+    add("list_flatten_int", "list(dyn).flatten(int) -> list(dyn)", _flattened, guarded=False)
+    add("list_distinct", "list(A).distinct() -> list(A)", _distinct, guarded=False)
+    add("list_reverse", "list(A).reverse() -> list(A)", lambda items: items[::-1])
+    add("lists_range", "@lists.range(int) -> list(int)", _range)
+    add("list_sets_contains_list", "@sets.contains(list(A), list(A)) -> bool", _contains_all)
+    add(
+        "list_sets_equivalent_list",
+        "@sets.equivalent(list(A), list(A)) -> bool",
+        lambda left, right: _contains_all(left, right) and _contains_all(right, left),
+    )
+    add(
+        "list_sets_intersects_list",
+        "@sets.intersects(list(A), list(A)) -> bool",
+        lambda left, right: any(contained(item, right) for item in left),
+    )
+
+
+def _range(count: int) -> list[int]:
+    require_items(count)
+    return list(range(count))
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return not any(_greater(one, other) for one, other in pairwise(_comparable(items)))
+
+
+def _min(items: list[Any]) -> Any:
+    return _extreme(items, "min", lambda best, item: _greater(best, item))
+
+
+def _max(items: list[Any]) -> Any:
+    return _extreme(items, "max", lambda best, item: _greater(item, best))
+
+
+def _extreme(items: list[Any], name: str, exceeds: Callable[[Any, Any], bool]) -> Any:
+    if not items:
+        raise EvaluationError(f"{name} called on empty list")
+    return reduce(lambda best, item: item if exceeds(best, item) else best, _comparable(items))
+
+
+def _comparable(items: list[Any]) -> list[Any]:
+    if any(kind_of(item) not in _COMPARABLE for item in items):
+        raise no_such_overload()
+    return items
+
+
+def _greater(one: Any, other: Any) -> bool:
+    """Upstream takes values that cannot be compared with each other as they come."""
+    try:
+        return compare("compare", one, other) > 0
+    except EvaluationError:
+        return False
+
+
+def _sorted(items: Any) -> list[Any]:
+    if type(items) is not list:
+        raise incapable("sort", items)
+    return sort_by([(item, item) for item in items])
+
+
+def sort_by(pairs: list[tuple[Any, Any]]) -> list[Any]:
+    """The second parts in the order of the first ones, the keys."""
+    if not pairs:
+        return []
+    if kind_of(pairs[0][0]) not in _COMPARABLE:
+        raise EvaluationError("list elements must be comparable")
+    if len({kind_of(key) for key, _ in pairs}) > 1:
+        raise EvaluationError("list elements must have the same type")
+    return [item for _, item in sorted(pairs, key=itemgetter(0))]
+
+
+def _summer(zero: Any) -> Callable[[list[Any]], Any]:
+    def total(items: list[Any]) -> Any:
+        return reduce(plus, items, zero)
+
+    return total
+
+
+def _index_of(items: list[Any], item: Any) -> int:
+    return next((i for i, other in enumerate(items) if surely_equal(other, item)), -1)
+
+
+def _last_index_of(items: list[Any], item: Any) -> int:
+    found = _index_of(items[::-1], item)
+    return -1 if found < 0 else len(items) - 1 - found
+
+
+def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvaluationError(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
+    if end > len(items):
+        raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def _flattened(items: Any, *levels: Any) -> list[Any]:
+    for level in levels:
+        if type(level) is not int:
+            raise _misjudged(f"ref.Val is {go_type(level)}, not types.Int")
+    if type(items) is not list:
+        given = ", ".join(map(kind_of, levels))
+        raise EvaluationError(f"no such overload: {kind_of(items)}.flatten({given})")
+    require_tree(items)
+    return _flatten(items, *levels)
+
+
+def _misjudged(text: str) -> EvaluationAbortedError:
+    """Upstream stumbles over such a value while it counts the cost of the call."""
+    return EvaluationAbortedError(f"internal error: interface conversion: {text}")
+
+
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    flat: list[Any] = []
+    for item in items:
+        if isinstance(item, list) and depth:
+            flat += _flatten(item, depth - 1)
+        else:
+            flat.append(item)
+    return flat
+
+
+def _distinct(items: Any) -> list[Any]:
+    if type(items) is not list:
+        missing = "Contains" if kind_of(items) in _ADDABLE else "Add"
+        raise _misjudged(f"{go_type(items)} is not traits.Lister: missing method {missing}")
+    found: list[Any] = []
+    for item in items:
+        if not contained(item, found):
+            found.append(item)
+    return found
+
+
+def _contains_all(container: list[Any], items: list[Any]) -> bool:
+    return all(contained(item, container) for item in items)
