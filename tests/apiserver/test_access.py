@@ -11,7 +11,7 @@ import yaml
 
 from apiserver.serving import PODS, TIMEOUT, Client, served
 from moorage.apiserver import ApiServer, ApiServerOptions, ApiUser, read_token_file
-from moorage.apiserver.run import make_server
+from moorage.apiserver.server import make_server
 from moorage.errors import InputError
 
 REVIEWS = "/apis/authorization.k8s.io/v1"

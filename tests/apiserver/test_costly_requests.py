@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from apiserver.serving import APPLY, JSON_PATCH, PODS, STRATEGIC, Client, pod
-from moorage.apiserver.limits import MAX_OBJECT_BYTES
+from moorage.apiserver.errors import MAX_OBJECT_BYTES, ApiStatusError
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.selection import parse_labels
-from moorage.apiserver.statuses import ApiStatusError
 from moorage.apiserver.strategic_merge import strategic_merge
 from moorage.apiserver.updates import check_update
 

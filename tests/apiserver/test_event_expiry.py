@@ -1,6 +1,6 @@
 """Events do not pile up."""
 
-from moorage.apiserver.event_expiry import EventExpiry
+from moorage.apiserver.deletion import EventExpiry
 from moorage.apiserver.storage import Storage
 
 

@@ -2,7 +2,7 @@
 
 from apiserver.serving import PODS, Client, Serving, pod
 from moorage.apiserver import Fault
-from moorage.apiserver.statuses import ApiStatusError
+from moorage.apiserver.errors import ApiStatusError
 
 
 def test_bindings_fail_before_or_after_their_effect(serving: Serving, api: Client) -> None:

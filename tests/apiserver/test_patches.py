@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from apiserver.serving import APPLY, JSON_PATCH, MERGE, PODS, STRATEGIC, Client
-from moorage.apiserver.json_patch import json_patch, merge_patch
-from moorage.apiserver.statuses import ApiStatusError
+from moorage.apiserver.errors import ApiStatusError
+from moorage.apiserver.patching import json_patch, merge_patch
 from moorage.apiserver.strategic_merge import strategic_merge
 
 

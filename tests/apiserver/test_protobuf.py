@@ -3,9 +3,9 @@
 import pytest
 
 from apiserver.serving import PODS, Client
+from moorage.apiserver.errors import ApiStatusError
 from moorage.apiserver.protobuf import MEDIA_TYPE, decode_body
 from moorage.apiserver.resources import RESOURCES
-from moorage.apiserver.statuses import ApiStatusError
 
 
 def varint(value: int) -> bytes:

@@ -28,7 +28,7 @@ STILL_ELSEWHERE = re.findall(
     BindingFailedError BrokenError ClaimError ConnectError FlagError GaveWayError GroupClaimError
     LawBrokenError MatchingError NodeAllocatableError NodeAllocationError NotReadyError ProcessError
     TimedOutError TooSlowError UnauthenticatedError UncountableError UnknownError WireError
-    ApiStatusError SelectorError TranslationError""",
+    SelectorError TranslationError""",
 )
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.apiserver.json_patch import json_patch
-from moorage.apiserver.statuses import ApiStatusError
+from moorage.apiserver.errors import ApiStatusError
+from moorage.apiserver.patching import json_patch
 from moorage.explain.fixes.patches import (
     Operation,
     add,

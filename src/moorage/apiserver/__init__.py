@@ -8,8 +8,7 @@ from moorage.apiserver.authentication import ApiUser, read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.kubelets import KubeletOptions
-from moorage.apiserver.run import ApiServerOptions, run_apiserver, start_server
-from moorage.apiserver.server import ApiServer
+from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver, start_server
 
 __all__ = [
     "ApiServer",

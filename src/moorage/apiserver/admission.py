@@ -8,9 +8,9 @@ defaulttolerationseconds,podtopologylabels,storage/storageclass/setdefault}.
 
 import msgspec
 
-from moorage.apiserver.pod_defaults import default_tolerations, mappings
+from moorage.apiserver.defaults import default_tolerations, mappings
+from moorage.apiserver.errors import Json, forbidden, not_found
 from moorage.apiserver.resources import ApiResource
-from moorage.apiserver.statuses import Json, forbidden, not_found
 from moorage.apiserver.storage import Storage
 from moorage.model.affinity import PodAffinity, PodAffinityTerm
 from moorage.model.decode import decode_json

@@ -7,7 +7,7 @@ are. There is no authorization: whoever is let in may do everything.
 from pathlib import Path
 from typing import NamedTuple
 
-from moorage.apiserver.statuses import Json, unauthorized
+from moorage.apiserver.errors import Json, unauthorized
 from moorage.errors import InputError
 
 _AUTHENTICATED = "system:authenticated"

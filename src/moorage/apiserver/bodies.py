@@ -4,15 +4,17 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.limits import (
+from moorage.apiserver.errors import (
     MAX_BODY_BYTES,
+    Json,
+    bad_request,
     check_depth,
     too_deep,
     too_many_bytes,
+    unsupported_media_type,
 )
 from moorage.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from moorage.apiserver.protobuf import decode_body
-from moorage.apiserver.statuses import Json, bad_request, unsupported_media_type
 from moorage.config import yaml_values
 from moorage.errors import ConfigError
 from moorage.model.decode import without_nulls

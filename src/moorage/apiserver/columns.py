@@ -7,10 +7,10 @@ kubernetes@v1.36.4 pkg/printers/internalversion/printers.go.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from moorage.apiserver.defaults import mappings
+from moorage.apiserver.errors import Json
 from moorage.apiserver.metadata import seconds_of
-from moorage.apiserver.pod_defaults import mappings
 from moorage.apiserver.resources import ApiResource, StorageKey
-from moorage.apiserver.statuses import Json
 
 Cell = Callable[[Json, float], Any]
 _NONE = "<none>"

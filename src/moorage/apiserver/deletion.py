@@ -1,20 +1,24 @@
 """How objects go: at once, after a grace period, when finalizers are gone, with their owner.
 
 The part of the garbage collector and the namespace controller that clients notice lives here
-too, since no controller manager runs beside this server.
+too, since no controller manager runs beside this server. Events go after an hour, like
+kube-apiserver's `--event-ttl`, or when there are too many: each pod leaves at least one, so a busy
+hour would otherwise fill the memory.
 Upstream: apiserver pkg/registry/rest/delete.go, kubernetes@v1.36.4 pkg/registry/core/pod.
 """
 
+import asyncio
+from collections import deque
 from typing import NamedTuple
 
 import msgspec
 
+from moorage.apiserver.errors import Json, bad_request, conflict, forbidden
 from moorage.apiserver.history import Stored
-from moorage.apiserver.metadata import Identities, drop_empty, timestamp
+from moorage.apiserver.metadata import Clock, Identities, drop_empty, timestamp
+from moorage.apiserver.requests import flag, number
 from moorage.apiserver.resources import STORED_AS, ApiResource
-from moorage.apiserver.statuses import Json, bad_request, conflict, forbidden
 from moorage.apiserver.storage import Collection, Storage
-from moorage.apiserver.targets import flag, number
 
 ORPHAN = "Orphan"
 _POD_GRACE = 30
@@ -242,3 +246,54 @@ def check_preconditions(resource: ApiResource, stored: Stored, options: DeleteOp
             f"ResourceVersion in object meta: {stored.version}"
         )
         raise conflict(resource.plural, resource.group, stored.name, why)
+
+
+EVENT_TTL_SECONDS = 3600.0
+MAX_EVENTS = 5_000
+_SWEEP_SECONDS = 10.0
+_BATCH = 500
+
+
+class EventExpiry:
+    """Deletes old events; one that was written again counts from then, as its version tells."""
+
+    def __init__(
+        self,
+        store: Storage,
+        clock: Clock,
+        *,
+        ttl: float = EVENT_TTL_SECONDS,
+        max_events: int = MAX_EVENTS,
+    ) -> None:
+        self._store = store
+        self._events = store.collection("events")
+        self._clock = clock
+        self._ttl = ttl
+        self._max_events = max_events
+        # (time, version at that time): everything up to that version is at least that old.
+        self._marks: deque[tuple[float, int]] = deque()
+
+    async def run(self) -> None:
+        """Sweep for ever."""
+        while True:
+            while self.sweep(_BATCH) == _BATCH:
+                await asyncio.sleep(0)  # clients come first
+            await asyncio.sleep(_SWEEP_SECONDS)
+
+    def sweep(self, most: int | None = None) -> int:
+        """Delete up to `most` events that are too old or too many, oldest first. How many were?"""
+        now = self._clock()
+        self._marks.append((now, self._store.version))
+        expired = -1
+        while self._marks and self._marks[0][0] <= now - self._ttl:
+            expired = self._marks.popleft()[1]
+        by_age = sorted(self._events.items.values(), key=_version)
+        surplus = len(by_age) - self._max_events
+        gone = [s for i, s in enumerate(by_age) if s.version <= expired or i < surplus]
+        for stored in gone[:most]:
+            self._store.delete(self._events, stored)
+        return len(gone[:most])
+
+
+def _version(stored: Stored) -> int:
+    return stored.version

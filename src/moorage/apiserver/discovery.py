@@ -1,13 +1,19 @@
-"""Discovery: which groups, versions and resources there are.
+"""Paths that are no resources: health, version, discovery, OpenAPI.
 
-Everything here follows from the resource table and never changes while the server runs.
+Everything here follows from the resource table and never changes while the server runs. OpenAPI has
+just enough for kubectl to leave validation to the server: a schema per kind (`kubectl explain`) and
+the query parameter `fieldValidation` on patches. Fields below the top level are not described.
 Upstream: apiserver pkg/endpoints/discovery and .../discovery/aggregated.
 """
 
 from functools import lru_cache
 
+from aiohttp import web
+
+from moorage.apiserver.errors import Json, method_not_allowed, no_such_path
+from moorage.apiserver.requests import wants_aggregated_discovery
 from moorage.apiserver.resources import ApiResource, group_versions, resources_of
-from moorage.apiserver.statuses import Json, no_such_path
+from moorage.apiserver.responses import answer_json, answer_text
 
 GIT_VERSION = "v1.36.4"
 _SUBRESOURCE_KINDS = {
@@ -167,3 +173,154 @@ def _aggregated_subresource(row: ApiResource, name: str) -> Json:
         "responseKind": {"group": group_name, "version": version, "kind": kind},
         "verbs": list(verbs),
     }
+
+
+# ---- OpenAPI ----
+
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF_TOLD = V2_PROTOBUF.replace("@", ".")
+"""What is answered to it: an @ may stand where types are asked for, not where they are told."""
+_INFO = {"title": "Kubernetes", "version": GIT_VERSION}
+_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _path(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+@lru_cache(maxsize=1)
+def v3_index() -> Json:
+    """`/openapi/v3`: where the documents are."""
+    paths = {
+        _path(group, version): {"serverRelativeURL": f"/openapi/v3/{_path(group, version)}"}
+        for group, versions in group_versions().items()
+        for version in versions
+    }
+    return {"paths": paths}
+
+
+@lru_cache(maxsize=64)
+def v3_document(path: str) -> Json:
+    """`/openapi/v3/<path>`: one group and version."""
+    for group, versions in group_versions().items():
+        for version in versions:
+            if _path(group, version) == path:
+                return _v3_document(group, version)
+    raise no_such_path()
+
+
+@lru_cache(maxsize=1)
+def v2_document() -> Json:
+    """`/openapi/v2`: a document without definitions, so that clients use their own types."""
+    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
+
+
+def _v3_document(group: str, version: str) -> Json:
+    rows = resources_of(group, version)
+    return {
+        "openapi": "3.0.0",
+        "info": _INFO,
+        "paths": dict(_operations(row) for row in rows),
+        "components": {"schemas": {_schema_name(row): _schema(row) for row in rows}},
+    }
+
+
+def _schema_name(row: ApiResource) -> str:
+    group = row.group.partition(".")[0] or "core"
+    return f"io.k8s.api.{group}.{row.version}.{row.kind}"
+
+
+def _identity(row: ApiResource) -> Json:
+    return {"group": row.group, "version": row.version, "kind": row.kind}
+
+
+def _operations(row: ApiResource) -> tuple[str, Json]:
+    scope = "namespaces/{namespace}/" if row.namespaced else ""
+    kind = {"x-kubernetes-group-version-kind": _identity(row)}
+    parameters = [
+        {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+        for name in ("dryRun", "fieldManager", "fieldValidation")
+    ]
+    answer = {"schema": {"$ref": f"#/components/schemas/{_schema_name(row)}"}}
+    responses = {"200": {"description": "OK", "content": {"application/json": answer}}}
+    operation = {"parameters": parameters, "responses": responses, **kind}
+    get = {"responses": responses, "x-kubernetes-action": "get", **kind}
+    path = f"/{_path(row.group, row.version)}/{scope}{row.plural}/{{name}}"
+    return path, {
+        "get": get,
+        "put": {**operation, "x-kubernetes-action": "put"},
+        "patch": {**operation, "x-kubernetes-action": "patch"},
+    }
+
+
+def _schema(row: ApiResource) -> Json:
+    def text(description: str) -> Json:
+        return {"type": "string", "description": description}
+
+    properties: Json = {
+        "apiVersion": text("The version of this representation of an object."),
+        "kind": text("The kind of the object."),
+        "metadata": {**_OPEN, "description": "Standard object's metadata."},
+        "spec": {**_OPEN, "description": "What is asked for."},
+    }
+    if "status" in row.subresources:
+        properties["status"] = {**_OPEN, "description": "What was observed."}
+    return {
+        "type": "object",
+        "description": f"{row.kind} of {row.api_version}.",
+        "properties": properties,
+        "x-kubernetes-preserve-unknown-fields": True,
+        "x-kubernetes-group-version-kind": [_identity(row)],
+    }
+
+
+# ---- requests ----
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def is_public(path: str) -> bool:
+    """May anybody ask this, whoever they are?"""
+    return path.startswith(_HEALTH) or path == "/version"
+
+
+def answer_plain(path: str, request: web.BaseRequest) -> web.Response:
+    """Answer a path that is about no object."""
+    if request.method not in ("GET", "HEAD"):
+        raise method_not_allowed() if path.startswith("/api") else no_such_path()
+    path = path.rstrip("/") or "/"
+    if path.startswith(_HEALTH):
+        return answer_text("ok")
+    if path in ("/api", "/apis"):
+        core = path == "/api"
+        if wants_aggregated_discovery(request.headers.get("Accept", "")):
+            response = answer_json(aggregated(core=core))
+            response.headers["Content-Type"] = _AGGREGATED
+            return response
+        return answer_json(core_versions() if core else groups())
+    if path == "/openapi/v2" and V2_PROTOBUF in request.headers.get("Accept", ""):
+        # An empty message is a document without definitions; clients fall back to their types.
+        return web.Response(body=b"", headers={"Content-Type": V2_PROTOBUF_TOLD})
+    return answer_json(_document(path))
+
+
+def _document(path: str) -> Json:
+    if path == "/version":
+        return version_info()
+    if path == "/openapi/v2":
+        return v2_document()
+    if path == "/openapi/v3":
+        return v3_index()
+    if path.startswith("/openapi/v3/"):
+        return v3_document(path.removeprefix("/openapi/v3/"))
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) == 2:
+        return resources("", parts[1])
+    if parts[0] == "apis" and len(parts) == 2:
+        return group(parts[1])
+    if parts[0] == "apis" and len(parts) == 3 and parts[1]:
+        return resources(parts[1], parts[2])
+    if path == "/":
+        return {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
+    raise no_such_path()

@@ -6,8 +6,8 @@ Nothing happens unless a test asks for it; the request path pays one attribute c
 import random
 from collections.abc import Callable
 
-from moorage.apiserver.statuses import ApiStatusError
-from moorage.apiserver.targets import Target
+from moorage.apiserver.errors import ApiStatusError
+from moorage.apiserver.requests import Target
 
 
 class Fault:

@@ -9,27 +9,12 @@ import logging
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from moorage.apiserver.answers import answer, answer_error, answer_json, answer_parts
 from moorage.apiserver.authentication import ApiUser, Authentication, review
-from moorage.apiserver.bindings import bind
 from moorage.apiserver.bodies import media_type, read_object
-from moorage.apiserver.cross_origin import is_cross_origin, is_from_browser
+from moorage.apiserver.browsers import is_cross_origin, is_from_browser, names_this_machine
 from moorage.apiserver.deletion import DeleteOptions
-from moorage.apiserver.evictions import evict
-from moorage.apiserver.faults import Fault, Faults
-from moorage.apiserver.history import Stored
-from moorage.apiserver.host_names import names_this_machine
-from moorage.apiserver.limits import too_many_bytes
-from moorage.apiserver.listing import Lists
-from moorage.apiserver.metadata import metadata_of
-from moorage.apiserver.negotiation import negotiate
-from moorage.apiserver.operations import Change, Operations
-from moorage.apiserver.patching import APPLY_PATCH, applied_object, patch_function
-from moorage.apiserver.plain_paths import answer_plain, is_public
-from moorage.apiserver.rendering import Renderer
-from moorage.apiserver.scales import rescaled, scale_of
-from moorage.apiserver.selection import parse_selection, with_name
-from moorage.apiserver.statuses import (
+from moorage.apiserver.discovery import answer_plain, is_public
+from moorage.apiserver.errors import (
     ApiStatusError,
     Json,
     bad_request,
@@ -38,8 +23,18 @@ from moorage.apiserver.statuses import (
     misdirected,
     not_found,
     success,
+    too_many_bytes,
 )
-from moorage.apiserver.targets import Target, flag, parse_target, split_path
+from moorage.apiserver.faults import Fault, Faults
+from moorage.apiserver.history import Stored
+from moorage.apiserver.listing import Lists
+from moorage.apiserver.metadata import metadata_of
+from moorage.apiserver.operations import Change, Operations
+from moorage.apiserver.patching import APPLY_PATCH, applied_object, patch_function
+from moorage.apiserver.requests import Target, flag, negotiate, parse_target, split_path
+from moorage.apiserver.responses import Renderer, answer, answer_error, answer_json, answer_parts
+from moorage.apiserver.selection import parse_selection, with_name
+from moorage.apiserver.subresources import bind, evict, rescaled, scale_of
 from moorage.apiserver.watching import Watches
 
 Query = dict[str, str]

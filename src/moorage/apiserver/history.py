@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.statuses import too_old
+from moorage.apiserver.errors import too_old
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import msgspec
 
+from moorage.apiserver.errors import ApiStatusError
 from moorage.apiserver.history import DELETED, Stored, StoredChange
 from moorage.apiserver.resources import StorageKey
-from moorage.apiserver.statuses import ApiStatusError
 from moorage.apiserver.storage import Storage, make_stored
 from moorage.errors import InputError
 

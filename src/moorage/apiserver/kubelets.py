@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from moorage.apiserver.bindings import set_condition
+from moorage.apiserver.defaults import mappings
 from moorage.apiserver.deletion import DeleteOptions
+from moorage.apiserver.errors import ApiStatusError, Json
 from moorage.apiserver.history import DELETED, Stored
 from moorage.apiserver.node_heartbeats import NodeHeartbeats
 from moorage.apiserver.operations import Operations
-from moorage.apiserver.pod_defaults import mappings
 from moorage.apiserver.resources import BY_PLURAL
-from moorage.apiserver.statuses import ApiStatusError, Json
+from moorage.apiserver.subresources import set_condition
 
 FINISH_AFTER = "moorage.io/finish-after"
 EXIT_CODE = "moorage.io/exit-code"

@@ -11,11 +11,11 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from moorage.apiserver.errors import Cause, Json, bad_request, expired, invalid
 from moorage.apiserver.history import Stored
+from moorage.apiserver.requests import Target, number
 from moorage.apiserver.selection import Selection
-from moorage.apiserver.statuses import Cause, Json, bad_request, expired, invalid
 from moorage.apiserver.storage import Storage
-from moorage.apiserver.targets import Target, number
 
 _KEPT_LISTS = 64
 _TOO_OLD = (

@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from moorage.apiserver.errors import Cause, Json, bad_request, invalid
 from moorage.apiserver.resources import ApiResource
-from moorage.apiserver.statuses import Cause, Json, bad_request, invalid
 
 Clock = Callable[[], float]
 

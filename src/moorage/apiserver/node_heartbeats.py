@@ -8,11 +8,11 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from moorage.apiserver.bindings import set_condition
+from moorage.apiserver.errors import ApiStatusError, Json
 from moorage.apiserver.history import DELETED, Stored
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
-from moorage.apiserver.statuses import ApiStatusError, Json
+from moorage.apiserver.subresources import set_condition
 
 FAKE_NODE = "kwok.x-k8s.io/node"
 _NODES = BY_PLURAL["", "v1", "nodes"]

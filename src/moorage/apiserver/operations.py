@@ -7,15 +7,10 @@ and events. Every method runs without awaiting and is therefore atomic. Knows no
 from collections.abc import Callable
 
 from moorage.apiserver.admission import Admission
-from moorage.apiserver.conversion import from_stored, to_stored
 from moorage.apiserver.defaults import apply_defaults, begin_status
 from moorage.apiserver.deletion import DeleteOptions, Deletion
-from moorage.apiserver.history import Stored
-from moorage.apiserver.limits import MAX_OBJECT_BYTES
-from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
-from moorage.apiserver.resources import STATUS, ApiResource
-from moorage.apiserver.selection import Selection
-from moorage.apiserver.statuses import (
+from moorage.apiserver.errors import (
+    MAX_OBJECT_BYTES,
     Cause,
     Json,
     already_exists,
@@ -23,6 +18,10 @@ from moorage.apiserver.statuses import (
     invalid,
     not_found,
 )
+from moorage.apiserver.history import Stored
+from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
+from moorage.apiserver.resources import STATUS, ApiResource, from_stored, to_stored
+from moorage.apiserver.selection import Selection
 from moorage.apiserver.storage import Storage, make_stored, object_key
 from moorage.apiserver.updates import (
     check_patched_uid,

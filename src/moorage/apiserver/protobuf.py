@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from moorage.apiserver.limits import too_deep
+from moorage.apiserver.errors import Json, bad_request, too_deep, unsupported_media_type
 from moorage.apiserver.metadata import timestamp
-from moorage.apiserver.statuses import Json, bad_request, unsupported_media_type
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"

@@ -1,12 +1,17 @@
 """The resources this server offers: one declarative table, read by routing and discovery.
 
-A row says where the API has a resource and under which words; how it is stored, defaulted or
-printed is decided elsewhere by looking the row up. Must not hold behaviour.
+A row says where the API has a resource, under which words, and in which form it is stored; how it
+is defaulted or printed is decided elsewhere by looking the row up. Most resources are stored as
+clients speak them. Events are written under two groups with different field names; resources served
+in two versions differ only in `apiVersion`.
+Upstream: kubernetes@v1.36.4 pkg/apis/events/v1/conversion.go.
 """
 
 from collections.abc import Mapping
 
 import msgspec
+
+from moorage.apiserver.errors import Json
 
 STATUS = "status"
 ALL_VERBS = (
@@ -239,3 +244,40 @@ def resources_of(group: str, version: str) -> list[ApiResource]:
     """The rows of one group and version, by plural name."""
     rows = [row for row in RESOURCES if (row.group, row.version) == (group, version)]
     return sorted(rows, key=lambda row: row.plural)
+
+
+# Field of events.k8s.io/v1 -> field of the core group, which is the stored form.
+_EVENT_FIELDS = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_CORE_FIELDS = {core: newer for newer, core in _EVENT_FIELDS.items()}
+
+
+def stored_as_is(resource: ApiResource) -> bool:
+    """Can stored bytes be handed out unchanged?"""
+    return STORED_AS[resource.storage] is resource
+
+
+def to_stored(resource: ApiResource, obj: Json) -> Json:
+    """A client's object in the stored form."""
+    target = STORED_AS[resource.storage]
+    if target is resource:
+        return obj
+    if resource.storage == "events":
+        obj = {_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
+    return {**obj, "apiVersion": target.api_version}
+
+
+def from_stored(resource: ApiResource, obj: Json) -> Json:
+    """A stored object in the form the client speaks."""
+    if STORED_AS[resource.storage] is resource:
+        return obj
+    if resource.storage == "events":
+        obj = {_CORE_FIELDS.get(name, name): value for name, value in obj.items()}
+    return {**obj, "apiVersion": resource.api_version}

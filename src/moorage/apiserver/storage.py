@@ -11,11 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from moorage.apiserver.fields import field_values
+from moorage.apiserver.errors import Json, too_large, too_many_bytes
 from moorage.apiserver.history import ADDED, DELETED, MODIFIED, History, Stored, StoredChange
-from moorage.apiserver.limits import too_many_bytes
 from moorage.apiserver.resources import STORED_AS, StorageKey
-from moorage.apiserver.statuses import Json, too_large
+from moorage.apiserver.selection import field_values
 
 DEFAULT_HISTORY_CHANGES = 100_000
 DEFAULT_HISTORY_BYTES = 12 * 2**20

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.statuses import Json, bad_request
+from moorage.apiserver.errors import Json, bad_request
 
 # A list under this name is merged by this member; lists that are missing here are replaced.
 # Of several candidates (container ports, service ports) the first that the items have counts.

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.defaults import apply_defaults
+from moorage.apiserver.defaults import apply_defaults, default_tolerations, mappings
+from moorage.apiserver.errors import Cause, Json, conflict, invalid
 from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of
-from moorage.apiserver.pod_defaults import default_tolerations, mappings
 from moorage.apiserver.resources import STATUS, ApiResource
-from moorage.apiserver.statuses import Cause, Json, conflict, invalid
 
 _POD_RULE = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import msgspec
 
-from moorage.apiserver.pod_defaults import mappings
+from moorage.apiserver.defaults import mappings
+from moorage.apiserver.errors import ApiStatusError, Cause, Json, bad_request, invalid
 from moorage.apiserver.resources import STORED_AS, ApiResource
-from moorage.apiserver.statuses import ApiStatusError, Cause, Json, bad_request, invalid
 from moorage.errors import DecodeError
 from moorage.model.checks import check_object
 from moorage.model.decode import KINDS, decode_object, describe, explain, without_nulls

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
+from moorage.apiserver.errors import ApiStatusError, Cause, invalid
 from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Stored, StoredChange
-from moorage.apiserver.negotiation import JSON
-from moorage.apiserver.rendering import Renderer, rewritten
+from moorage.apiserver.requests import JSON, Target, flag, number
+from moorage.apiserver.responses import Renderer, rewritten
 from moorage.apiserver.selection import Selection
-from moorage.apiserver.statuses import ApiStatusError, Cause, invalid
 from moorage.apiserver.storage import Storage, encode
-from moorage.apiserver.targets import Target, flag, number
 
 BOOKMARK_SECONDS = 60.0
 _DEFAULT_TIMEOUT = 1800

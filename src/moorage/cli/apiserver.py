@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage.apiserver.kubelets import KubeletOptions
-from moorage.apiserver.run import ApiServerOptions, run_apiserver
-from moorage.apiserver.server import ApiServer
+from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
 from moorage.cli.arguments import port
 from moorage.cli.command_logs import log_to_stderr
 from moorage.cli.output import say

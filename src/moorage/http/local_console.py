@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from moorage.apiserver.cross_origin import is_cross_origin
+from moorage.apiserver.browsers import is_cross_origin
 from moorage.connections.limits import LOCAL
 from moorage.connections.server import HttpServer, app_server
 from moorage.http.answers import failure

@@ -10,19 +10,17 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from moorage.apiserver.bindings import bind
 from moorage.apiserver.bodies import read_object
 from moorage.apiserver.deletion import DeleteOptions
-from moorage.apiserver.evictions import evict
+from moorage.apiserver.errors import ApiStatusError, Json, method_not_allowed, success
 from moorage.apiserver.listing import Lists
-from moorage.apiserver.negotiation import Form
 from moorage.apiserver.patching import patch_function
-from moorage.apiserver.rendering import Renderer
+from moorage.apiserver.requests import Form, Target, parse_target
+from moorage.apiserver.responses import Renderer
 from moorage.apiserver.selection import Selection, parse_selection
 from moorage.apiserver.server import ApiServer
-from moorage.apiserver.statuses import ApiStatusError, Json, method_not_allowed, success
 from moorage.apiserver.storage import encode
-from moorage.apiserver.targets import Target, parse_target
+from moorage.apiserver.subresources import bind, evict
 from moorage.apiserver.watching import WatchOptions, WatchStream
 from moorage.errors import ApiError, NotNeededError
 from moorage.kube.access import Access

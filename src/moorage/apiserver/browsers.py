@@ -1,11 +1,16 @@
-"""Recognises requests that come from web pages of other origins.
+"""Keeps web pages from using a server on loopback through a browser on this machine.
 
-A browser on this machine reaches servers on loopback, so any web site that it visits can send
-requests there; the site cannot read the answers, but a write would be executed. Browsers send
-headers that say where a request comes from; programs do not.
+Any web site that the browser visits can send requests here; it cannot read the answers, but a write
+would be executed. Browsers send headers that say where a request comes from; programs do not.
+
+A web site can also have its own name lead here (DNS rebinding), and would then read and change
+everything, since who connects to loopback needs no token. So names other than this machine's own
+are refused; addresses lead nowhere else.
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 _FOREIGN_SITES = ("cross-site", "same-site")
 _SAFE_METHODS = ("GET", "HEAD")
@@ -40,3 +45,27 @@ def _is_link(headers: Mapping[str, str]) -> bool:
     return (
         headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
     )
+
+
+LOCALHOST = "localhost"
+
+
+def is_loopback(host: str) -> bool:
+    """Does only this machine reach a server that listens there?"""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == LOCALHOST
+
+
+def names_this_machine(host: str) -> bool:
+    """Is a `Host` header an address, or this machine's own name?"""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    try:
+        ip_address(name)
+    except ValueError:
+        return name == LOCALHOST or name.endswith(f".{LOCALHOST}")
+    return True

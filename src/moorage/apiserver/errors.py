@@ -1,14 +1,16 @@
-"""API failures as `Status` objects, worded as kube-apiserver words them.
+"""API failures as `Status` objects, worded as kube-apiserver words them, and its size limits.
 
 Everything that refuses a request raises `ApiStatusError`; the HTTP layer turns it into a response
 and nothing else does. Clients compare reasons and messages, so both follow upstream.
-Upstream: kubernetes@v1.36.4 staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go.
+Upstream: kubernetes@v1.36.4 staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go, apiserver
+pkg/server/config.go and pkg/endpoints/handlers/{patch,rest}.go.
 """
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from moorage.errors import MoorageError
+from moorage.model.nesting import DEEPEST, is_too_deep
 
 Json = dict[str, Any]
 
@@ -203,3 +205,31 @@ def too_many_requests(
     """Come back later."""
     details: Json = {"causes": causes} if causes else {}
     return ApiStatusError(429, "TooManyRequests", message, details, retry_after)
+
+
+MAX_BODY_BYTES = 3 * 2**20
+MAX_OBJECT_BYTES = MAX_BODY_BYTES
+"""Many small patches must not add up to more than one request could bring."""
+MAX_COPIED_BYTES = 3 * 2**20
+MAX_PATCH_OPERATIONS = 10_000
+
+
+def check_depth(value: Any) -> None:
+    """Refuse what recursive code could not walk."""
+    if is_too_deep(value):
+        raise too_deep()
+
+
+def too_deep() -> ApiStatusError:
+    """A body, or what a patch makes of an object, has too many levels."""
+    return bad_request(f"the object is nested more than {DEEPEST} levels deep")
+
+
+def too_many_bytes(limit: int = MAX_BODY_BYTES) -> ApiStatusError:
+    """A body, or what it stands for, is too large."""
+    return entity_too_large(f"limit is {limit}")
+
+
+def entity_too_large(why: str) -> ApiStatusError:
+    """A request that asks for too much at once."""
+    return ApiStatusError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
