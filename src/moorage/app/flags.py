@@ -72,18 +72,18 @@ class CommandLine:
     """The value of every flag, given or not."""
     given: frozenset[str]
     arguments: tuple[str, ...]
-    """Words that belong to no flag."""
+    """Arguments that belong to no flag."""
     shown: Mapping[str, str]
     """Every flag as it would be printed, by name in order."""
 
 
-def parse(sections: Iterable[Section], words: Sequence[str]) -> CommandLine:
+def parse(sections: Iterable[Section], arguments: Sequence[str]) -> CommandLine:
     """Read a command line; a `FlagError` says what is wrong with it."""
-    return _Reader([flag for section in sections for flag in section.flags]).read(list(words))
+    return _Reader([flag for section in sections for flag in section.flags]).read(list(arguments))
 
 
 class _Reader:
-    """Goes through the words once, from the left."""
+    """Goes through the arguments once, from the left."""
 
     def __init__(self, flags: Sequence[Flag]) -> None:
         self._flags = {flag.name: flag for flag in flags}
@@ -92,9 +92,9 @@ class _Reader:
         self._given: set[str] = set()
         self._rest: list[str] = []
 
-    def read(self, words: list[str]) -> CommandLine:
+    def read(self, given: list[str]) -> CommandLine:
         arguments: list[str] = []
-        self._rest = words
+        self._rest = given
         while self._rest:
             word = self._rest.pop(0)
             if word == "--":

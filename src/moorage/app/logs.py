@@ -47,7 +47,7 @@ class StreamOptions:
     split: bool = False
     """Errors to standard error, all else to standard output; otherwise all to standard error."""
     info_buffer_size: int = 0
-    """Bytes kept back of what goes to standard output."""
+    """Bytes to buffer of what goes to standard output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _text_string(text: str) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """A value in the types that JSON has; what has none is told in its own words."""
+    """A value in the types that JSON has; what has none becomes a string."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, KObj):
@@ -243,14 +243,14 @@ class Logs:
             threading.Thread(target=self._flush_often, name="log-flush", daemon=True).start()
 
     def remove(self) -> None:
-        """Undo `install`; what is kept back is written."""
+        """Undo `install`; buffered lines are written."""
         self._stopped.set()
         for handler in self._handlers:
             logging.getLogger().removeHandler(handler)
             handler.flush()
 
     def flush(self) -> None:
-        """Write what is kept back."""
+        """Write buffered lines."""
         for handler in self._handlers:
             handler.flush()
 
@@ -328,12 +328,12 @@ class _Verbosity(logging.Filter):
 
 
 class _BufferedHandler(logging.StreamHandler[TextIO]):
-    """Keeps lines back until there are enough of them."""
+    """Buffers lines until there are enough of them."""
 
     def __init__(self, stream: TextIO, size: int) -> None:
         super().__init__(stream)
         self._size = size
-        self._kept = io.StringIO()
+        self._buffer = io.StringIO()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -341,14 +341,14 @@ class _BufferedHandler(logging.StreamHandler[TextIO]):
         except Exception:
             self.handleError(record)
             return
-        if self._kept.tell() + len(line) > self._size:
+        if self._buffer.tell() + len(line) > self._size:
             self.flush()
-        self._kept.write(line)
+        self._buffer.write(line)
 
     def flush(self) -> None:
         with self.lock or threading.RLock():
-            text = self._kept.getvalue()
-            self._kept = io.StringIO()
+            text = self._buffer.getvalue()
+            self._buffer = io.StringIO()
             if text:
                 self.stream.write(text)
             super().flush()

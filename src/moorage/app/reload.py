@@ -1,6 +1,6 @@
 """Another configuration without a restart: on SIGHUP, or when its file or ConfigMap changes.
 
-Owns when to look again and who is told of the outcome: the log, an event and a metric. A
+Owns when to read it again, and reports the outcome: in the log, an event and a metric. A
 configuration that cannot be used changes nothing. Owns as well which fields take effect only after
 a restart; `kube.live` exchanges everything else.
 """
@@ -91,7 +91,7 @@ class Reloader:
         self._asked = asyncio.Event()
         self._digest = _digest(Path(source.file)) if source is not None and source.file else None
         self._read = read
-        """What the source said last: reading the same again is no news."""
+        """What was last read from the source: reading the same again changes nothing."""
 
     def ask(self) -> None:
         """Read the source again soon; what SIGHUP does."""
@@ -120,19 +120,19 @@ class Reloader:
         try:
             new = await self._source.load(self._client)
             if new == self._read:
-                told = fields(source=self._source.name)
-                log.log(V(2), "The configuration has not changed", extra=told)
+                source = fields(source=self._source.name)
+                log.log(V(2), "The configuration has not changed", extra=source)
                 return False
             await self._live.reload(new, self._registry)
         except MoorageError as error:
-            self._tell_refusal(self._source, error)
+            self._report_refusal(self._source, error)
             return False
         restart = fields_that_need_a_restart(self.config, new)
         self.config, self._read = with_start_fields_of(self.config, new), new
-        self._tell_success(self._source, restart)
+        self._report_success(self._source, restart)
         return True
 
-    def _tell_success(self, source: Source, restart: list[str]) -> None:
+    def _report_success(self, source: Source, restart: list[str]) -> None:
         self._metrics.reloaded()
         log.info("Reloaded the configuration", extra=fields(source=source.name))
         note = f"the configuration was read again from {source.name}"
@@ -142,7 +142,7 @@ class Reloader:
             note += f"; changes of {late} take effect after a restart"
         self._event("Normal", _RELOADED, note)
 
-    def _tell_refusal(self, source: Source, error: MoorageError) -> None:
+    def _report_refusal(self, source: Source, error: MoorageError) -> None:
         self._metrics.reload_refused()
         log.error(
             "The configuration was not reloaded and stays as it was",
@@ -153,7 +153,7 @@ class Reloader:
 
     def _event(self, type_: str, reason: str, note: str) -> None:
         controller = next(iter(self._live.scheduler.profiles))
-        # Kept apart: what is wrong this time must not vanish in a count of what was wrong before.
+        # Not counted as equal: what is wrong now must not vanish in a count of what was wrong.
         self._recorder.event(
             self._regarding, type_, reason, "Reloading", note, controller=controller, apart=note
         )
@@ -223,5 +223,5 @@ def with_start_fields_of(
     old: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration
 ) -> KubeSchedulerConfiguration:
     """The new configuration as far as it is in force: what needs a restart is still the old."""
-    kept = {attribute: getattr(old, attribute) for attribute in _AT_START_ONLY}
-    return msgspec.structs.replace(new, **kept)
+    unchanged = {attribute: getattr(old, attribute) for attribute in _AT_START_ONLY}
+    return msgspec.structs.replace(new, **unchanged)

@@ -29,13 +29,13 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, the words after which it is meant, and what it takes."""
+    """A command, the path to it on the command line, and what it takes."""
 
     path: tuple[str, ...]
     text: str
     options: tuple[Option, ...]
-    words: tuple[tuple[str, str], ...] = ()
-    """Subcommands or other fixed words, each with its text."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """Subcommands or other fixed arguments, each with its text."""
 
 
 _BASH = """\
@@ -119,9 +119,9 @@ def _bash(program: str, commands: Sequence[Command]) -> str:
 
 
 def _bash_arm(program: str, command: Command) -> str:
-    """Which flags and words there are after a command, and what follows some flags."""
+    """Which flags and arguments a command takes, and what follows some flags."""
     flags = " ".join(name for option in command.options for name in option.names)
-    words = " ".join(word for word, _ in command.words)
+    words = " ".join(word for word, _ in command.arguments)
     values = ""
     for option in command.options:
         names = "|".join(option.names)
@@ -152,9 +152,9 @@ def _zsh_function(program: str, command: Command, paths: Iterable[tuple[str, ...
     specs = [
         _zsh_option(spelling, option) for option in command.options for spelling in option.names
     ]
-    below = [word for word, _ in command.words if (*command.path, word) in paths]
-    if command.words:
-        offered = " ".join(f'{word}\\:"{_zsh_text(text)}"' for word, text in command.words)
+    below = [word for word, _ in command.arguments if (*command.path, word) in paths]
+    if command.arguments:
+        offered = " ".join(f'{word}\\:"{_zsh_text(text)}"' for word, text in command.arguments)
         specs.append(_single(f"1:command:(({offered}))"))
     after = ""
     if below:
@@ -195,7 +195,7 @@ def _fish(program: str, commands: Sequence[Command]) -> str:
     ]
     for command in commands:
         when = _fish_condition(command)
-        for word, text in command.words:
+        for word, text in command.arguments:
             lines.append(f"complete -c {program}{when} -a {word} -d {_single(text)}")
         for option in command.options:
             shape = _fish_option(option)
@@ -206,10 +206,10 @@ def _fish(program: str, commands: Sequence[Command]) -> str:
 
 
 def _fish_condition(command: Command) -> str:
-    """The words that must, and must not, have been seen before something is offered."""
+    """The arguments that must, and must not, come before something is offered."""
     conditions = [f"__fish_seen_subcommand_from {word}" for word in command.path]
-    if command.words:
-        below = " ".join(word for word, _ in command.words)
+    if command.arguments:
+        below = " ".join(word for word, _ in command.arguments)
         conditions.append(f"not __fish_seen_subcommand_from {below}")
     return f" -n {_single('; and '.join(conditions))}" if conditions else ""
 
@@ -274,19 +274,19 @@ def _commands(
     parser: argparse.ArgumentParser, path: tuple[str, ...], text: str
 ) -> Iterable[Command]:
     options: list[Option] = []
-    words: list[tuple[str, str]] = []
+    arguments: list[tuple[str, str]] = []
     below: list[tuple[str, str, argparse.ArgumentParser]] = []
     # argparse has no public way to ask a parser what it takes.
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
             below += [(name, texts.get(name, ""), sub) for name, sub in action.choices.items()]
-            words += [(name, texts.get(name, "")) for name in action.choices]
+            arguments += [(name, texts.get(name, "")) for name in action.choices]
         elif action.option_strings:
             options.append(_option(action))
         elif action.choices:
-            words += [(str(choice), "") for choice in action.choices]
-    yield Command(path, text, tuple(options), tuple(words))
+            arguments += [(str(choice), "") for choice in action.choices]
+    yield Command(path, text, tuple(options), tuple(arguments))
     for name, about, sub in below:
         yield from _commands(sub, (*path, name), about)
 

@@ -1,7 +1,7 @@
 """`--version`: what it accepts and what it prints.
 
-Owns the words of kube-scheduler's version flag. `moorage scheduler` reports the Kubernetes version
-whose decisions it makes, since that is what operators and tools compare.
+Owns the values and the output of kube-scheduler's version flag. `moorage scheduler` reports the
+Kubernetes version whose decisions it makes, since that is what operators and tools compare.
 """
 
 import platform
@@ -60,7 +60,7 @@ def _checked(text: str) -> str:
 
 
 def _raw() -> str:
-    """The fields of upstream's version record; the compiler is told truthfully."""
+    """The fields of upstream's version record; the compiler is the real one."""
     machine = platform.machine()
     fields = {
         "Major": str(BINARY_VERSION.major),

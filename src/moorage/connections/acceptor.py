@@ -8,8 +8,8 @@ The connection that has been idle longest is closed, so that a new one is served
 probe may come from the same address as a client with a thousand connections. Each connection first
 gets a moment for its next step, or a flood would close all of them before their first request;
 meanwhile new ones wait in the socket's queue. Only if requests are being answered on all
-connections is the new one refused. Clients can cause such events at any rate, so at most one log
-line a second tells of them.
+connections is the new one refused. Clients can cause such events at any rate, so they
+are logged at most once a second.
 """
 
 import asyncio

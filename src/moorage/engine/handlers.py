@@ -1,7 +1,8 @@
 """What the API says happened, applied to the cluster state and the queue.
 
-Each method takes one event of one object, changes the books, and tells the queue which cluster
-event that amounts to. Must not decide anything about pods: that is the cycle's work.
+Each method takes one event of one object, changes the cluster state, and reports to the queue which
+cluster event that amounts to. `kube.live.event_handler` has informers call them. Must not decide
+anything about pods: that is the cycle's work.
 """
 
 import logging
@@ -73,9 +74,9 @@ RESOURCE_OF: Mapping[type[ApiObject], EventResource] = {
 
 
 class EventHandlers:
-    """The books of one scheduler, kept by what its informers report.
+    """Keeps one scheduler's cluster state and queue up to date.
 
-    `workloads` is the plugins' handle if pods may come in groups. `observer` is told how long each
+    `workloads` is the plugins' handle if pods may come in groups. `observer` gets how long each
     event took, by the event's label.
     """
 
@@ -141,7 +142,7 @@ class EventHandlers:
         if self._groups is not None:
             self._groups.remove(pod)
         if pod.spec.node_name:
-            self._book("remove", self._state.remove_pod, pod)
+            self._apply("remove", self._state.remove_pod, pod)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
             self._handled(_ASSIGNED_DELETE, started)
         elif self._ours(pod) or self._state.is_assumed(pod):
@@ -158,7 +159,7 @@ class EventHandlers:
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
         started = self._observer.time()
-        self._book("update", self._state.update_pod, new)
+        self._apply("update", self._state.update_pod, new)
         if self._groups is not None:
             self._groups.put(new)
         for event in pod_update_events(old, new):
@@ -169,7 +170,7 @@ class EventHandlers:
 
     def _add_assigned(self, pod: Pod) -> None:
         started = self._observer.time()
-        self._book("add", self._state.add_pod, pod)
+        self._apply("add", self._state.add_pod, pod)
         if self._groups is not None:
             self._groups.put(pod)
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
@@ -233,7 +234,7 @@ class EventHandlers:
             self._handled(label(event), started)
 
     def delete_node(self, node: Node) -> None:
-        """A node is gone; pods are woken before the books change, as upstream does."""
+        """A node is gone; pods are woken before the state changes, as upstream does."""
         started = self._observer.time()
         self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None)
         try:
@@ -247,19 +248,19 @@ class EventHandlers:
     def add_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind appeared; custom resources come with their name."""
         self._state.listers.of(type(obj)).put(obj)
-        self._tell(ActionType.ADD, None, obj, custom_resource)
+        self._report(ActionType.ADD, None, obj, custom_resource)
 
     def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind changed."""
         self._state.listers.of(type(new)).put(new)
-        self._tell(ActionType.UPDATE, old, new, custom_resource)
+        self._report(ActionType.UPDATE, old, new, custom_resource)
 
     def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind is gone."""
         self._state.listers.of(type(obj)).remove(obj)
-        self._tell(ActionType.DELETE, obj, None, custom_resource)
+        self._report(ActionType.DELETE, obj, None, custom_resource)
 
-    def _tell(
+    def _report(
         self,
         action: ActionType,
         old: ApiObject | None,
@@ -267,7 +268,7 @@ class EventHandlers:
         custom_resource: str,
     ) -> None:
         if isinstance(old or new, DeviceTaintRule):
-            self._tell_of_taints(old, new)
+            self._report_taints(old, new)
             return
         kinds = {type(obj) for obj in (old, new) if obj is not None}
         resource = custom_resource or RESOURCE_OF.get(kinds.pop())
@@ -277,8 +278,8 @@ class EventHandlers:
             self._queue.move_all_to_active_or_backoff(event, old, new)
             self._handled(label(event), started)
 
-    def _tell_of_taints(self, old: ApiObject | None, new: ApiObject | None) -> None:
-        """A rule is told as a change of the slices whose devices gain or lose a taint by it."""
+    def _report_taints(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """A rule counts as a change of the slices whose devices gain or lose a taint by it."""
         rules = [rule for rule in (old, new) if isinstance(rule, DeviceTaintRule)]
         if len(rules) == 2 and rules[0].spec == rules[1].spec:
             return
@@ -288,7 +289,7 @@ class EventHandlers:
                 self._queue.move_all_to_active_or_backoff(event, offered, offered)
                 return  # more of them would wake nobody else
 
-    def _book(self, what: str, change: Change, pod: Pod) -> None:
+    def _apply(self, what: str, change: Change, pod: Pod) -> None:
         """Change the state; a contradiction is logged, unless nothing can be trusted any more."""
         try:
             change(pod)

@@ -1,1 +1,1 @@
-"""The scheduler's own HTTPS port: who may ask, and what they are told."""
+"""The scheduler's own HTTPS port: who may ask, and what it answers."""

@@ -56,7 +56,7 @@ def _parameter(text: str) -> tuple[str, str]:
 def text_answer(
     text: str, status: int = 200, *, content_type: str = PLAIN, sniff: bool = False
 ) -> web.Response:
-    """A plain text; browsers are told not to guess what it is unless `sniff`."""
+    """A plain text; browsers must not guess what it is unless `sniff`."""
     headers = {"Content-Type": content_type} | ({} if sniff else NO_SNIFF)
     return web.Response(status=status, body=text.encode(), headers=headers)
 
@@ -84,10 +84,10 @@ def failure(
     media = _form(request.headers.get("Accept", ""))
     if media:
         return object_answer(request, body, media, media, status=code, headers=headers)
-    # Whoever accepts neither must be told nevertheless; upstream then always indents.
+    # A client that accepts neither gets JSON; upstream then always indents.
     text = escaped(json.dumps(body, indent=2, ensure_ascii=False))
-    told = {"Content-Type": "application/json", **(headers or {})}
-    return web.Response(status=code, body=text.encode(), headers=told)
+    all_headers = {"Content-Type": "application/json", **(headers or {})}
+    return web.Response(status=code, body=text.encode(), headers=all_headers)
 
 
 def _form(header: str) -> str:

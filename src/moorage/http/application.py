@@ -135,14 +135,14 @@ class _Guards:
 
     @web.middleware
     async def answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Whatever happens inside, there is an answer, and it tells nothing of the inside."""
+        """Whatever happens inside, there is an answer, and it reveals nothing of the inside."""
         try:
             return await handler(request)
         except (web.HTTPException, asyncio.CancelledError):
             raise
         except Exception:
-            told = fields(method=request.method, URI=str(request.rel_url))
-            log.exception("apiserver panic'd", extra=told)
+            asked = fields(method=request.method, URI=str(request.rel_url))
+            log.exception("apiserver panic'd", extra=asked)
             return error_text(
                 "This request caused apiserver to panic. Look in the logs for details.", 500
             )
@@ -167,7 +167,7 @@ class _Guards:
     @staticmethod
     def _log(request: web.Request, status: int, seconds: float) -> None:
         peer = request.transport.get_extra_info("peername") if request.transport else None
-        told = {
+        values = {
             "verb": request.method,
             "URI": str(request.rel_url),
             "latency": Duration(int(seconds * 1e9)),
@@ -176,7 +176,7 @@ class _Guards:
             "srcIP": joined(*peer[:2]) if peer else "",
             "resp": status,
         }
-        log.log(V(3), "HTTP", extra=fields(**told))
+        log.log(V(3), "HTTP", extra=fields(**values))
 
     @web.middleware
     async def authenticated(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -203,8 +203,8 @@ class _Guards:
             return error_text(_harmless(message), 500)
         if verdict.allowed:
             return await handler(request)
-        told = fields(URI=str(request.rel_url), reason=verdict.reason)
-        log.log(V(4), "Forbidden", extra=told)
+        why = fields(URI=str(request.rel_url), reason=verdict.reason)
+        log.log(V(4), "Forbidden", extra=why)
         message = _harmless(f"User {quoted(user.name)} cannot {verb} path {quoted(path)}")
         whole = ": ".join(filter(None, ("forbidden", message, verdict.reason)))
         return failure(request, 403, "Forbidden", whole, details=True, headers=NO_SNIFF)
@@ -238,7 +238,7 @@ def client_certificate(request: web.Request) -> ClientCertificate | None:
 
 
 def _sent_along(connection: ssl.SSLObject) -> Sequence[bytes]:
-    """The rest of the client's chain; before Python 3.13 only an inner object tells it."""
+    """The rest of the client's chain; before Python 3.13 only an inner object has it."""
     teller = connection if hasattr(connection, "get_unverified_chain") else None
     teller = teller or getattr(connection, "_sslobj", None)
     with contextlib.suppress(AttributeError, ssl.SSLError, TypeError):
@@ -248,7 +248,7 @@ def _sent_along(connection: ssl.SSLObject) -> Sequence[bytes]:
 
 
 def _der(certificate: object) -> bytes:
-    """Python 3.13 hands out bytes, its predecessors objects (of which 2 asks for DER)."""
+    """Python 3.13 returns bytes, its predecessors return objects (2 asks them for DER)."""
     if isinstance(certificate, bytes):
         return certificate
     encoded: bytes = certificate.public_bytes(2)  # type: ignore[attr-defined]

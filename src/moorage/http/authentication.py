@@ -40,7 +40,7 @@ MASTERS = "system:masters"
 ANONYMOUS_NAME = "system:anonymous"
 log = logging.getLogger(__name__)
 
-_TOKENS_KEPT = 4096
+_MOST_TOKENS = 4096
 _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _USER_ID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
@@ -162,7 +162,7 @@ class Tokens:
         self._observer = observer
         self._secret = secrets.token_bytes(32)
         self._answers: AnswerCache[bytes, User | UnauthenticatedError] = AnswerCache(
-            _TOKENS_KEPT, lambda answer: keep_seconds if _lasting(answer) else 0.0
+            _MOST_TOKENS, lambda answer: keep_seconds if _lasting(answer) else 0.0
         )
 
     async def user(self, credentials: Credentials) -> User | None:
@@ -200,7 +200,7 @@ _INVALID = "invalid bearer token"
 
 
 def _lasting(answer: User | UnauthenticatedError) -> bool:
-    """A plain no is kept like a yes; a no with a reason may be another one the next time."""
+    """A plain no is remembered like a yes; a no with a reason may change the next time."""
     return isinstance(answer, User) or str(answer) == _INVALID
 
 
@@ -257,9 +257,9 @@ class Authenticator:
                 if user is not None:
                     return user
         if failures:
-            told = failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]"
-            log.error("Unable to authenticate the request", extra=fields(err=told))
-            raise UnauthenticatedError(told)
+            reasons = failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]"
+            log.error("Unable to authenticate the request", extra=fields(err=reasons))
+            raise UnauthenticatedError(reasons)
         return None
 
 

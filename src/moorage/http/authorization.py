@@ -1,6 +1,6 @@
 """Who may ask what: a short cut for administrators, paths open to all, else the API server decides.
 
-Owns the order of these and upstream's rules for keeping answers. Everything asked here is about a
+Owns the order of these and upstream's rules for remembering answers. Every question here is about a
 path, never about an API object: that is all this port serves.
 """
 
@@ -21,13 +21,13 @@ from moorage.kube.requests import subject_access_review
 
 log = logging.getLogger(__name__)
 
-_ANSWERS_KEPT = 8192
-_LONGEST_KEPT = 10_000
+_MOST_ANSWERS = 8192
+_LONGEST_REMEMBERED = 10_000
 """A longer path is not remembered: whoever asks chooses it."""
 
 
 class Decision(Enum):
-    """What is said about a request; only one of these lets it in."""
+    """The decision about a request; only one of these lets it in."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -84,7 +84,7 @@ class AccessReviews:
     ) -> None:
         self._reviewer = reviewer
         self._answers: AnswerCache[bytes, dict[str, Any]] = AnswerCache(
-            _ANSWERS_KEPT,
+            _MOST_ANSWERS,
             lambda answer: allowed_seconds if answer.get("allowed") else denied_seconds,
             now=now,
         )
@@ -93,7 +93,7 @@ class AccessReviews:
         """The API server's word; `AuthorizationFailedError` if it has none."""
         spec = _spec(user, verb, path)
         try:
-            if len(verb) + len(path) < _LONGEST_KEPT:
+            if len(verb) + len(path) < _LONGEST_REMEMBERED:
                 key = msgspec.json.encode(spec)
                 status = await self._answers.get(key, lambda: self._ask(spec))
             else:

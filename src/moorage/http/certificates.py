@@ -112,12 +112,12 @@ def checked_pair(certificate: bytes, key: bytes) -> KeyPair:
         raise InputError("x509: malformed certificate") from None
     block = _blocks(key, "key", lambda kind: kind.endswith("PRIVATE KEY"))[0]
     secret = _private_key(block)
-    ours = secret.public_key()
-    theirs = leaf.public_key()
-    if type(ours) is not type(theirs):
+    public_key = secret.public_key()
+    certified_key = leaf.public_key()
+    if type(public_key) is not type(certified_key):
         raise InputError("tls: private key type does not match public key type")
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if ours.public_bytes(*form) != theirs.public_bytes(*form):
+    if public_key.public_bytes(*form) != certified_key.public_bytes(*form):
         raise InputError("tls: private key does not match public key")
     return KeyPair(b"\n".join(chain) + b"\n", block + b"\n")
 
@@ -336,7 +336,7 @@ class Bundle:
 
 
 class BundleFile:
-    """A bundle that is kept equal to a file."""
+    """A bundle that follows a file."""
 
     def __init__(self, purpose: str, path: str) -> None:
         self.bundle = Bundle(f"{purpose}::{path}")

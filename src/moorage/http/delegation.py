@@ -249,12 +249,14 @@ def _access(
     try:
         return user_access(kubeconfig, env=env)
     except KubeconfigError as error:
-        told = f"failed to get delegated {purpose} kubeconfig: "
+        prefix = f"failed to get delegated {purpose} kubeconfig: "
         if not Path(kubeconfig).exists():
             # Upstream says it twice for authentication.
-            twice = told if purpose == "authentication" else ""
-            raise InputError(f"{told}{twice}stat {kubeconfig}: no such file or directory") from None
-        raise InputError(f"{told}{error}") from None
+            twice = prefix if purpose == "authentication" else ""
+            raise InputError(
+                f"{prefix}{twice}stat {kubeconfig}: no such file or directory"
+            ) from None
+        raise InputError(f"{prefix}{error}") from None
 
 
 def _headers_of(options: RequestHeaderOptions) -> ProxyHeaders:

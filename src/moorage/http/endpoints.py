@@ -17,7 +17,7 @@ Page = tuple[str, bytes]
 
 
 class Observer(Protocol):
-    """Told of what happens at the port; must not raise and must not block."""
+    """Gets a call for what happens at the port; must not raise and must not block."""
 
     def authenticated(self, result: str, user: str, seconds: float) -> None:
         """A request was looked at: `success`, `failure` or `error`; `user` only with success."""
@@ -68,7 +68,7 @@ PING = HealthCheck("ping", lambda: None)
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What /statusz tells; without `paths` it lists those that are served."""
+    """What /statusz shows; without `paths` it lists those that are served."""
 
     started: float
     """Seconds since the epoch."""
@@ -121,4 +121,4 @@ class Endpoints:
     extra: Sequence[Route] = ()
     component: str = "kube-scheduler"
     process_started: float | None = None
-    """Seconds since the epoch; told in a header of the metrics pages."""
+    """Seconds since the epoch; sent in a header of the metrics pages."""

@@ -74,14 +74,14 @@ class Parameters:
                 raise BadParameterError(f"unknown parameter {quoted(name)}: {expected}")
 
     def text(self, name: str, default: str = "") -> str:
-        """A word."""
+        """A text."""
         values = self._query.getall(name, [])
         if len(values) > 1:
             raise BadParameterError(f"parameter {name} is given {len(values)} times")
         return values[0] if values else default
 
     def texts(self, name: str, most: int) -> Sequence[str]:
-        """Words, each given by a parameter of its own; none of them twice."""
+        """Texts, each given by a parameter of its own; none of them twice."""
         found = tuple(dict.fromkeys(self._query.getall(name, [])))
         if len(found) > most:
             raise BadParameterError(
@@ -111,7 +111,7 @@ class Parameters:
         return _SWITCH[text]
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of some words, by default the first."""
+        """One of some values, by default the first."""
         text = self.text(name, choices[0])
         if text not in choices:
             raise BadParameterError(
@@ -141,14 +141,14 @@ def token(kind: str, place: str) -> str:
     return base64.urlsafe_b64encode(f"{kind}:{place}".encode()).decode().rstrip("=")
 
 
-def _listed(words: Sequence[str]) -> str:
-    if len(words) == 1:
-        return words[0]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+def _listed(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 async def decision_stream(request: web.Request, explainer: Explainer) -> web.StreamResponse:
-    """Tell decisions until the client goes or falls behind, or the process ends."""
+    """Send decisions until the client goes or falls behind, or the process ends."""
     follower, missed = await explainer.follow(_last_seen(request))
     try:
         answer = web.StreamResponse(headers=_STREAM_HEADERS)
@@ -158,7 +158,7 @@ async def decision_stream(request: web.Request, explainer: Explainer) -> web.Str
         await stream.send(_BEGINNING + _events(missed))
         await stream.run()
     except (ConnectionError, TimeoutError):
-        # It went, or does not read: nothing more can be said to it.
+        # It went, or does not read: nothing more can be sent to it.
         if request.transport is not None:
             request.transport.abort()
     finally:
@@ -189,12 +189,12 @@ class _Stream:
                 await self.send(_HEARTBEAT)
                 continue
             try:
-                news = self._follower.take(MOST_AT_ONCE)
+                fresh = self._follower.take(MOST_AT_ONCE)
             except TooSlowError:
                 await self.send(_TOO_SLOW)
                 return
-            if news:
-                await self.send(_events(news))
+            if fresh:
+                await self.send(_events(fresh))
 
     async def send(self, data: bytes) -> None:
         """Send, and wait until the client has taken most of what was sent before."""
@@ -349,8 +349,8 @@ def _matrix(asked: Parameters) -> tuple[int, int] | None:
     return (offset, limit) if asked.switch("matrix", False) else None
 
 
-async def _json(request: web.Request, told: msgspec.Struct) -> web.Response:
-    body = msgspec.json.encode(told)
+async def _json(request: web.Request, answer: msgspec.Struct) -> web.Response:
+    body = msgspec.json.encode(answer)
     if request.query.get("pretty") in ("true", "1"):
         body = msgspec.json.format(body, indent=2) + b"\n"
     headers = dict(_JSON)

@@ -2,7 +2,7 @@
 
 Owns which files the page is made of and the headers that keep it to itself: nothing is loaded from
 another host, nothing inline is run. The files are in `page/`, the chart library in the package
-plotly. They tell nothing about a cluster, so anybody may have them; what they show comes from
+plotly. They show nothing of a cluster, so anybody may have them; what they show comes from
 /explain/v1, which is guarded.
 """
 
@@ -54,7 +54,7 @@ _TYPES = {
 _INDEX = "index.html"
 _PLACE = b"<!-- plotly's styles -->"
 _STYLED = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
-"""Whether it has added the style of its geographic maps yet is told Plotly by an element's id."""
+"""An element with this id makes Plotly believe that it has added the style of its maps already."""
 _LEVEL = 6
 _PIECE = 1 << 16
 PATIENCE_SECONDS = 30.0

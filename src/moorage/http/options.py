@@ -1,8 +1,8 @@
 """What the serving, authentication and authorisation flags say, as plain values.
 
-Owns names, defaults and the checks that kube-scheduler makes on them before it reads any file, in
-its words. `app` fills them in from the command line and the rest of this package acts on them.
-Nothing here opens a file or a socket.
+Owns names, defaults and the checks that kube-scheduler makes on them before it reads any file.
+Messages are kube-scheduler's. `app` fills the values in from the command line and the rest of this
+package acts on them. Nothing here opens a file or a socket.
 """
 
 from collections.abc import Iterable
@@ -118,7 +118,7 @@ def header_warnings(options: RequestHeaderOptions) -> list[str]:
 
 
 def _port_errors(port: int) -> list[str]:
-    # Too high a port is said to be refused by a rule that does not apply here: upstream's slip.
+    # For too high a port upstream names a rule that does not apply here.
     if port > _LAST_PORT:
         return [
             f"--secure-port {port} must be between 1 and 65535, inclusive. "

@@ -118,8 +118,8 @@ def _whole(
         named = ",".join(map(quoted, unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
     if failed:
-        told = "\n".join(f"[-]{name} failed: {reason}" for name, reason in failed.items())
-        log.log(V(2), "%s check failed: %s\n%s", ",".join(failed), endpoint, told)
+        reasons = "\n".join(f"[-]{name} failed: {reason}" for name, reason in failed.items())
+        log.log(V(2), "%s check failed: %s\n%s", ",".join(failed), endpoint, reasons)
         return error_text("\n".join([*lines, f"{endpoint} check failed"]), 500)
     if "verbose" not in request.query:
         return text_answer("ok")

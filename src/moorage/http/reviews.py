@@ -42,26 +42,26 @@ class AnswerCache(Generic[K, V]):
         self._size = size
         self._keep_for = keep_for
         self._now = now
-        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._remembered: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self._asked: dict[K, asyncio.Task[V]] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._remembered)
 
     def known(self, key: K) -> V | None:
-        """The kept answer, if it is still good."""
-        found = self._kept.get(key)
+        """The remembered answer, if it is still good."""
+        found = self._remembered.get(key)
         if found is None:
             return None
         until, answer = found
         if until <= self._now():
-            del self._kept[key]
+            del self._remembered[key]
             return None
-        self._kept.move_to_end(key)
+        self._remembered.move_to_end(key)
         return answer
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        """The kept answer, or a new one from `ask`; what goes wrong is raised and not kept."""
+        """The remembered answer, or a new one from `ask`; an error is raised and not remembered."""
         answer = self.known(key)
         if answer is not None:
             return answer
@@ -84,10 +84,10 @@ class AnswerCache(Generic[K, V]):
         answer = await ask()
         seconds = self._keep_for(answer)
         if seconds > 0:
-            self._kept[key] = (self._now() + seconds, answer)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+            self._remembered[key] = (self._now() + seconds, answer)
+            self._remembered.move_to_end(key)
+            while len(self._remembered) > self._size:
+                self._remembered.popitem(last=False)
         return answer
 
     def _finished(self, key: K, task: "asyncio.Task[V]") -> None:

@@ -251,7 +251,7 @@ def can_wait(
 
 
 def open_listener(options: ServingOptions) -> socket.socket:
-    """Listen on the address and port of the options; `InputError` in upstream's words."""
+    """Listen on the address and port of the options; `InputError` as upstream puts it."""
     try:
         address = ipaddress.ip_address(options.bind_address or "0.0.0.0")
     except ValueError:

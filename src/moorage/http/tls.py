@@ -107,10 +107,10 @@ class TlsSettings:
 
 
 def tls_settings(options: ServingOptions) -> TlsSettings:
-    """The flags, checked in upstream's order; `InputError` in upstream's words."""
-    said: list[str] = []
-    names = _cipher_names(options.cipher_suites, said)
-    curve = _curve(options.curve_preferences, said)
+    """The flags, checked in upstream's order; `InputError` as upstream puts it."""
+    notes: list[str] = []
+    names = _cipher_names(options.cipher_suites, notes)
+    curve = _curve(options.curve_preferences, notes)
     version = options.min_version or "VersionTLS12"
     minimum = MIN_VERSIONS.get(version)
     if minimum is None:
@@ -122,10 +122,10 @@ def tls_settings(options: ServingOptions) -> TlsSettings:
     if minimum < ssl.TLSVersion.TLSv1_2:
         # OpenSSL's default security level refuses the old versions, whatever their suites.
         ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
-    return TlsSettings(minimum, ciphers, curve, tuple(said))
+    return TlsSettings(minimum, ciphers, curve, tuple(notes))
 
 
-def _cipher_names(suites: tuple[str, ...], said: list[str]) -> list[str]:
+def _cipher_names(suites: tuple[str, ...], notes: list[str]) -> list[str]:
     found: list[str] = []
     for suite in suites:
         name = PREFERRED_CIPHERS.get(suite)
@@ -133,13 +133,13 @@ def _cipher_names(suites: tuple[str, ...], said: list[str]) -> list[str]:
             name = INSECURE_CIPHERS.get(suite)
             if name is None:
                 raise InputError(f"Cipher suite {suite} not supported or doesn't exist")
-            said.append(f"Use of insecure cipher '{suite}' detected.")
+            notes.append(f"Use of insecure cipher '{suite}' detected.")
         if not name:
             continue
         if _offered(name):
             found.append(name)
         else:
-            said.append(f"{ssl.OPENSSL_VERSION} does not have the cipher suite {suite}")
+            notes.append(f"{ssl.OPENSSL_VERSION} does not have the cipher suite {suite}")
     return found
 
 
@@ -152,7 +152,7 @@ def _offered(name: str) -> bool:
     return True
 
 
-def _curve(preferences: tuple[int, ...], said: list[str]) -> str:
+def _curve(preferences: tuple[int, ...], notes: list[str]) -> str:
     seen: set[int] = set()
     for number in preferences:
         if not 0 < number <= _LARGEST_CURVE:
@@ -175,7 +175,7 @@ def _curve(preferences: tuple[int, ...], said: list[str]) -> str:
             " name at least one of them"
         )
     if len(seen) > 1:
-        said.append(
+        notes.append(
             f"Python's ssl module takes one curve: of --tls-curve-preferences only {usable[0]}"
             " is used"
         )
@@ -253,9 +253,9 @@ def _contexts_by_name(settings: TlsSettings, parts: Material) -> dict[str, ssl.S
     extracted: dict[str, ssl.SSLContext] = {}
     for pair, names in parts.named:
         made = _context(settings, pair, parts.authorities)
-        kept, listed = (explicit, names) if names else (extracted, _names_of(pair.leaf()))
+        contexts, listed = (explicit, names) if names else (extracted, _names_of(pair.leaf()))
         for name in listed:
-            kept.setdefault(name.lower(), made)  # of two pairs for one name the first wins
+            contexts.setdefault(name.lower(), made)  # of two pairs for one name the first wins
     return extracted | explicit
 
 

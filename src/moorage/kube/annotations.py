@@ -36,7 +36,7 @@ from moorage.model.pod import Pod
 PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
 HISTORY = f"{PREFIX}result-history"
 TOP = 10
-"""Of how many nodes scores and refusals are told."""
+"""Of how many nodes scores and rejections are written."""
 LIMIT = 256 * 1024
 """What the API server allows for all annotations of a pod, keys included."""
 _OURS = 96 * 1024
@@ -58,19 +58,19 @@ _AT_ONCE = 50
 _GONE = (404, 409)
 
 
-def results(told: DecisionExplanation, profile: Profile) -> Results:
+def results(explained: DecisionExplanation, profile: Profile) -> Results:
     """The annotations of one attempt."""
-    placed = told.decision.result == SCHEDULED
-    statuses = _pre_filter(told, profile)
-    chosen = {PREFIX + "selected-node": told.decision.node} if placed else {}
+    placed = explained.decision.result == SCHEDULED
+    statuses = _pre_filter(explained, profile)
+    chosen = {PREFIX + "selected-node": explained.decision.node} if placed else {}
     return {
         PREFIX + "prefilter-result-status": _text(statuses),
         PREFIX + "prefilter-result": _text({}),
-        PREFIX + "filter-result": _text(_filter(told, profile)),
-        PREFIX + "postfilter-result": _text(_post_filter(told, profile)),
-        PREFIX + "prescore-result": _text(_scored(told, profile)),
-        PREFIX + "score-result": _text(_scores(told.scores, final=False)),
-        PREFIX + "finalscore-result": _text(_scores(told.scores, final=True)),
+        PREFIX + "filter-result": _text(_filter(explained, profile)),
+        PREFIX + "postfilter-result": _text(_post_filter(explained, profile)),
+        PREFIX + "prescore-result": _text(_scored(explained, profile)),
+        PREFIX + "score-result": _text(_scores(explained.scores, final=False)),
+        PREFIX + "finalscore-result": _text(_scores(explained.scores, final=True)),
         PREFIX + "reserve-result": _text(_all(profile.reserve) if placed else {}),
         PREFIX + "permit-result": _text(_all(profile.permit) if placed else {}),
         PREFIX + "permit-result-timeout": _text({}),
@@ -101,10 +101,10 @@ def size(values: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in values.items())
 
 
-def _pre_filter(told: DecisionExplanation, profile: Profile) -> dict[str, str]:
+def _pre_filter(explained: DecisionExplanation, profile: Profile) -> dict[str, str]:
     """Everybody agreed, or somebody refused and those behind were not asked."""
-    refused = {one.plugin: one.reason for one in told.rejections if one.point == "PreFilter"}
-    skipped = dict.fromkeys(told.skipped_filter_plugins, "")
+    refused = {one.plugin: one.reason for one in explained.rejections if one.point == "PreFilter"}
+    skipped = dict.fromkeys(explained.skipped_filter_plugins, "")
     found: dict[str, str] = {}
     for plugin in profile.pre_filter:
         found[plugin.name] = refused.get(plugin.name, skipped.get(plugin.name, _SUCCESS))
@@ -113,13 +113,13 @@ def _pre_filter(told: DecisionExplanation, profile: Profile) -> dict[str, str]:
     return found
 
 
-def _filter(told: DecisionExplanation, profile: Profile) -> Table:
-    rows = told.matrix.rows if told.matrix is not None else ()
+def _filter(explained: DecisionExplanation, profile: Profile) -> Table:
+    rows = explained.matrix.rows if explained.matrix is not None else ()
     table = {row.node: _row(row) for row in rows[:TOP]}
-    skipped = set(told.skipped_filter_plugins)
+    skipped = set(explained.skipped_filter_plugins)
     passed = {p.name: _PASSED for p in profile.filter if p.name not in skipped}
     # A node that was scored had passed everything.
-    return {**table, **{node.node: passed for node in told.scores[:TOP]}}
+    return {**table, **{node.node: passed for node in explained.scores[:TOP]}}
 
 
 def _row(row: NodeVerdicts) -> dict[str, str]:
@@ -134,19 +134,19 @@ def _row(row: NodeVerdicts) -> dict[str, str]:
     return found
 
 
-def _post_filter(told: DecisionExplanation, profile: Profile) -> Table:
-    nominated = told.decision.nominated_node
-    if told.decision.result == SCHEDULED or not nominated or not profile.post_filter:
+def _post_filter(explained: DecisionExplanation, profile: Profile) -> Table:
+    nominated = explained.decision.nominated_node
+    if explained.decision.result == SCHEDULED or not nominated or not profile.post_filter:
         return {}
     names = [plugin.name for plugin in profile.post_filter]
     return {nominated: {_EVICTS if _EVICTS in names else names[-1]: _VICTIM}}
 
 
-def _scored(told: DecisionExplanation, profile: Profile) -> dict[str, str]:
-    """Who prepared scores; one that had nothing to say told so with an empty text."""
-    if not told.scores:
+def _scored(explained: DecisionExplanation, profile: Profile) -> dict[str, str]:
+    """Who prepared scores; an empty text means that it skipped."""
+    if not explained.scores:
         return {}
-    skipped = set(told.skipped_score_plugins)
+    skipped = set(explained.skipped_score_plugins)
     return {p.name: "" if p.name in skipped else _SUCCESS for p in profile.pre_score}
 
 
@@ -174,7 +174,7 @@ def _text(value: object) -> str:
 
 
 class AnnotationWriter(Silent):
-    """Writes decisions; it has to be told of pods, to know which are bound."""
+    """Writes decisions; a handler of pods, to know which are bound."""
 
     def __init__(
         self,
@@ -266,17 +266,17 @@ class AnnotationWriter(Silent):
         if pod is None or pod.uid != summary.uid or profile is None:
             return []
         try:
-            told = self._ledger.explain(summary.number, top=TOP, matrix=(0, TOP))
+            explained = self._ledger.explain(summary.number, top=TOP, matrix=(0, TOP))
         except MoorageError as error:  # there were so many since that it is forgotten
             log.warning("no annotations of pod %s: %s", pod.key, error)
             return []
-        values = annotations(results(told, profile), pod.metadata.annotations)
+        values = annotations(results(explained, profile), pod.metadata.annotations)
         return [] if values is None else [(pod, values)]
 
 
 @contextlib.contextmanager
 def _unharmed(pod: str) -> Iterator[None]:
-    """Whatever goes wrong with one pod is told, and the others have their turn."""
+    """Whatever goes wrong with one pod is logged, and the others are written."""
     try:
         yield
     except Exception:

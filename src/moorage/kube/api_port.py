@@ -174,7 +174,7 @@ class KubeApiPort(ApiPort):
     async def write_extended_claim(
         self, pod: Pod, claim_name: str, mappings: Sequence[ContainerExtendedResourceRequest]
     ) -> None:
-        """Tell in the pod's status which claim serves its extended resources."""
+        """Write into the pod's status which claim serves its extended resources."""
         written = {
             "resourceClaimName": claim_name,
             "requestMappings": [msgspec.to_builtins(mapping) for mapping in mappings],
@@ -186,14 +186,14 @@ class KubeApiPort(ApiPort):
     async def write_node_allocatable_claims(
         self, pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]
     ) -> None:
-        """Tell in the pod's status what its claims take of the node."""
+        """Write into the pod's status what its claims take of the node."""
         written = [msgspec.to_builtins(status) for status in statuses] or None
         await self._client.patch_pod_status(
             pod.namespace, pod.name, {"nodeAllocatableResourceClaimStatuses": written}
         )
 
     def report(self, pod: Pod, reason: str, message: str) -> None:
-        """Tell users in an event, if there is a recorder."""
+        """Write an event for users, if there is a recorder."""
         if self._recorder is not None:
             self._recorder.event(
                 pod, "Normal", reason, "Scheduling", message, controller=pod.spec.scheduler_name

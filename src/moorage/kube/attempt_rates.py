@@ -1,7 +1,7 @@
 """How many decisions each of the last seconds saw, and how long they took.
 
-Owns counting and forgetting: of a second that is over only a line is kept. It is told of every
-decision, so `note` must stay cheap; percentiles are worked out once per second.
+Owns counting and forgetting: of a second that is over only a summary stays. `note` is called for
+every decision and must stay cheap; percentiles are worked out once per second.
 """
 
 import math

@@ -100,7 +100,7 @@ _STATUSES = msgspec.json.Decoder(Status)
 
 
 class Observer(Protocol):
-    """Is told of every attempt to send a request; `host` is the API server's, with its port."""
+    """Gets a call for every attempt to send a request; `host` is the server's, with its port."""
 
     def answered(self, host: str, method: str, status: int) -> None:
         """The headers of an answer came (status 0: none came)."""
@@ -109,7 +109,7 @@ class Observer(Protocol):
         """A request that is no stream is through, with so many bytes of body each way."""
 
     def throttled(self, host: str, method: str, seconds: float) -> None:
-        """A request was kept back so long to keep the client's own rate."""
+        """A request waited so long for the client's own rate limit."""
 
     def retried(self, host: str, method: str, status: int) -> None:
         """A request is sent again after such an answer."""
@@ -419,7 +419,7 @@ def status_error(
     retry_after: float | None = None,
     refused: str = "",
 ) -> ApiError:
-    """The error that a Status object tells of; `otherwise` is said of what is no Status."""
+    """The error in a Status object; `otherwise` is the message for what is no Status."""
     try:
         status = _STATUSES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

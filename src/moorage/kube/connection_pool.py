@@ -1,4 +1,4 @@
-"""Connections to one server that are kept and shared: who gets one, how many, for how long.
+"""Connections to one server, reused and shared: who gets one, how many, for how long.
 
 Owns the queue of those who wait, idle connections and deadlines. Knows no requests; how many may be
 on their way at once is worked out in `request_limits`.
@@ -19,7 +19,7 @@ NO_ANSWER = "no answer in time"
 
 
 class Place:
-    """A claim on a connection: what those who wait for one are told apart by."""
+    """A place in the queue for a connection."""
 
     __slots__ = ("deadline", "granted")
 

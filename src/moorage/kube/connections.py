@@ -1,6 +1,6 @@
 """One connection to an API server: a socket, TLS, and the answer that is under way on it.
 
-The event loop tells when the socket is ready, and the rest happens on the socket itself: between a
+The event loop watches the socket, and the rest happens on the socket itself: between a
 request and its answer stand no streams, tasks or buffers. Which connection serves which request is
 `connection_pool`'s business, what the bytes mean `http_wire`'s.
 """
@@ -50,7 +50,7 @@ class Connection:
         self.deadline = 0.0
         self.closed = False
         self.when_lost: Callable[[Connection], None] | None = None
-        """Told when an idle connection ends."""
+        """Called when an idle connection ends."""
         self._sock = sock
         # `recv` of a TLS socket is `read` behind two more calls.
         self._receive = sock.read if isinstance(sock, ssl.SSLSocket) else sock.recv
@@ -121,7 +121,7 @@ class Connection:
         except _WAIT:
             sent = 0
         except OSError:
-            # The server closed meanwhile; its last words, if any, are still to be read.
+            # The server closed meanwhile; what it sent last is still to be read.
             return
         # TLS takes all or nothing, and wants to be offered the same bytes again.
         self._unsent = data[sent:]
@@ -139,7 +139,7 @@ class Connection:
             except _WAIT:
                 return
             except OSError as error:
-                self._lost(_said(error))
+                self._lost(_reason(error))
                 return
             if not data:
                 self._lost("")
@@ -167,7 +167,7 @@ class Connection:
         if answer.done:
             self._finish(None)
 
-    def _lost(self, said: str) -> None:
+    def _lost(self, reason: str) -> None:
         """The other side is gone."""
         answer = self._answer
         if answer is None:
@@ -177,9 +177,11 @@ class Connection:
         elif answer.end():
             self._finish(None)
         elif self._heard:
-            self._finish(BrokenError(said or "it closed the connection in the middle of an answer"))
+            self._finish(
+                BrokenError(reason or "it closed the connection in the middle of an answer")
+            )
         else:
-            why = said or "it closed the connection without an answer"
+            why = reason or "it closed the connection without an answer"
             self._finish(BrokenError(why, stale=self.uses > 1))
 
     def _finish(self, error: BrokenError | None) -> None:
@@ -280,7 +282,7 @@ async def connect(
         raise ConnectError("no answer in time") from None
     except OSError as error:
         # Also before the handshake: a server that is just starting may reset at any moment.
-        raise ConnectError(_said(error)) from None
+        raise ConnectError(_reason(error)) from None
     return Connection(sock, context)
 
 
@@ -370,7 +372,7 @@ async def _encrypted(
             case ssl.SSLError():
                 raise ConnectError(f"TLS failed: {error}") from None
             case OSError():
-                raise ConnectError(_said(error)) from None
+                raise ConnectError(_reason(error)) from None
         raise
 
 
@@ -389,7 +391,7 @@ async def _ready(
         remove(number)
 
 
-def _said(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error}"
     return (os.strerror(error.errno) if error.errno else str(error) or type(error).__name__).lower()

@@ -1,4 +1,4 @@
-"""Who we are, kept fresh: bearer tokens, token files, plugins, OIDC, impersonation.
+"""Who we are, always up to date: bearer tokens, token files, plugins, OIDC, impersonation.
 
 Turns an `Access` into the headers of a request and the client certificate of a connection, now
 and after they have been rotated. Sends no API request itself.
@@ -112,7 +112,7 @@ class Credentials:
 
     @property
     def issues_certificates(self) -> bool:
-        """May the client certificate be another one the next time, in no file that would tell?"""
+        """May the client certificate change without a file that would show it?"""
         return self._source is not None
 
     def known_headers(self) -> Headers | None:

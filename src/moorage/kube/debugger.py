@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def dump(scheduler: Scheduler, informers: Informers) -> None:
-    """Compare the books with the informers' stores, then write them out."""
+    """Compare the cluster state with the informers' stores, then log it."""
     compare(scheduler, informers)
     log.info("Dump of cached NodeInfo", extra=fields(nodes="\n\n".join(_nodes(scheduler))))
     pending = scheduler.queue.pending_pods()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _QUOTE, _BACKSLASH, _OPEN, _CLOSE = b'"\\{}'
-_CASE = 0x20  # what tells a brace from a bracket
+_CASE = 0x20  # the difference between a brace and a bracket
 MOST_LEVELS = DEEPEST // 2
 """Values below this level stay bytes if they reach below `DEEPEST`; all others are decoded."""
 

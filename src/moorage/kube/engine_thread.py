@@ -100,7 +100,7 @@ class EngineThread:
 
     def _start(self) -> None:
         if self._thread is None:
-            # It must not keep a process alive that was told to end.
+            # It must not keep a process alive that is to end.
             self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
             self._thread.start()
 

@@ -1,7 +1,7 @@
 """Writes events (events.k8s.io/v1) without ever making the scheduler wait.
 
 Owns the queue, the workers that empty it, retries and the counters of what was lost. As long as
-events keep coming the cluster is busy with what they tell of, and a single worker writes them; the
+events keep coming the cluster is busy with what they report, and a single worker writes them; the
 others join when it is quiet, when too many wait, and at the end. `event_series` decides
 which events are equal and what they say.
 """
@@ -94,7 +94,7 @@ class EventRecorder:
         related: ApiObject | None = None,
         apart: str = "",
     ) -> None:
-        """Record an event; returns at once. Equal ones are counted, unless kept `apart`."""
+        """Record an event; returns at once. Equal ones are counted, unless `apart` differs."""
         if self._closing or self.waiting >= MOST_WAITING:
             self.dropped += 1
             return

@@ -88,7 +88,7 @@ class EventKey(msgspec.Struct, frozen=True, gc=False):
     regarding: ObjectReference
     related: ObjectReference | None
     apart: str = ""
-    """Tells events apart that upstream's rule would count as one."""
+    """Makes events differ that upstream's rule would count as one."""
 
 
 class _Name(msgspec.Struct, frozen=True, gc=False):
@@ -179,7 +179,7 @@ def event_name(regarding: str, nanoseconds: int) -> str:
 
 
 class SeriesMemory:
-    """What was told lately, by key."""
+    """Recent events by key."""
 
     def __init__(self) -> None:
         self._events: dict[EventKey, Event] = {}

@@ -3,7 +3,7 @@
 A victim that is not bound yet is turned away in memory; any other is marked and deleted through the
 API, by its uid: requests may wait long for the client's rate, and by then another pod may have the
 victim's name. A victim that is terminating or gone by then is left alone. All but the last victim
-go at once, the last one alone: until then the preemptor is kept out of the queue, and the last
+go at once, the last one alone: until then the preemptor stays out of the queue, and the last
 deletion lets it in.
 """
 
@@ -57,7 +57,7 @@ class Evictions:
             # The event of its deletion must find the preemptor let in, even before the answer.
             self._preempting.await_last(eviction.cause.metadata.uid, last)
             if not await self._evict(last, eviction, staying):
-                # Its event came while the pod was kept out, and no other one will come.
+                # Its event came while the pod was not in the queue, and no other one will come.
                 self._scheduler.preemption_done(eviction.cause)  # activating asks the gate
                 self._scheduler.queue.activate(eviction.waiting)
         except MoorageError as error:

@@ -66,8 +66,8 @@ class ExecSource:
             await process.wait()
             raise self._error(f"did not finish within {TIMEOUT:.0f} s") from None
         if process.returncode:
-            said = " ".join(complaint.decode(errors="replace").split())
-            raise self._error(f"failed with exit code {process.returncode}: {said}".rstrip(": "))
+            stderr = " ".join(complaint.decode(errors="replace").split())
+            raise self._error(f"failed with exit code {process.returncode}: {stderr}".rstrip(": "))
         return output
 
     def _exec_info(self) -> dict[str, Any]:

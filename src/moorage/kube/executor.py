@@ -172,7 +172,7 @@ class Executor:
             worker.add_done_callback(self._left)
 
     def _may_have(self, more: int) -> bool:
-        """May there be so many workers more? One that waits elsewhere takes no turn of ours."""
+        """May there be so many workers more? One that waits for others does not use our client."""
         count = len(self._workers) + more
         at_client = count - len(self._elsewhere)
         return count <= self._most_workers and at_client <= self._client.limit.limit

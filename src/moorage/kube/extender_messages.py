@@ -1,10 +1,10 @@
-"""What is said to an extender and what it answers: JSON with the field names of Go's structs.
+"""Requests to an extender and its answers: JSON with the field names of Go's structs.
 
 Owns the form of requests, and the reading of answers as Go reads them: names of fields in any case,
-null for nothing, whatever follows the first value ignored, and Go's words for what is wrong. Must
-not open connections (`http_extender`) nor judge what was answered (`framework.extenders`).
+null for nothing, whatever follows the first value ignored, and Go's messages for what is wrong.
+Must not open connections (`http_extender`) nor judge the answers (`framework.extenders`).
 
-Objects go out as the API server sent them where they were kept (`source_of`); otherwise as the
+Objects go out as the API server sent them where that was stored (`source_of`); otherwise as the
 model has them, which is all that a scheduler reads but not all that a user wrote.
 """
 
@@ -47,12 +47,12 @@ def keep_source(obj: ApiObject, data: bytes | msgspec.Raw) -> None:
 
 def source_of(obj: ApiObject) -> msgspec.Raw:
     """An object's JSON: as it came, or as the model has it."""
-    kept = obj.__dict__.get(_SOURCE)
-    if kept is None:
+    source = obj.__dict__.get(_SOURCE)
+    if source is None:
         plain = _without_nulls(msgspec.to_builtins(obj))
         del plain["kind"], plain["apiVersion"]
-        kept = msgspec.json.encode(plain)
-    return msgspec.Raw(kept)
+        source = msgspec.json.encode(plain)
+    return msgspec.Raw(source)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -246,7 +246,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _in_go(error: json.JSONDecodeError) -> str:
-    """Python's complaint about JSON in Go's words."""
+    """Python's complaint about JSON as Go puts it."""
     text, at = error.doc, error.pos
     in_string = error.msg.startswith("Invalid ")
     while not in_string and at < len(text) and text[at] in " \t\r\n":

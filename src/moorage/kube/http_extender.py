@@ -1,12 +1,12 @@
 """Extenders over HTTP: one POST per question, its answer awaited.
 
-Owns connections, TLS, time-outs, and Go's words for what goes wrong with them. What is said is
+Owns connections, TLS, time-outs, and Go's messages for what goes wrong with them. What is said is
 `extender_messages`'; what follows from it is `framework.extenders`'.
 
 The scheduling cycle waits for its answers, for at most `httpTimeout` each, as upstream's does:
 deciding on while an answer is due would decide on another state. Who else may run meanwhile is
 `engine_thread`'s business. Binding happens outside of the cycle and waits in a thread of its own.
-Connections are kept and reused. HTTP/2 and redirects are not offered; upstream's client would
+Connections are reused. HTTP/2 and redirects are not offered; upstream's client would
 follow the latter.
 """
 
@@ -73,7 +73,7 @@ def source_needs(extenders: Sequence[Extender]) -> frozenset[str]:
 
 
 def needs_source(extenders: Sequence[Extender]) -> Callable[[ApiObject], bool] | None:
-    """Which objects are to be kept as the API server sent them; None if nobody asks for any."""
+    """Of which objects to store the JSON of the API server; None if nobody asks for any."""
     needs = source_needs(extenders)
     if not needs:
         return None
@@ -132,7 +132,7 @@ class HttpExtender(Extender):
         messages.check_binding_reply(answer)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close idle connections."""
         self._client.close()
 
 
@@ -199,7 +199,7 @@ class _Client:
             except (BrokenPipeError, ConnectionResetError):
                 if not connection.used:
                     raise
-                # A kept connection that the other side had closed: nothing was asked yet.
+                # An idle connection that the other side had closed: nothing was asked yet.
                 connection.close()
                 connection = self._connection()
                 connection.deadline = deadline
@@ -275,7 +275,7 @@ class _Connection(http.client.HTTPConnection):
 
     @property
     def alive(self) -> bool:
-        """Has the other side neither closed nor said anything unasked?"""
+        """Has the other side neither closed nor sent anything unasked?"""
         if self.sock is None:
             return False
         return not select.select([self.sock], [], [], 0)[0]
@@ -390,7 +390,7 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
 
 
 def _reason(error: Exception, where: str = "") -> str:
-    """Go's words for the commonest failures; Python's for the rest."""
+    """Go's messages for the commonest failures; Python's for the rest."""
     match error:
         case ssl.SSLCertVerificationError() if error.verify_code in _UNKNOWN_AUTHORITY:
             return (

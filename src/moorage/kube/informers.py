@@ -1,7 +1,7 @@
 """The reflectors of all kinds that somebody asked for, started, awaited and stopped together.
 
-Owns which kinds are followed and with which selector, and when handlers hear of the news: at once,
-or, while they are held, later. What is done with the news is the handlers' business.
+Owns which kinds are followed and with which selector, and when handlers are called: at once,
+or, while events are held back, later. What they do is their own business.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from moorage.model.meta import ApiObject
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 256
-"""How many handlers are told of what was held back before others get a turn."""
+"""How many events that were held back are handled before other tasks run."""
 
 FIELD_SELECTORS: Mapping[str, str] = {"Pod": POD_FIELD_SELECTOR}
 
@@ -59,7 +59,7 @@ class Informers:
         self._trial: set[str] = set()
         self._backlog: Backlog = deque()
         self.held = False
-        """Is the news kept back?"""
+        """Are events held back?"""
         self.add(kinds)
         self._trial.clear()
 
@@ -92,7 +92,7 @@ class Informers:
         self._trial.difference_update(kinds)
 
     async def drop(self, kinds: Iterable[str]) -> None:
-        """Do not follow these kinds any more; handlers are told that all objects are gone."""
+        """Do not follow these kinds any more; handlers see all objects deleted."""
         tasks = []
         for kind in kinds:
             task = self._tasks.pop(kind, None)
@@ -113,11 +113,11 @@ class Informers:
         return tuple(self.stores)
 
     def add_handler(self, kind: str, handler: Handler) -> None:
-        """Tell `handler` of every change of a kind that was asked for."""
+        """Have `handler` called for every change of a kind that is followed."""
         self.stores[kind].add_handler(handler)
 
     def hold(self) -> None:
-        """Go on following, but tell handlers nothing until `catch_up`."""
+        """Go on following, but hold events back from handlers until `catch_up`."""
         if not self.held:
             self.held = True
             for store in self.stores.values():
@@ -129,7 +129,7 @@ class Informers:
         return bool(self._backlog)
 
     async def catch_up(self) -> None:
-        """Tell handlers of what was held back, of all kinds in the order in which it came."""
+        """Handle the events that were held back, of all kinds in the order in which they came."""
         backlog = self._backlog
         while backlog:
             for _ in range(min(len(backlog), _AT_ONCE)):
@@ -150,7 +150,7 @@ class Informers:
 
     @property
     def has_synced(self) -> bool:
-        """Has every kind been listed, and every handler heard of all of it?"""
+        """Has every kind been listed, and has every handler got all of it?"""
         return all(store.synced for kind, store in self.stores.items() if kind not in self._trial)
 
     def skipped_by_kind(self) -> dict[str, int]:

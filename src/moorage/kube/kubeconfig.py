@@ -2,7 +2,7 @@
 
 Owns the file format and its rules (first file wins, paths are relative to their file, which
 context counts). Runs no plugin and opens no connection; why there is no library in its place is
-told in docs/decisions/0010-kubeconfig-library.md.
+explained in docs/decisions/0010-kubeconfig-library.md.
 """
 
 import base64

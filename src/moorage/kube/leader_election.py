@@ -85,7 +85,7 @@ def election_client(
 
 
 def check_parameters(config: LeaderElectionConfiguration, identity: str) -> None:
-    """Raise a `ConfigError` in upstream's words if these times cannot work."""
+    """Raise upstream's `ConfigError` if these times cannot work."""
     lease, deadline, retry = config.lease_duration, config.renew_deadline, config.retry_period
     wrong = {
         "leaseDuration must be greater than renewDeadline": lease <= deadline,
@@ -304,7 +304,7 @@ class LeaderElector:
             if any(event.is_set() for event in ending):
                 return Ended.STOPPED
             if outcome is not Outcome.HELD:
-                self._tell_loss(outcome)
+                self._log_loss(outcome)
                 return Ended.LOST
             log.log(V(5), "Successfully renewed lease", extra=fields(lock=str(self._claim.lock)))
             left = self._claim.safe_until - self._clock()
@@ -327,7 +327,7 @@ class LeaderElector:
             next_try = max(now, begun + tries * self._retry_period)
             await _first(*ending, seconds=min(next_try, deadline) - now)
 
-    def _tell_loss(self, outcome: Outcome) -> None:
+    def _log_loss(self, outcome: Outcome) -> None:
         if outcome is Outcome.END_OF_TERM:
             reason = "the lease is marked as 'end of term'"
         elif self.leader and not self._claim.holds:

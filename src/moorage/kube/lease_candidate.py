@@ -32,7 +32,7 @@ class CandidateApi(LeaseApi, StreamApi, Protocol):
 
 
 class LeaseCandidate:
-    """One candidate, kept by `run` until that is cancelled."""
+    """One candidate, renewed by `run` until that is cancelled."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ _FAILURES = (ApiError, KubeconfigError, DecodeError)
 
 
 class ElectionObserver(Protocol):
-    """Told what the metrics `leader_election_*` count."""
+    """Gets a call for what the metrics `leader_election_*` count."""
 
     def on(self, name: str) -> None:
         """Leads from now on."""

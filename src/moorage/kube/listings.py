@@ -94,7 +94,7 @@ def pod_page(
     else:
         found = list(every)
     pods = {pod.key: pod for pod in found}
-    # One more than asked for tells whether there is another page.
+    # One more than asked for shows whether there is another page.
     keys = nsmallest(limit + 1, (key for key in pods if key > after))
     shown = keys[:limit]
     items = tuple(_line(scheduler, pods[key], leading) for key in shown)

@@ -1,7 +1,7 @@
 """A scheduler at work on a live cluster: informers in, decisions out, in one event loop.
 
 Owns the order of things: follow the API, wait until everything is known, then decide pod after pod
-and carry the decisions out, until told to stop. `engine.scheduler` decides. Where it has to wait
+and carry the decisions out, until `stop`. `engine.scheduler` decides. Where it has to wait
 for an extender, or searches for devices, the event loop goes on (`engine_thread`), but the cluster
 state does not change until the pod is decided: informers hold events back, and everybody else who
 would change something or must not see a half-made decision waits (`between_attempts`).
@@ -97,7 +97,7 @@ def build_scheduler(
 def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> tuple[str, ...]:
     """Pods, nodes, what the enabled plugins look up, and the custom resources they wait for.
 
-    `groups`: pod groups too, whose outcomes are told even if no plugin looks at them.
+    `groups`: pod groups too, whose outcomes are written even if no plugin looks at them.
     """
     kinds: set[str] = {"PodGroup"} if groups else set()
     for profile in profiles.values():

@@ -1,4 +1,4 @@
-"""Follows one object of the API by a watch, through every cut, and tells of each change.
+"""Follows one object of the API by a watch, through every cut, and reports each change.
 
 For what must be noticed soon but is looked up elsewhere too: a change during a cut may be missed.
 Keeps nothing; whoever needs a store that is always equal to the server's uses `reflector`.
@@ -56,12 +56,12 @@ class ObjectWatch:
         self._timer = timer
         self._random = random
         self._backoff = Backoff(timer, random)
-        self._told = ""
+        self._reported = ""
 
     async def run(self) -> None:
         """Follow the object for ever; `on_change` gets ADDED, MODIFIED or DELETED and the object.
 
-        A watch begins with the object as it is, so each new connection tells it again.
+        A watch begins with the object as it is, so each new connection reports it again.
         """
         while True:
             started = self._timer.now()
@@ -84,7 +84,7 @@ class ObjectWatch:
             timeout_seconds=int(low + self._random.random() * (high - low)),
         )
         async with self._client.stream(request) as read:
-            self._told = ""
+            self._reported = ""
             buffer = LineBuffer()
             while piece := await read():
                 for line in buffer.feed(piece):
@@ -106,7 +106,7 @@ class ObjectWatch:
 
     def _failed(self, error: MoorageError) -> None:
         """Say it once, however often it comes again."""
-        level = logging.DEBUG if str(error) == self._told else logging.INFO
-        self._told = str(error)
+        level = logging.DEBUG if str(error) == self._reported else logging.INFO
+        self._reported = str(error)
         kind = self._resource.kind
         log.log(level, "cannot watch %s %s/%s: %s", kind, self._namespace, self._name, error)

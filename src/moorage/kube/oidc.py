@@ -1,7 +1,7 @@
 """OpenID Connect: an identity token, refreshed at its issuer when it has expired.
 
 Owns the `oidc` auth provider of kubeconfig (deprecated upstream in favour of exec plugins, yet in
-use). A token that was refreshed is kept in memory only: kubeconfig files are never written.
+use). A refreshed token stays in memory only: kubeconfig files are never written.
 """
 
 import base64

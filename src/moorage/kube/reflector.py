@@ -2,7 +2,7 @@
 
 Owns the protocol: streaming lists where the server offers them and paged lists where not,
 bookmarks, resuming from the last resource version, listing again when that has expired, and
-back-off. What an object means, and what handlers are told, is decided by `decoding` and `store`.
+back-off. `decoding` decides what an object means, `store` what handlers get.
 """
 
 import asyncio

@@ -18,14 +18,14 @@ SLOW_SECONDS = 0.05
 SLOW_CUT = 0.85
 OVERLOAD_CUT = 0.5
 OVERLOAD_PAUSE = 1.0
-"""Refusals of one moment are one piece of news."""
+"""Refusals of one moment count once."""
 _SMOOTHING = 0.1
 _FORGETTING = 1.002
 """The best grows by so much with every request, so that a server may have become slower."""
 
 
 class TokenBucket:
-    """`qps` tokens flow in each second, at most `burst` are kept; no limit when `qps` <= 0."""
+    """`qps` tokens flow in each second, at most `burst` are stored; no limit when `qps` <= 0."""
 
     def __init__(self, qps: float, burst: int, timer: Timer) -> None:
         self._qps = qps
@@ -37,7 +37,7 @@ class TokenBucket:
     def reserve(self) -> float:
         """Take a token, possibly one that is still to come; how long to wait for it.
 
-        Callers that wait as long as they are told are served in the order in which they came.
+        Callers that wait that long are served in the order in which they came.
         """
         if self._qps <= 0:
             return 0.0
@@ -50,7 +50,7 @@ class TokenBucket:
 
 
 class AdaptiveLimit:
-    """Between `least` and `most`; tell it of every request that has ended."""
+    """Between `least` and `most`; `ended` is to be called for every request."""
 
     def __init__(self, timer: Timer, most: int, *, least: int = LEAST, first: int = FIRST) -> None:
         self._timer = timer
@@ -81,7 +81,7 @@ class AdaptiveLimit:
         self._was_full = False
 
     def overloaded(self) -> None:
-        """The server has said (429, or 503 with a time to wait) that it is asked too much."""
+        """The server answered 429, or 503 with a time to wait: it gets too many requests."""
         now = self._timer.now()
         if now - self._cut_at >= OVERLOAD_PAUSE:
             self._cut_at = now

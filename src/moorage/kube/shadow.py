@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _REMEMBERED = 100
 _GIVEN_BACK = "the other scheduler did not bind the pod"
 PATIENCE = 30.0
-"""How long a place is kept for a pod that the other scheduler has not bound."""
+"""How long a node's resources stay reserved for a pod that the other scheduler has not bound."""
 
 
 class Outcome(StrEnum):
@@ -70,32 +70,34 @@ class _Ours(msgspec.Struct):
     message: str = ""
     binding: Binding | None = None
     compared: bool = False
-    """Was it compared with a refusal? Then the same refusal again is no news."""
+    """Was it compared with a refusal? Then the same refusal again is not compared."""
 
 
 class Shadow:
     """Our decisions, theirs, and how often they were the same."""
 
-    def __init__(self, scheduler: Scheduler, tell: Callable[[Comparison], None] | None = None):
+    def __init__(
+        self, scheduler: Scheduler, on_comparison: Callable[[Comparison], None] | None = None
+    ):
         self._scheduler = scheduler
-        self._tell = tell
+        self._on_comparison = on_comparison
         self._ours: dict[str, _Ours] = {}
-        self._kept: deque[tuple[float, Binding]] = deque()
+        self._reserved: deque[tuple[float, Binding]] = deque()
         self.counts: Counter[Outcome] = Counter()
         self.recent: deque[Comparison] = deque(maxlen=_REMEMBERED)
-        """The latest pods about which opinions differed."""
+        """The latest pods for which the decisions differed."""
 
     # What we decide
 
     def decided(self, binding: Binding) -> None:
         """We would bind a pod."""
         self._ours[binding.pod.uid] = _Ours(binding.node_name, binding=binding)
-        self._kept.append((self._scheduler.clock.now() + PATIENCE, binding))
+        self._reserved.append((self._scheduler.clock.now() + PATIENCE, binding))
 
     def refused(self, pod: Pod, message: str) -> None:
-        """We found no node; said again, it is the same opinion."""
+        """We found no node; found again, it is the same decision."""
         if message == _GIVEN_BACK:
-            return  # a place that nobody took is no opinion about the pod
+            return  # given back, which is no decision about the pod
         known = self._ours.get(pod.uid)
         if known is None or known.node_name:
             self._ours[pod.uid] = known = _Ours()
@@ -106,8 +108,8 @@ class Shadow:
     def expire(self) -> None:
         """Give places back that nobody took: the other scheduler may have refused the pod again."""
         now = self._scheduler.clock.now()
-        while self._kept and self._kept[0][0] <= now:
-            _, binding = self._kept.popleft()
+        while self._reserved and self._reserved[0][0] <= now:
+            _, binding = self._reserved.popleft()
             ours = self._ours.get(binding.pod.uid)
             if ours is not None and ours.binding is binding:
                 self._give_back(ours)
@@ -115,7 +117,7 @@ class Shadow:
     # What they decide
 
     def before_update(self, old: Pod, new: Pod) -> None:
-        """A pod changed, and our books do not know it yet."""
+        """A pod changed, and the cluster state does not have the change yet."""
         if old.spec.node_name or old.spec.scheduler_name not in self._scheduler.profiles:
             return
         if new.spec.node_name:
@@ -138,7 +140,7 @@ class Shadow:
         if ours is None:
             ours = self._decide_late(pod)
         if ours.binding is not None:
-            # What Reserve noted down never reaches the API; the truth arrives by watch.
+            # What Reserve noted never reaches the API; what is true arrives by watch.
             unreserve(ours.binding.profile, pod, ours.node_name)
         if not ours.node_name:
             outcome = Outcome.ONLY_THEIRS
@@ -185,11 +187,11 @@ class Shadow:
         if comparison.outcome not in (Outcome.AGREE, Outcome.BOTH_UNSCHEDULABLE):
             self.recent.append(comparison)
             log.info("shadow: %s", describe(comparison))
-        if self._tell is not None:
-            self._tell(comparison)
+        if self._on_comparison is not None:
+            self._on_comparison(comparison)
 
     def report(self) -> bytes:
-        """The tally and the latest differences, as JSON."""
+        """The counts and the latest differences, as JSON."""
         return msgspec.json.encode(
             {
                 "decisions": self.counts.total(),
@@ -199,7 +201,7 @@ class Shadow:
         )
 
     def summary(self) -> str:
-        """The tally in one line."""
+        """The counts in one line."""
         total = self.counts.total()
         same = self.counts[Outcome.AGREE] + self.counts[Outcome.BOTH_UNSCHEDULABLE]
         share = f"{100 * same / total:.1f} %" if total else "nothing to compare yet"
@@ -274,7 +276,7 @@ class _Unwritten(ApiPort):
 
 
 class ShadowExecutor:
-    """Hands that write to a book instead of the API; same interface as `Executor`."""
+    """Notes decisions instead of sending them to the API; same interface as `Executor`."""
 
     def __init__(
         self,
@@ -294,7 +296,7 @@ class ShadowExecutor:
         return bool(self._tasks)
 
     def carry_out(self) -> None:
-        """Write the outbox down."""
+        """Note everything in the scheduler's outbox."""
         self._shadow.expire()
         outbox = self._scheduler.outbox
         while outbox:

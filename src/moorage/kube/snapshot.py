@@ -69,7 +69,7 @@ async def pod_phase(client: KubeClient, namespace: str, name: str) -> str | None
     try:
         return msgspec.convert(deep_json.decode(page.items[0]), _Phased).status.phase
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""  # what is wrong with it is told when it is read in full
+        return ""  # what is wrong with it is logged when it is read in full
 
 
 class _Phase(msgspec.Struct):
@@ -104,7 +104,7 @@ class _Reading:
         return hopeless or self.kind in ESSENTIAL
 
     async def run(self) -> None:
-        """Read all pages; an error is kept, so that the other kinds are read nevertheless."""
+        """Read all pages; an error is stored, so that the other kinds are read nevertheless."""
         try:
             await self._pages(PAGE_SIZE)
         except KubeconfigError as error:

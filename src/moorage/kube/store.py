@@ -1,8 +1,8 @@
-"""The objects of one kind as we last heard of them, and the differences that handlers are told.
+"""The objects of one kind as they were last seen, and the changes that handlers get.
 
-Owns the rule that makes events exact: a handler sees for every object (told apart by uid) one add,
-then updates with growing news, then one delete; whatever the server repeats is not repeated here.
-Handlers can be told later (`hold`), but in the same order. If one fails, the object counts as it
+Owns the rule that makes events exact: a handler sees for every object (by uid) one add, then
+updates to newer versions, then one delete; whatever the server repeats is not repeated here.
+Handlers can be called later (`hold`), but in the same order. If one fails, the object counts as it
 was before (`decoding.SkippedObjects`). Does no I/O; `reflector` feeds it.
 """
 
@@ -18,7 +18,7 @@ from moorage.model.meta import ApiObject
 
 
 class Handler(Protocol):
-    """Told of every change, in order and one at a time; must be quick."""
+    """Called for every change, in order and one at a time; must be quick."""
 
     def on_add(self, obj: ApiObject, /) -> None:
         """A new object."""
@@ -27,10 +27,10 @@ class Handler(Protocol):
         """The same object (by uid), changed."""
 
     def on_delete(self, old: ApiObject, /) -> None:
-        """The object is gone, or no longer selected; `old` is the last that was told of it."""
+        """The object is gone, or no longer selected; `old` is the last version."""
 
     def on_synced(self) -> None:
-        """Everything that existed at the beginning has been told; called once."""
+        """Everything that existed at the beginning has been added; called once."""
 
 
 class Silent:
@@ -60,11 +60,11 @@ class FunctionHandler:
 
 
 Backlog = deque[Callable[[], None]]
-"""What handlers are still to be told, the oldest first."""
+"""Calls of handlers that were held back, the oldest first."""
 
 
 class Store:
-    """Objects by key (`namespace/name`) and the handlers that hear of changes."""
+    """Objects by key (`namespace/name`) and the handlers that get their changes."""
 
     def __init__(
         self, handlers: Iterable[Handler] = (), skipped: SkippedObjects | None = None
@@ -86,7 +86,7 @@ class Store:
         return len(self._objects)
 
     def add_handler(self, handler: Handler) -> None:
-        """Tell one more handler; it first hears of what there is already."""
+        """Call one more handler; it first gets what there is already."""
         for obj in self._objects.values():
             self._do(partial(self._add_to, handler, obj))
         self._handlers.append(handler)
@@ -94,11 +94,11 @@ class Store:
             self._do(handler.on_synced)
 
     def hold(self, backlog: Backlog) -> None:
-        """Tell nobody anything for now: what is to be told goes to the backlog."""
+        """Call no handler for now: calls go to the backlog."""
         self._backlog = backlog
 
     def release(self) -> None:
-        """Tell handlers at once again; whoever held them has told the backlog."""
+        """Call handlers at once again; whoever held them has worked the backlog off."""
         self._backlog = None
 
     def put(self, obj: ApiObject) -> None:
@@ -116,9 +116,9 @@ class Store:
         if self.skipped:
             self.skipped.clear(key)
         if self._backlog is None:
-            self._tell(old, obj, self._handlers)
+            self._handle(old, obj, self._handlers)
         else:
-            self._backlog.append(partial(self._tell, old, obj, tuple(self._handlers)))
+            self._backlog.append(partial(self._handle, old, obj, tuple(self._handlers)))
 
     def remove(self, key: str) -> None:
         """The object is not there any more."""
@@ -126,7 +126,7 @@ class Store:
         if self.skipped:
             self.skipped.clear(key)
         if old is not None:
-            self._do(partial(self._tell_deleted, old, tuple(self._handlers)))
+            self._do(partial(self._handle_deleted, old, tuple(self._handlers)))
 
     def replacing(self, listed: Iterable[ApiObject | Malformed]) -> Iterator[None]:
         """Go over to what a new list says, step by step so that others can run in between.
@@ -152,16 +152,16 @@ class Store:
             for handler in self._handlers:
                 self._do(handler.on_synced)
 
-    # Telling handlers. If one fails, only this object is affected.
+    # Calling handlers. If one fails, only this object is affected.
 
     def _do(self, work: Callable[[], None]) -> None:
-        """Tell now, or later if handlers are held."""
+        """Call now, or later if handlers are held."""
         if self._backlog is None:
             work()
         else:
             self._backlog.append(work)
 
-    def _tell(self, old: ApiObject | None, new: ApiObject, handlers: Iterable[Handler]) -> None:
+    def _handle(self, old: ApiObject | None, new: ApiObject, handlers: Iterable[Handler]) -> None:
         if self._refused and new.key in self._refused:
             old = self._refused.pop(new.key)
         try:
@@ -173,7 +173,7 @@ class Store:
         except Exception as error:
             self._refuse(old, new, handlers, error)
 
-    def _tell_deleted(self, old: ApiObject, handlers: Iterable[Handler]) -> None:
+    def _handle_deleted(self, old: ApiObject, handlers: Iterable[Handler]) -> None:
         known: ApiObject | None = old
         if self._refused and old.key in self._refused:
             known = self._refused.pop(old.key)
@@ -195,7 +195,7 @@ class Store:
     ) -> None:
         """Go back to the version before, or to none if there was none.
 
-        Whatever a handler did before it failed is undone by telling it that both are deleted.
+        Whatever a handler did before it failed is undone by deleting both versions.
         """
         key = new.key
         self.skipped.skip(key, error)
@@ -210,7 +210,7 @@ class Store:
                 self._take_out(old, handlers)
                 old = None
         if self._objects.get(key) is not new:
-            self._refused[key] = old  # newer versions wait to be told
+            self._refused[key] = old  # newer versions are in the backlog
         elif old is None:
             del self._objects[key]
         else:

@@ -19,7 +19,7 @@ QUIET = 120.0
 
 
 class Timer(Protocol):
-    """Tells the time and waits."""
+    """A clock that can wait."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -56,7 +56,7 @@ def micro_time(seconds: float) -> str:
 
 @lru_cache(maxsize=8)
 def _second(whole: int) -> str:
-    """Many events tell of the same second, and printing that costs more than all the rest."""
+    """Many events are of the same second, and printing that costs more than all the rest."""
     return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

@@ -176,7 +176,7 @@ def encoded(body: object) -> bytes:
 
 
 def unreachable(server: str, reason: str, *, maybe_applied: bool) -> UnreachableError:
-    """What is said of a server that cannot be reached, whatever the way to it."""
+    """The error for a server that cannot be reached, directly or through a proxy."""
     message = f"the API server {server} cannot be reached: {reason}"
     return UnreachableError(message, maybe_applied=maybe_applied)
 
@@ -253,7 +253,7 @@ class _Direct:
 
 
 class _DirectStream:
-    """A `BodyStream` whose failures are told as the transport tells them."""
+    """A `BodyStream` that raises what the transport raises."""
 
     def __init__(self, stream: BodyStream, server: str) -> None:
         self.status = stream.answer.status
