@@ -5,7 +5,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.apiserver.history import DELETED, Stored
+from moorage.apiserver.history import (
+    ADDED,
+    DELETED,
+    KEPT_SECONDS,
+    History,
+    Stored,
+    StoredChange,
+)
 from moorage.apiserver.storage import Collection, Storage
 
 NAMES = st.sampled_from(["a/x", "a/y", "b/x", "ab/x", "a-/x"])
@@ -76,3 +83,27 @@ def test_small_objects_count_in_history_with_what_they_take_beside_their_bytes()
         store.create(store.pods, f"a/{number}", {"metadata": {"name": str(number)}})
     assert len(store.pods.history.read(store.pods.history.position_after(store.version - 50), 99))
     assert store.version - store.pods.history.compacted <= 125
+
+
+def test_changes_that_are_old_make_room_before_there_are_too_many() -> None:
+    now = 0.0
+    history = History(max_changes=10_000, max_bytes=400_000, clock=lambda: now)
+
+    def append(version: int) -> None:
+        stored = Stored(f"a/{version}", version, b"x" * 200, {}, (), "")
+        history.append(StoredChange(ADDED, stored, None))
+
+    for version in range(100):
+        append(version)
+    now = KEPT_SECONDS + 1
+    append(100)
+    assert history.compacted == 24, "old ones go, a quarter at once, once they fill a quarter"
+    now += KEPT_SECONDS / 2
+    for version in range(101, 300):
+        append(version)
+    assert history.position_after(100) == 101, "a watch that was away for a moment reads on"
+    now += KEPT_SECONDS * 2
+    while len(history.read(history.position_after(history.compacted), 10_000)) > 100:
+        version += 1
+        append(version)
+    assert history.position_after(version) == history.end

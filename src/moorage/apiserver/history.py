@@ -5,8 +5,9 @@ it has fallen behind when it next reads. Knows nothing of HTTP or selectors.
 """
 
 import asyncio
+import time
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +19,9 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 _CHANGE_BYTES = 800
 """About what a change takes beside the object's bytes: labels, fields and Python objects."""
+
+KEPT_SECONDS = 15.0
+"""How long a watch may be away; changes that are older go first, once they fill a quarter."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -67,13 +71,21 @@ class History:
     Invariant: every change with a version above `compacted` is present.
     """
 
-    def __init__(self, max_changes: int, max_bytes: int, compacted: int = 0) -> None:
+    def __init__(
+        self,
+        max_changes: int,
+        max_bytes: int,
+        compacted: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.compacted = compacted
+        self._clock = clock
         self._max_changes = max_changes
         self._max_bytes = max_bytes
         self._bytes = 0
         self._changes: list[StoredChange] = []
         self._versions: list[int] = []
+        self._times: list[float] = []
         self._first = 0  # the position of _changes[0]; positions are never reused
         self._waiting: set[asyncio.Event] = set()
 
@@ -81,28 +93,29 @@ class History:
         """Take a change and wake everybody who waits."""
         self._changes.append(change)
         self._versions.append(change.stored.version)
+        self._times.append(self._clock())
         self._bytes += _cost(change)
-        if len(self._changes) > self._max_changes or self._bytes > self._max_bytes:
-            self._shrink()
+        quarter = max(1, len(self._changes) // 4)
+        full = len(self._changes) > self._max_changes or self._bytes > self._max_bytes
+        old = self._times[quarter - 1] < self._times[-1] - KEPT_SECONDS
+        if full or (old and self._bytes > self._max_bytes // 4):
+            # Many at once, so that the cost of moving the rest is spread over many changes.
+            self._drop(quarter)
         for waiting in self._waiting:
             waiting.set()
 
-    def _shrink(self) -> None:
-        # A quarter at once, so that the cost of moving the rest is spread over many changes.
-        drop = max(1, len(self._changes) // 4)
-        self.compacted = max(self.compacted, self._versions[drop - 1])
-        self._bytes -= sum(map(_cost, self._changes[:drop]))
-        del self._changes[:drop]
-        del self._versions[:drop]
-        self._first += drop
+    def _drop(self, count: int) -> None:
+        if count:
+            self.compacted = max(self.compacted, self._versions[count - 1])
+        self._bytes -= sum(map(_cost, self._changes[:count]))
+        del self._changes[:count]
+        del self._versions[:count]
+        del self._times[:count]
+        self._first += count
 
     def compact(self, version: int) -> None:
         """Forget everything up to `version`."""
-        drop = bisect_right(self._versions, version)
-        self._bytes -= sum(map(_cost, self._changes[:drop]))
-        del self._changes[:drop]
-        del self._versions[:drop]
-        self._first += drop
+        self._drop(bisect_right(self._versions, version))
         self.compacted = max(self.compacted, version)
 
     def position_after(self, version: int) -> int:
