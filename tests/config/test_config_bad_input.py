@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.config import API_VERSION, KIND, load_config, load_profile, yaml_values
+from moorage.config import API_VERSION, KIND, documents, load_config, load_profile
 from moorage.errors import ConfigError
 
 HEADER = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
@@ -219,7 +219,7 @@ def test_a_value_of_the_wrong_type_is_named_with_what_was_expected(
 def test_yaml_is_read_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     text = HEADER + "parallelism: 0x1F\nprofiles: [{schedulerName: 'a', plugins: &p {}}]\n"
     expected = load_config(text, "cfg.yaml")
-    monkeypatch.setattr(yaml_values, "SafeLoader", yaml.SafeLoader)
+    monkeypatch.setattr(documents, "SafeLoader", yaml.SafeLoader)
     assert load_config(text, "cfg.yaml") == expected
     assert message("a: b: c") == "yaml: line 1: mapping values are not allowed here"
     assert message("[" * 5000) == "yaml: exceeded max depth of 200"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moorage.config import FeatureGates
-from moorage.config.effective_version import (
+from moorage.config.feature_gates import (
     CURRENT_VERSION,
     EffectiveVersion,
     MajorMinor,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moorage.cluster.view import NodeView
-from moorage.config.expansion import EffectivePlugins
+from moorage.config.plugins import EffectivePlugins
 from moorage.config.types import ExtensionPoint
 from moorage.engine.clock import VirtualClock
 from moorage.engine.queue.nominated import NominatedPods

@@ -15,10 +15,10 @@ from moorage.apiserver.errors import (
 )
 from moorage.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from moorage.apiserver.protobuf import decode_body
-from moorage.config import yaml_values
+from moorage.config import documents
 from moorage.errors import ConfigError
 from moorage.model.decode import without_nulls
-from moorage.model.nesting import DEEPEST
+from moorage.model.meta import DEEPEST
 
 YAML = "application/yaml"
 _ACCEPTED = f"application/json, {YAML}, {PROTOBUF}"
@@ -89,7 +89,7 @@ def parse_json(body: bytes) -> Any:
 def parse_yaml(body: bytes) -> Any:
     """YAML, or a 400; no part of the value is shared, whatever aliases the body has."""
     try:
-        value, _ = yaml_values.parse_yaml(body.decode("utf-8"))
+        value, _ = documents.parse_yaml(body.decode("utf-8"))
         written_out = _encode(value)
     except (ConfigError, ValueError) as error:
         raise bad_request(f"the body of the request is not YAML: {error}") from None

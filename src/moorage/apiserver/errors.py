@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from moorage.errors import MoorageError
-from moorage.model.nesting import DEEPEST, is_too_deep
+from moorage.model.meta import DEEPEST, is_too_deep
 
 Json = dict[str, Any]
 

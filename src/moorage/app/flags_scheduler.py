@@ -21,8 +21,12 @@ from moorage.app.flag_values import (
 from moorage.app.flags import Flag, Section
 from moorage.app.flags_moorage import MOORAGE
 from moorage.app.flags_serving import AUTHENTICATION, AUTHORIZATION, SECURE_SERVING
-from moorage.config.effective_version import BINARY_VERSION, CURRENT_VERSION, FLOOR
-from moorage.config.feature_gates import DEFAULT_FEATURE_GATES
+from moorage.config.feature_gates import (
+    BINARY_VERSION,
+    CURRENT_VERSION,
+    DEFAULT_FEATURE_GATES,
+    FLOOR,
+)
 from moorage.config.gate_table import Stage
 
 _VERSIONS = f"kube={FLOOR}..{BINARY_VERSION}(default:"

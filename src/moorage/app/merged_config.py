@@ -34,7 +34,7 @@ from moorage.config import (
     validate_config,
 )
 from moorage.config.as_built import as_built
-from moorage.config.effective_version import BINARY_VERSION
+from moorage.config.feature_gates import BINARY_VERSION
 from moorage.config.field_errors import aggregate
 from moorage.config.gate_table import Stage
 from moorage.errors import ConfigError, InputError

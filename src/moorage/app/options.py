@@ -23,8 +23,7 @@ from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.logs import LoggingOptions, StreamOptions, TextFormatter
 from moorage.app.version_flag import printed_version, reported_version
 from moorage.config.duration import Duration
-from moorage.config.effective_version import EffectiveVersion
-from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, EffectiveVersion, FeatureGates
 from moorage.config.field_errors import aggregate, quoted
 from moorage.config.gate_table import Stage
 from moorage.connections.limits import ConnectionLimits

@@ -26,7 +26,7 @@ from moorage.kube.requests import Json
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import WallTimer
 from moorage.log_fields import V, fields
-from moorage.metrics.operations import OperationMetrics
+from moorage.metrics.process import OperationMetrics
 from moorage.model.meta import ApiObject, ObjectMeta
 
 log = logging.getLogger(__name__)

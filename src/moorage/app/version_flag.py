@@ -6,7 +6,7 @@ Kubernetes version whose decisions it makes, since that is what operators and to
 
 import platform
 
-from moorage.config.effective_version import BINARY_VERSION, parse_semantic
+from moorage.config.feature_gates import BINARY_VERSION, parse_semantic
 from moorage.config.field_errors import quoted
 from moorage.errors import ConfigError
 from moorage.version import KUBERNETES_VERSION, __version__

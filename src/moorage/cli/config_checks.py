@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, read_config
-from moorage.config.expansion import effective_plugins
 from moorage.config.field_errors import one_line
 from moorage.config.oddities import oddities
+from moorage.config.plugins import effective_plugins
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.config.validation import validation_errors
 from moorage.errors import ConfigError

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from moorage.config.document import parse_document
+from moorage.config.documents import parse_document
 from moorage.config.types import KIND
 from moorage.errors import ConfigError, InputError
 

@@ -9,7 +9,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
-from moorage.model.cached import cached
+from moorage.model.meta import cached
 
 _FEW = 4
 

@@ -21,17 +21,10 @@ from moorage.config.args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from moorage.config.default_plugins import default_plugins
+from moorage.config.as_built import extenders_in_order, with_extender_resources
 from moorage.config.defaulting import default_args
 from moorage.config.duration import Duration
 from moorage.config.encoding import encode_config, shown_config
-from moorage.config.expansion import (
-    EffectivePlugins,
-    Implements,
-    effective_plugins,
-    effective_profiles,
-)
-from moorage.config.extenders import extenders_in_order, with_extender_resources
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.loading import (
     default_config,
@@ -40,7 +33,14 @@ from moorage.config.loading import (
     read_config,
     validate_config,
 )
-from moorage.config.merging import merge_plugins
+from moorage.config.plugins import (
+    EffectivePlugins,
+    Implements,
+    default_plugins,
+    effective_plugins,
+    effective_profiles,
+    merge_plugins,
+)
 from moorage.config.types import (
     API_VERSION,
     DEFAULT_SCHEDULER_NAME,

@@ -11,8 +11,13 @@ from typing import Any
 
 import msgspec
 
-from moorage.config.field_errors import child, invalid, not_supported
-from moorage.config.qualified_names import label_key_errors, label_value_errors
+from moorage.config.field_errors import (
+    child,
+    invalid,
+    label_key_errors,
+    label_value_errors,
+    not_supported,
+)
 from moorage.config.types import Int32
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

@@ -21,10 +21,9 @@ from moorage.config.args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from moorage.config.default_plugins import default_plugins
 from moorage.config.duration import Duration
 from moorage.config.feature_gates import FeatureGates
-from moorage.config.merging import merge_plugins
+from moorage.config.plugins import default_plugins, merge_plugins
 from moorage.config.types import (
     ClientConnectionConfiguration,
     ExtenderConfig,

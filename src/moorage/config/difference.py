@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from moorage.config.encoding import encode_config
-from moorage.config.expansion import EffectivePlugins, Implements, effective_profiles
+from moorage.config.plugins import EffectivePlugins, Implements, effective_profiles
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration
 from moorage.redaction import redacted_url
 

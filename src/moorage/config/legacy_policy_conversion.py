@@ -15,7 +15,6 @@ import msgspec
 
 from moorage.config import legacy_policy_table as table
 from moorage.config.args import NodeResourcesFitArgs
-from moorage.config.default_plugins import default_plugins
 from moorage.config.encoding import encode_config
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.field_errors import aggregate, quoted
@@ -26,10 +25,11 @@ from moorage.config.legacy_policy import (
     PriorityPolicy,
     RequestedToCapacityRatioArguments,
     decode_policy,
+    today,
+    validate_policy,
 )
-from moorage.config.legacy_policy_validation import today, validate_policy
 from moorage.config.loading import load_config
-from moorage.config.merging import EVERYTHING
+from moorage.config.plugins import EVERYTHING, default_plugins
 from moorage.config.types import (
     API_VERSION,
     DEFAULT_SCHEDULER_NAME,

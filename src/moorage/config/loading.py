@@ -13,7 +13,7 @@ import msgspec
 from moorage.config.args import ARGS_OF_PLUGIN
 from moorage.config.decoding import as_map, decode
 from moorage.config.defaulting import complete_args, with_defaults
-from moorage.config.document import parse_document
+from moorage.config.documents import parse_document
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.field_errors import one_line, quoted
 from moorage.config.types import (

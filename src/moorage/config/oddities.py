@@ -5,10 +5,9 @@ Owns the findings. Must not refuse anything: upstream accepts all of it.
 
 from collections.abc import Iterator
 
-from moorage.config.default_plugins import default_plugins
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.field_errors import quoted
-from moorage.config.merging import EVERYTHING
+from moorage.config.plugins import EVERYTHING, default_plugins
 from moorage.config.types import (
     ExtenderConfig,
     ExtensionPoint,

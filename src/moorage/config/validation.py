@@ -2,7 +2,7 @@
 
 Owns every check that upstream makes on a configuration as a whole, in upstream's order and words.
 Must not change the configuration; the rules of plugin arguments are in `validation_args`, the
-checks made when a profile is built in `expansion`.
+checks made when a profile is built in `plugins`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +12,14 @@ import msgspec
 
 from moorage.config.duration import Duration
 from moorage.config.feature_gates import FeatureGates
-from moorage.config.field_errors import aggregate, duplicate, invalid, required
-from moorage.config.qualified_names import is_extended_resource, label_key_errors
+from moorage.config.field_errors import (
+    aggregate,
+    duplicate,
+    invalid,
+    is_extended_resource,
+    label_key_errors,
+    required,
+)
 from moorage.config.types import (
     API_VERSION,
     ClientConnectionConfiguration,

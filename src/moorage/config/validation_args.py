@@ -34,10 +34,10 @@ from moorage.config.field_errors import (
     duplicate,
     forbidden,
     invalid,
+    label_key_errors,
     not_supported,
     required,
 )
-from moorage.config.qualified_names import label_key_errors
 
 _STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
@@ -93,7 +93,7 @@ def _balanced_allocation_errors(
 def node_resources_fit_errors(path: str, args: NodeResourcesFitArgs) -> list[str]:
     """What is wrong with the arguments of NodeResourcesFit.
 
-    Upstream looks at them only when it builds the plugin, with an empty path; so does `expansion`.
+    Upstream looks at them only when it builds the plugin, with an empty path; so does `plugins`.
     """
     errors = []
     for index, resource in enumerate(args.ignored_resources):

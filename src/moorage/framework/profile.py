@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from moorage.config.expansion import EffectivePlugins, effective_plugins, effective_profiles
-from moorage.config.extenders import with_extender_resources
+from moorage.config.as_built import with_extender_resources
+from moorage.config.plugins import EffectivePlugins, effective_plugins, effective_profiles
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
 from moorage.errors import ConfigError
 from moorage.framework.guard import may_take_long

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from moorage.model.nesting import DEEPEST
+from moorage.model.meta import DEEPEST
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from moorage.config import KubeSchedulerConfiguration
-from moorage.config.extenders import extenders_in_order
+from moorage.config.as_built import extenders_in_order
 from moorage.config.types import ExtenderConfig, ExtenderTLSConfig
 from moorage.errors import ConfigError, ExtenderError, KubeconfigError
 from moorage.framework.extenders import Extender, FilterReply, MetaVictims, in_thread, uses_any

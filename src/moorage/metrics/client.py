@@ -1,10 +1,10 @@
-"""Metrics of the API client, under client-go's names.
+"""Metrics of the API client and of leader election, under client-go's names.
 
-Owns `rest_client_*` as far as something stands behind them. Which requests there are is told by
-whoever sends them (`kube.client`), by host and method.
+Owns `rest_client_*` as far as something stands behind them, and `leader_election_*`. Which requests
+there are is told by whoever sends them (`kube.client`), by host and method.
 """
 
-from moorage.metrics.families import Counter, Histogram
+from moorage.metrics.families import Counter, Gauge, Histogram
 from moorage.metrics.registry import MetricsRegistry
 
 _SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
@@ -85,3 +85,38 @@ class ClientMetrics:
 
 def _code(status: int) -> str:
     return str(status) if status else _NO_ANSWER
+
+
+class ElectionMetrics:
+    """Is told by the elector how its lease stands, by the lease's name."""
+
+    def __init__(self, registry: MetricsRegistry) -> None:
+        self._status = registry.register(
+            Gauge(
+                "leader_election_master_status",
+                "Gauge of if the reporting system is master of the relevant lease, 0 indicates "
+                "backup, 1 indicates master. 'name' is the string used to identify the lease. "
+                "Please make sure to group by name.",
+                ("name",),
+            )
+        )
+        self._slow = registry.register(
+            Counter(
+                "leader_election_slowpath_total",
+                "Total number of slow path exercised in renewing leader leases. 'name' is the "
+                "string used to identify the lease. Please make sure to group by name.",
+                ("name",),
+            )
+        )
+
+    def on(self, name: str) -> None:
+        """Leading now."""
+        self._status.labels(name).set(1)
+
+    def off(self, name: str) -> None:
+        """Not leading, or not any more."""
+        self._status.labels(name).set(0)
+
+    def slowpath(self, name: str) -> None:
+        """The lease had to be read before it could be renewed."""
+        self._slow.labels(name).add()

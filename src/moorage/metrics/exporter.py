@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from moorage.config.feature_gates import FeatureGates
-from moorage.metrics.client import ClientMetrics
-from moorage.metrics.component import register_component
-from moorage.metrics.election import ElectionMetrics
+from moorage.metrics.client import ClientMetrics, ElectionMetrics
 from moorage.metrics.families import Gauge
-from moorage.metrics.operations import OperationMetrics
 from moorage.metrics.options import MetricsOptions
 from moorage.metrics.pod_resources import render_pod_resources
-from moorage.metrics.process import START_TIME_HELP, ProcessMetrics
+from moorage.metrics.process import (
+    START_TIME_HELP,
+    OperationMetrics,
+    ProcessMetrics,
+    register_component,
+)
 from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler import SchedulerMetrics
 from moorage.metrics.serving import HealthMetrics, ServingMetrics

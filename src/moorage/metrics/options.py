@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from moorage.config.document import parse_document
-from moorage.config.effective_version import BINARY_VERSION
+from moorage.config.documents import parse_document
+from moorage.config.feature_gates import BINARY_VERSION
 from moorage.config.field_errors import go_json, invalid, quoted
 from moorage.errors import ConfigError
 

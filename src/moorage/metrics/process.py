@@ -1,8 +1,10 @@
-"""What this process takes from its machine, under the names that every Prometheus client uses.
+"""What this process is, what it takes from its machine, and what it does beyond kube-scheduler.
 
-Owns `process_*` (read from /proc where there is one, so only on Linux) and, in place of Go's
-`go_*`, what Python's runtime can tell: `python_info` and the garbage collector's counts, under the
-names of Prometheus' client for Python.
+Owns `process_*` (read from /proc where there is one, so only on Linux), instead of Go's `go_*` what
+Python's runtime can tell under the names of Prometheus' client for Python, and the constant metrics
+that dashboards join others with: build, versions, feature gates. Major and minor are those of the
+kube-scheduler whose behaviour this is. What is Moorage's own (its version, reloads, shadowing,
+unusable objects) begins with `moorage_`, so that nothing of upstream's can collide with it.
 """
 
 import gc
@@ -11,11 +13,15 @@ import platform
 import resource
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from moorage.metrics.families import Counter, Gauge
+from moorage.config.feature_gates import FeatureGates
+from moorage.config.gate_table import Stage
+from moorage.metrics.families import Counter, Gauge, LabelValues, Stability
 from moorage.metrics.registry import MetricsRegistry
+from moorage.version import KUBERNETES_VERSION, __version__
 
 _PROC = Path("/proc")
 # Where the columns of /proc/<pid>/stat stand behind the command's name, which may hold blanks.
@@ -164,3 +170,142 @@ class ProcessMetrics:
 def _limit(which: int) -> float:
     soft, _ = resource.getrlimit(which)
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
+
+
+_BUILD_LABELS = (
+    *("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date"),
+    *("go_version", "compiler", "platform"),
+)
+
+
+def register_component(registry: MetricsRegistry, gates: FeatureGates) -> None:
+    """Add what is constant from the start."""
+
+    def constant(
+        name: str,
+        help_text: str,
+        labels: Sequence[str],
+        stability: Stability,
+        values: Iterable[tuple[LabelValues, bool]],
+    ) -> None:
+        family = registry.register(Gauge(name, help_text, labels, stability))
+        for label_values, value in values:
+            family.labels(*label_values).set(1 if value else 0)
+
+    constant(
+        "kubernetes_build_info",
+        "A metric with a constant '1' value labeled by major, minor, git version, git commit, "
+        "git tree state, build date, Go version, and compiler from which Kubernetes was built, "
+        "and platform on which it is running.",
+        _BUILD_LABELS,
+        "BETA",
+        [(_build(), True)],
+    )
+    constant(
+        "moorage_build_info",
+        "A metric with a constant '1' value labeled by the version of Moorage and of Python.",
+        ("version", "python_version", "implementation"),
+        "",
+        [((__version__, platform.python_version(), sys.implementation.name), True)],
+    )
+    constant(
+        "kubernetes_feature_enabled",
+        "This metric records the data about the stage and enablement of a k8s feature.",
+        ("name", "stage"),
+        "BETA",
+        (
+            ((one.name, "" if one.stage is Stage.GA else one.stage.value), one.enabled)
+            for one in gates.known()
+        ),
+    )
+    effective = gates.version
+    versions = (str(effective.emulation), str(effective.min_compatibility))
+    constant(
+        "version_info",
+        "Provides the compatibility version info of the component. The component label is the "
+        "name of the component, usually kube, but is relevant for aggregated-apiservers.",
+        ("component", "binary", "emulation", "min_compat"),
+        "ALPHA",
+        [(("kube", KUBERNETES_VERSION.lstrip("v"), *versions), True)],
+    )
+
+
+def _build() -> LabelValues:
+    major, minor, *_ = KUBERNETES_VERSION.lstrip("v").split(".")
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    # No Go and no commit stand behind it; empty values are what Prometheus takes for "none".
+    return (
+        *(major, minor, KUBERNETES_VERSION, "", "", "", "", sys.implementation.name),
+        f"{platform.system().lower()}/{machine}",
+    )
+
+
+RELOADED = "success"
+REFUSED = "error"
+
+
+class OperationMetrics:
+    """Reloads and shadow decisions; `now` tells the time of day."""
+
+    def __init__(self, registry: MetricsRegistry, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._reloads = registry.register(
+            Counter(
+                "moorage_config_reloads_total",
+                "Number of configuration reloads, by the result. 'error' means that the running "
+                "configuration was kept.",
+                ("result",),
+                "",
+            )
+        )
+        self._last_success = registry.register(
+            Gauge(
+                "moorage_config_last_reload_success_timestamp_seconds",
+                "When the running configuration was read, in seconds since the epoch.",
+                (),
+                "",
+            )
+        )
+        self._last_success.labels().set(now())
+        self._shadowed = registry.register(
+            Counter(
+                "moorage_shadow_decisions_total",
+                "Number of decisions compared with those of the scheduler that binds, by the "
+                "result: 'agree', 'disagree', 'both_unschedulable', 'only_ours' (placed by this "
+                "one only) or 'only_theirs' (placed by the other one only).",
+                ("result",),
+                "",
+            )
+        )
+
+        self._skipped_by_kind: Callable[[], Mapping[str, int]] = dict
+        self._skipped = registry.register(
+            Gauge(
+                "moorage_skipped_objects",
+                "Number of objects that cannot be used at the moment, by kind; the log names them.",
+                ("kind",),
+                "",
+            )
+        )
+        registry.before_render(self._refresh)
+
+    def count_skipped(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
+        """Count skipped objects with `by_kind` whenever the metrics are read."""
+        self._skipped_by_kind = by_kind
+
+    def _refresh(self) -> None:
+        for kind, count in self._skipped_by_kind().items():
+            self._skipped.labels(kind).set(count)
+
+    def reloaded(self) -> None:
+        """A new configuration is in use."""
+        self._reloads.labels(RELOADED).add()
+        self._last_success.labels().set(self._now())
+
+    def reload_refused(self) -> None:
+        """A new configuration was wrong, and the old one stays."""
+        self._reloads.labels(REFUSED).add()
+
+    def shadow_compared(self, result: str) -> None:
+        """A decision was compared with the real one."""
+        self._shadowed.labels(result).add()

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.model.cached import cached
-from moorage.model.meta import ApiObject, Int64, Object, ObjectMeta
+from moorage.model.meta import ApiObject, Int64, Object, ObjectMeta, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity
 

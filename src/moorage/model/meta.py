@@ -1,8 +1,40 @@
-"""ObjectMeta: what every API object carries and a scheduler reads."""
+"""What all API objects have in common: plain JSON, metadata, and properties worked out once.
 
-from typing import Annotated, Any
+Owns the one limit to the nesting of whatever a person or a client hands over (files, request
+bodies, results of patches), so that recursive code can walk it.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, TypeVar, overload
 
 import msgspec
+
+T = TypeVar("T")
+
+
+class cached(Generic[T]):  # noqa: N801  # used as a decorator, like `property`
+    """A property that is computed at most once; the object needs a `__dict__`.
+
+    `functools.cached_property` does the same behind a lock, which costs more than most of what is
+    kept; objects of the model are never shared between threads.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, obj: None, owner: type) -> "cached[T]": ...
+    @overload
+    def __get__(self, obj: object, owner: type) -> T: ...
+    def __get__(self, obj: object | None, owner: type) -> "cached[T] | T":
+        """Only asked while the object has no value of its own under this name."""
+        if obj is None:
+            return self
+        value = obj.__dict__[self._name] = self._compute(obj)
+        return value
+
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -77,3 +109,23 @@ class ApiObject(Object, frozen=True, dict=True, gc=True):
 
 
 Json = dict[str, Any]
+
+
+DEEPEST = 200
+"""Levels of nesting with all YAML aliases written out; real objects have about twenty."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """Has a JSON value more levels of maps and lists than `DEEPEST`? Looks without recursion."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            item
+            for container in level
+            if isinstance(container, (dict, list))
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

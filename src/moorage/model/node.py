@@ -1,7 +1,6 @@
 """Nodes: labels, taints, capacity, images and declared features."""
 
-from moorage.model.cached import cached
-from moorage.model.meta import ApiObject, Int64, Object
+from moorage.model.meta import ApiObject, Int64, Object, cached
 from moorage.model.quantity import Quantity
 from moorage.model.resources import Resources, in_scheduler_units, to_milli
 from moorage.model.taints import Taint

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from moorage.model.affinity import Affinity, PodAffinityTerms, compile_affinity
-from moorage.model.cached import cached
 from moorage.model.labels import LabelSelector
-from moorage.model.meta import ApiObject, Int32, Object
+from moorage.model.meta import ApiObject, Int32, Object, cached
 from moorage.model.node_selector import CompiledNodeSelector, compile_node_selector
 from moorage.model.pod_requests import PodRequests, requests_of
 from moorage.model.quantity import Quantity

@@ -6,7 +6,6 @@ it). Matching claims with volumes and counting attachments belong to the plugins
 
 import msgspec
 
-from moorage.model.cached import cached
 from moorage.model.labels import (
     NOTHING,
     Labels,
@@ -15,7 +14,7 @@ from moorage.model.labels import (
     SelectorError,
     compile_selector,
 )
-from moorage.model.meta import ApiObject, Int32, Object
+from moorage.model.meta import ApiObject, Int32, Object, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity, parse_milli
 from moorage.model.volumes import (

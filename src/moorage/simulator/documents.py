@@ -16,7 +16,7 @@ from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from moorage.errors import InputError
-from moorage.model.nesting import DEEPEST, is_too_deep
+from moorage.model.meta import DEEPEST, is_too_deep
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _FastestLoader

@@ -16,7 +16,7 @@ from moorage.benchmarks.perf.direct_client import DirectClient
 from moorage.benchmarks.processes import Process, ProcessError
 from moorage.benchmarks.schedulers import CLIENT_RATE, Command
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
-from moorage.config.effective_version import EffectiveVersion, MajorMinor
+from moorage.config.feature_gates import EffectiveVersion, MajorMinor
 from moorage.config.gate_table import DEPENDENCIES
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError

@@ -1,7 +1,8 @@
 """Which plugins run at each extension point of a profile, in order, and with which weights.
 
-Owns the expansion of MultiPoint and the checks that upstream makes when it builds a profile, in its
-words. Must not build plugins: whether a plugin has an extension point is asked through a predicate.
+Owns the default plugins, a user's plugin sets over them, the expansion of MultiPoint, and the
+checks that upstream makes when it builds a profile, in its words. Must not build plugins: whether a
+plugin has an extension point is asked through a predicate.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from moorage.config.args import NodeResourcesFitArgs
+from moorage.config.feature_gates import FeatureGates
 from moorage.config.field_errors import aggregate, one_line, quoted
-from moorage.config.merging import EVERYTHING
 from moorage.config.types import (
     ExtensionPoint,
     KubeSchedulerConfiguration,
@@ -21,6 +22,81 @@ from moorage.config.types import (
 )
 from moorage.config.validation_args import node_resources_fit_errors
 from moorage.errors import ConfigError
+
+
+def default_plugins(gates: FeatureGates) -> Plugins:
+    """All of them at MultiPoint, in order."""
+    refs = [
+        PluginRef("SchedulingGates"),
+        PluginRef("PrioritySort"),
+        PluginRef("NodeUnschedulable"),
+        PluginRef("NodeName"),
+        PluginRef("TaintToleration", 3),
+        PluginRef("NodeAffinity", 2),
+        PluginRef("NodePorts"),
+        PluginRef("NodeResourcesFit", 1),
+        PluginRef("VolumeRestrictions"),
+        PluginRef("NodeVolumeLimits"),
+        PluginRef("VolumeBinding"),
+        PluginRef("VolumeZone"),
+        PluginRef("PodTopologySpread", 2),
+        PluginRef("InterPodAffinity", 2),
+    ]
+    if gates.enabled("DynamicResourceAllocation"):
+        # Before DefaultPreemption: freeing an idle claim is better than evicting a running pod.
+        refs.append(PluginRef("DynamicResources", 2))
+    refs += [
+        PluginRef("DefaultPreemption"),
+        PluginRef("NodeResourcesBalancedAllocation", 1),
+        PluginRef("ImageLocality", 1),
+        PluginRef("DefaultBinder"),
+    ]
+    if gates.enabled("NodeDeclaredFeatures"):
+        refs.append(PluginRef("NodeDeclaredFeatures"))
+    if gates.enabled("GangScheduling"):
+        refs.append(PluginRef("GangScheduling"))
+    if gates.enabled("TopologyAwareWorkloadScheduling"):
+        refs += [PluginRef("TopologyPlacementGenerator"), PluginRef("PodGroupPodsCount", 1)]
+    return Plugins(multi_point=PluginSet(enabled=tuple(refs)))
+
+
+EVERYTHING = "*"
+"""The name that disables all default plugins of a set."""
+
+
+def merge_plugins(default: Plugins, custom: Plugins) -> Plugins:
+    """Merge set by set, MultiPoint among them."""
+    merged = {
+        point.name.lower(): merge_plugin_set(default.at(point), custom.at(point))
+        for point in ExtensionPoint
+    }
+    return Plugins(multi_point=merge_plugin_set(default.multi_point, custom.multi_point), **merged)
+
+
+def merge_plugin_set(default: PluginSet, custom: PluginSet) -> PluginSet:
+    """Take out of the defaults what the user disables, then put in what the user enables.
+
+    A plugin that is still among the defaults keeps its place there and takes the user's weight; any
+    other comes after them. What is disabled is kept, so that MultiPoint does not bring it back.
+    """
+    disabled = tuple(PluginRef(ref.name) for ref in (*custom.disabled, *default.disabled))
+    removed = {ref.name for ref in disabled}
+    # A plugin enabled twice replaces a default with its last mention; the others are appended and
+    # refused later, when the profile is built.
+    last_mention = {ref.name: index for index, ref in enumerate(custom.enabled)}
+    enabled: list[PluginRef] = []
+    replaced: set[int] = set()
+    if EVERYTHING not in removed:
+        for ref in default.enabled:
+            if ref.name in removed:
+                continue
+            index = last_mention.get(ref.name)
+            if index is not None:
+                replaced.add(index)
+            enabled.append(ref if index is None else custom.enabled[index])
+    enabled += [ref for index, ref in enumerate(custom.enabled) if index not in replaced]
+    return PluginSet(enabled=tuple(enabled), disabled=disabled)
+
 
 Implements = Callable[[str, ExtensionPoint], bool]
 """Whether the plugin of that name runs at that point. One that runs nowhere does not exist."""
