@@ -15,6 +15,7 @@ from moorage.config.types import LeaderElectionConfiguration
 from moorage.errors import ApiError, UnreachableError
 from moorage.kube.client import Read
 from moorage.kube.leader_election import Ended, LeaderElector
+from moorage.kube.lease import LeaseEvents
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
 from moorage.kube.timing import micro_time
@@ -254,7 +255,7 @@ class Metrics:
         self.slow += 1
 
 
-class EventList:
+class EventList(LeaseEvents):
     def __init__(self) -> None:
         self.messages: list[str] = []
 

@@ -27,7 +27,7 @@ from moorage.framework.profile import Profile
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
-from moorage.kube.store import Silent
+from moorage.kube.store import EmptyHandler
 from moorage.kube.timing import Timer, WallTimer
 from moorage.ledger import Ledger
 from moorage.model.meta import ApiObject
@@ -173,7 +173,7 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-class AnnotationWriter(Silent):
+class AnnotationWriter(EmptyHandler):
     """Writes decisions; a handler of pods, to know which are bound."""
 
     def __init__(

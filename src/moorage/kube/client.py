@@ -21,7 +21,7 @@ from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
 from moorage.kube.timing import Timer, WallTimer
-from moorage.kube.transport import Answer, AnswerStream, Transport
+from moorage.kube.transport import Answer, AnswerStream, open_transport
 from moorage.version import KUBERNETES_VERSION, __version__
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ class KubeClient:
         self._limiter = TokenBucket(qps, burst, self._timer)
         self._observe = observe
         self._host = urlsplit(access.server).netloc.rpartition("@")[2]
-        self._transport = Transport(
+        self._transport = open_transport(
             access,
             self._timer,
             user_agent=agent or user_agent(),

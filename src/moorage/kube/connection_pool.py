@@ -18,8 +18,8 @@ IDLE_SECONDS = 15.0
 NO_ANSWER = "no answer in time"
 
 
-class Place:
-    """A place in the queue for a connection."""
+class Waiter:
+    """Somebody who waits for a connection."""
 
     __slots__ = ("deadline", "granted")
 
@@ -40,7 +40,7 @@ class ConnectionPool:
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._streams: set[Connection] = set()
-        self._waiting: deque[Place] = deque()
+        self._waiting: deque[Waiter] = deque()
         self._session: tuple[ssl.SSLContext, ssl.SSLSession] | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._sweep_at = float("inf")
@@ -145,24 +145,24 @@ class ConnectionPool:
 
     async def _slot(self, deadline: float) -> None:
         """Wait for a slot; whoever frees one hands it to the first in the queue."""
-        place = Place(asyncio.get_running_loop().create_future(), deadline)
-        self._waiting.append(place)
+        waiter = Waiter(asyncio.get_running_loop().create_future(), deadline)
+        self._waiting.append(waiter)
         try:
-            await place.granted
+            await waiter.granted
         except asyncio.CancelledError:
-            if place in self._waiting:
-                self._waiting.remove(place)
-            elif not place.granted.cancelled():
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif not waiter.granted.cancelled():
                 self._free_slot()  # it came too late
             raise
 
     def _free_slot(self) -> None:
         self._running -= 1
         while self._waiting and self._running < self._limit.limit:
-            place = self._waiting.popleft()
-            if not place.granted.done():
+            waiter = self._waiting.popleft()
+            if not waiter.granted.done():
                 self._running += 1
-                place.granted.set_result(None)
+                waiter.granted.set_result(None)
 
     async def _connect(self, context: ssl.SSLContext | None, deadline: float) -> Connection:
         left = deadline - asyncio.get_running_loop().time()
@@ -214,16 +214,16 @@ class ConnectionPool:
         for connection in [c for c in (*self._busy, *self._streams) if c.deadline <= now]:
             self._streams.discard(connection)
             connection.fail(NO_ANSWER)
-        for place in [place for place in self._waiting if place.deadline <= now]:
-            self._waiting.remove(place)
-            if not place.granted.done():
-                place.granted.set_exception(ConnectError(NO_ANSWER))
+        for waiter in [waiter for waiter in self._waiting if waiter.deadline <= now]:
+            self._waiting.remove(waiter)
+            if not waiter.granted.done():
+                waiter.granted.set_exception(ConnectError(NO_ANSWER))
         for connection in [c for c in self._idle if c.idle_since + IDLE_SECONDS <= now]:
             self._idle.remove(connection)
             connection.close()
         self._streams = {stream for stream in self._streams if not stream.closed}
         moments = [c.deadline for c in (*self._busy, *self._streams)]
-        moments += [place.deadline for place in self._waiting]
+        moments += [waiter.deadline for waiter in self._waiting]
         moments += [c.idle_since + IDLE_SECONDS for c in self._idle]
         if moments:
             self._sweep_by(min(moments))

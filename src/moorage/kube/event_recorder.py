@@ -69,7 +69,7 @@ class EventRecorder:
         # one that is being written is left to the worker that writes it.
         self._following: dict[str, list[Event]] = {}
         self._workers: set[asyncio.Task[None]] = set()
-        self._resting = 0  # workers that wait before they try again
+        self._backing_off = 0  # workers that wait before they try again
         self._last_event = float("-inf")
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
@@ -80,7 +80,7 @@ class EventRecorder:
         tend = [self._every(FINISH_AFTER, self._finish), self._every(REFRESH_EVERY, self._refresh)]
         self._tasks = [asyncio.create_task(task) for task in tend]
         self._started = True
-        self._employ()
+        self._start_workers()
 
     def event(
         self,
@@ -113,14 +113,14 @@ class EventRecorder:
         if event is not None:
             self.waiting += 1
             self._queue.append(event)
-            self._employ()
+            self._start_workers()
 
     async def close(self, timeout: float = 5.0) -> None:
         """Write what is waiting, and the counts of running series, as far as time allows."""
         self._closing = True
         try:
             async with asyncio.timeout(timeout):
-                self._employ()
+                self._start_workers()
                 while self._workers:
                     await asyncio.wait(self._workers)
                 for event in self._memory.unwritten():
@@ -144,25 +144,25 @@ class EventRecorder:
         return self._most_workers if quiet else min(BUSY_WORKERS, self._most_workers)
 
     def _may_have_more(self) -> bool:
-        at_work = len(self._workers) - self._resting
+        at_work = len(self._workers) - self._backing_off
         return at_work < self._allowed() and len(self._workers) < self._most_workers
 
-    def _employ(self) -> None:
-        """Have as many workers as there is leave and work for."""
+    def _start_workers(self) -> None:
+        """Start as many workers as are allowed and have something to write."""
         while self._started and self._queue and self._may_have_more():
             event = self._next()
             if event is None:
                 return
             worker = asyncio.create_task(self._work(event))
             self._workers.add(worker)
-            worker.add_done_callback(self._left)
+            worker.add_done_callback(self._worker_ended)
 
-    def _left(self, worker: "asyncio.Task[None]") -> None:
-        """A worker is gone; an event may have come after it last looked."""
+    def _worker_ended(self, worker: "asyncio.Task[None]") -> None:
+        """A worker ended; an event may have come after it last looked."""
         self._workers.discard(worker)
         if not worker.cancelled() and worker.exception() is not None:
             log.error("writing events failed", exc_info=worker.exception())
-        self._employ()
+        self._start_workers()
 
     def _next(self) -> Event | None:
         """The next event that nobody is about to write."""
@@ -187,8 +187,8 @@ class EventRecorder:
                     self.waiting -= 1
             finally:
                 del self._following[event.name]
-            self._employ()
-            crowded = len(self._workers) - self._resting > self._allowed()
+            self._start_workers()
+            crowded = len(self._workers) - self._backing_off > self._allowed()
             event = None if crowded else self._next()
 
     async def _write(self, event: Event) -> None:
@@ -198,12 +198,12 @@ class EventRecorder:
             if attempt == MOST_TRIES or self._closing:
                 break
             jitter = 1.0 + RETRY_JITTER * self._random.random()
-            self._resting += 1
-            self._employ()
+            self._backing_off += 1
+            self._start_workers()
             try:
                 await self._timer.sleep(RETRY_WAIT * jitter)
             finally:
-                self._resting -= 1
+                self._backing_off -= 1
         self.failed += 1
         log.error("an event on %s could not be written", event.key.regarding.name)
 

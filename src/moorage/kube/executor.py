@@ -81,8 +81,8 @@ class Executor:
         self._most_workers = workers
         self._workers: set[asyncio.Task[None]] = set()
         # What workers carry that just wait for others than our client.
-        self._elsewhere: set[Binding] = set()
-        self._others: set[asyncio.Task[None]] = set()
+        self._waiting_elsewhere: set[Binding] = set()
+        self._other_tasks: set[asyncio.Task[None]] = set()
         # What is still to be written of pods that could not be placed, by uid.
         self._statuses: dict[str, dict[str, Any]] = {}
         self._nominates = scheduler.handle.gates.enabled("NominatedNodeNameForExpectation")
@@ -90,7 +90,7 @@ class Executor:
     @property
     def busy(self) -> bool:
         """Is anything on its way?"""
-        return bool(self._workers or self._bindings or self._others)
+        return bool(self._workers or self._bindings or self._other_tasks)
 
     def carry_out(self) -> None:
         """Start everything in the scheduler's outbox."""
@@ -115,7 +115,7 @@ class Executor:
                         controller=action.scheduler_name,
                     )
 
-        self._employ()
+        self._start_workers()
         self._flush_plugins()
 
     def _flush_plugins(self) -> None:
@@ -153,40 +153,40 @@ class Executor:
         while self.busy and self._timer.now() < deadline:
             await self._timer.sleep(0.01)
         self.cancel()
-        await asyncio.gather(*self._workers, *self._others, return_exceptions=True)
+        await asyncio.gather(*self._workers, *self._other_tasks, return_exceptions=True)
 
     def cancel(self) -> None:
         """Give up on everything at once, and take up nothing more."""
         self._most_workers = 0
         self._bindings.clear()
-        for task in (*self._workers, *self._others):
+        for task in (*self._workers, *self._other_tasks):
             task.cancel()
 
     # ---- workers ----
 
-    def _employ(self) -> None:
-        """Have as many workers as there is work for and the API server takes requests."""
-        while self._bindings and self._may_have(1):
+    def _start_workers(self) -> None:
+        """Start as many workers as there are bindings, and as the API server takes requests."""
+        while self._bindings and self._allows_workers(1):
             worker = asyncio.create_task(self._work(self._bindings.popleft()))
             self._workers.add(worker)
-            worker.add_done_callback(self._left)
+            worker.add_done_callback(self._worker_ended)
 
-    def _may_have(self, more: int) -> bool:
-        """May there be so many workers more? One that waits for others does not use our client."""
+    def _allows_workers(self, more: int) -> bool:
+        """May there be so many workers more? One that waits elsewhere does not use our client."""
         count = len(self._workers) + more
-        at_client = count - len(self._elsewhere)
+        at_client = count - len(self._waiting_elsewhere)
         return count <= self._most_workers and at_client <= self._client.limit.limit
 
-    def _left(self, worker: "asyncio.Task[None]") -> None:
+    def _worker_ended(self, worker: "asyncio.Task[None]") -> None:
         self._workers.discard(worker)
-        self._employ()
+        self._start_workers()
 
     async def _work(self, binding: Binding) -> None:
         await self._bind(binding)
         del binding  # a worker must not keep its first pod alive
-        while self._bindings and self._may_have(0):
+        while self._bindings and self._allows_workers(0):
             await self._bind(self._bindings.popleft())
-            self._employ()  # the limit may have grown
+            self._start_workers()  # the limit may have grown
 
     async def _after_permit(self, binding: Binding) -> None:
         assert binding.waiting is not None, "only pods that wait come here"
@@ -198,7 +198,7 @@ class Executor:
         observer.permit_waited(result, observer.time() - started)
         if status is None:
             self._bindings.append(binding)
-            self._employ()
+            self._start_workers()
         else:
             await self._failed(binding, status, "Permit")
             observer.binding_cycles(-1)
@@ -206,8 +206,8 @@ class Executor:
     async def _bind(self, binding: Binding) -> None:
         """Run one binding cycle: PreBind, Bind, then PostBind or the way back to the queue."""
         if _bound_by_others(binding):
-            self._elsewhere.add(binding)
-            self._employ()
+            self._waiting_elsewhere.add(binding)
+            self._start_workers()
         pod, node_name, profile = binding.pod, binding.node_name, binding.profile
         try:
             # Failures from here on are errors to retry, whatever code they carry.
@@ -242,7 +242,7 @@ class Executor:
             log.exception("binding pod %s to %s", pod.key, node_name)
             await self._failed(binding, Status(Code.ERROR, (reason_of(error),)))
         finally:
-            self._elsewhere.discard(binding)
+            self._waiting_elsewhere.discard(binding)
             self._scheduler.observer.binding_cycles(-1)
 
     async def _pre_bind(self, binding: Binding) -> Status | None:
@@ -254,8 +254,8 @@ class Executor:
         await self._nominate(binding)
         work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, meter))
         self._evictions.preparing[pod.uid] = work
-        self._elsewhere.add(binding)
-        self._employ()
+        self._waiting_elsewhere.add(binding)
+        self._start_workers()
         try:
             return await work
         except asyncio.CancelledError:
@@ -265,7 +265,7 @@ class Executor:
             raise
         finally:
             if not _bound_by_others(binding):
-                self._elsewhere.discard(binding)
+                self._waiting_elsewhere.discard(binding)
             self._evictions.preparing.pop(pod.uid, None)
 
     async def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
@@ -338,11 +338,11 @@ class Executor:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._others.add(task)
+        self._other_tasks.add(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._others.discard(task)
+        self._other_tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("carrying out a decision failed", exc_info=error)
 

@@ -15,15 +15,15 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.errors import ConfigError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient, Observer, user_agent
-from moorage.kube.lease import LEASE, LeaseApi, LeaseLock
+from moorage.kube.lease import LEASE, LeaseApi, LeaseEvents, LeaseLock
 from moorage.kube.lease_claim import NAME, ElectionObserver, LeaseClaim, Outcome, Unobserved
-from moorage.kube.object_watch import ObjectWatch, StreamApi
+from moorage.kube.object_watch import ObjectWatch
 from moorage.kube.requests import Json
 from moorage.kube.timing import Timer, WallTimer
 from moorage.log_fields import V, fields
@@ -47,18 +47,6 @@ class Ended(enum.Enum):
     """It was asked to stop; it has given the lease back if it held it."""
     LOST = "lost"
     """It led and could not stay leader."""
-
-
-class ElectionEvents(Protocol):
-    """Records events about the Lease."""
-
-    def record(self, lease: Json, message: str) -> None:
-        """Write an event; must return at once."""
-        ...
-
-
-class ElectionApi(LeaseApi, StreamApi, Protocol):
-    """What of `KubeClient` an election needs."""
 
 
 def default_identity() -> str:
@@ -111,7 +99,7 @@ class LeaderElector:
 
     def __init__(
         self,
-        client: ElectionApi,
+        client: LeaseApi,
         config: LeaderElectionConfiguration,
         identity: str,
         *,
@@ -119,7 +107,7 @@ class LeaderElector:
         clock: Callable[[], float] = time.monotonic,
         random: Random | None = None,
         observer: ElectionObserver | None = None,
-        events: ElectionEvents | None = None,
+        events: LeaseEvents | None = None,
         coordinated: bool = False,
         stop_grace: float = STOP_GRACE,
     ) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from moorage.errors import ApiError, DecodeError, KubeconfigError, UnreachableError
 from moorage.kube.event_series import event_name
+from moorage.kube.object_watch import StreamApi
 from moorage.kube.requests import Json
 from moorage.kube.resources import RESOURCES, Resource
 from moorage.kube.timing import Timer, WallTimer, parse_time, rfc3339
@@ -29,8 +30,8 @@ MOST_TRIES = 12
 RETRY_WAIT = 10.0
 
 
-class LeaseApi(Protocol):
-    """What of `KubeClient` a lease needs."""
+class LeaseApi(StreamApi, Protocol):
+    """What of `KubeClient` an election needs."""
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
         """One object."""
@@ -185,20 +186,12 @@ class LeaseLock:
             raise UnreachableError(message, maybe_applied=True) from None
 
 
-class EventApi(Protocol):
-    """What of `KubeClient` writing events needs."""
-
-    async def create(self, resource: Resource, namespace: str, body: Any) -> Json:
-        """Make an object."""
-        ...
-
-
 class LeaseEvents:
     """Writes events in the name of `component`, the first profile's scheduler name."""
 
     def __init__(
         self,
-        client: EventApi,
+        client: LeaseApi,
         component: str,
         *,
         timer: Timer | None = None,

@@ -8,11 +8,10 @@ the lease that a chosen candidate holds is `leader_election`'s business.
 import asyncio
 import logging
 from random import Random
-from typing import Protocol
 
 from moorage.errors import ApiError, KubeconfigError
 from moorage.kube.lease import LeaseApi
-from moorage.kube.object_watch import ObjectWatch, StreamApi
+from moorage.kube.object_watch import ObjectWatch
 from moorage.kube.requests import Json
 from moorage.kube.resources import Resource
 from moorage.kube.timing import Backoff, Timer, WallTimer, micro_time, parse_time
@@ -27,16 +26,12 @@ RENEW_EVERY = 300.0
 OLDEST_EMULATION_VERSION = "OldestEmulationVersion"
 
 
-class CandidateApi(LeaseApi, StreamApi, Protocol):
-    """What of `KubeClient` a candidacy needs."""
-
-
 class LeaseCandidate:
     """One candidate, renewed by `run` until that is cancelled."""
 
     def __init__(
         self,
-        client: CandidateApi,
+        client: LeaseApi,
         identity: str,
         *,
         binary_version: str,

@@ -35,28 +35,19 @@ class ElectionObserver(Protocol):
 
     def on(self, name: str) -> None:
         """Leads from now on."""
-        ...
+        return
 
     def off(self, name: str) -> None:
         """Does not lead (any more)."""
-        ...
+        return
 
     def slowpath(self, name: str) -> None:
         """Had to read the lease before renewing it."""
-        ...
+        return
 
 
-class Unobserved:
+class Unobserved(ElectionObserver):
     """Counts nothing."""
-
-    def on(self, name: str) -> None:
-        """Leads from now on."""
-
-    def off(self, name: str) -> None:
-        """Does not lead (any more)."""
-
-    def slowpath(self, name: str) -> None:
-        """Had to read the lease before renewing it."""
 
 
 class Outcome(enum.Enum):

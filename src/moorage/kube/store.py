@@ -22,31 +22,23 @@ class Handler(Protocol):
 
     def on_add(self, obj: ApiObject, /) -> None:
         """A new object."""
+        return
 
     def on_update(self, old: ApiObject, new: ApiObject, /) -> None:
         """The same object (by uid), changed."""
+        return
 
     def on_delete(self, old: ApiObject, /) -> None:
         """The object is gone, or no longer selected; `old` is the last version."""
+        return
 
     def on_synced(self) -> None:
         """Everything that existed at the beginning has been added; called once."""
+        return
 
 
-class Silent:
-    """A handler that does nothing: a base for those that care for some events only."""
-
-    def on_add(self, obj: ApiObject, /) -> None:
-        """Nothing."""
-
-    def on_update(self, old: ApiObject, new: ApiObject, /) -> None:
-        """Nothing."""
-
-    def on_delete(self, old: ApiObject, /) -> None:
-        """Nothing."""
-
-    def on_synced(self) -> None:
-        """Nothing."""
+class EmptyHandler(Handler):
+    """A handler that does nothing: a base for those that need some events only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ Turns a `Request` into an HTTP exchange and every failure of the network into an
 
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -52,23 +53,8 @@ class AnswerStream(Protocol):
         """Hang up."""
 
 
-class Carrier(Protocol):
-    """How bytes travel: straight to the server, or through a proxy."""
-
-    async def exchange(
-        self, request: Request, headers: Headers, body: bytes | None, timeout: float
-    ) -> Answer:
-        """Send a request and read its answer."""
-
-    async def stream(self, request: Request, headers: Headers, timeout: float) -> AnswerStream:
-        """Send a request whose answer is long; whoever calls this closes it."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
-class Transport:
-    """One server; short calls share a limited pool, long watches each have a connection."""
+class Transport(ABC):
+    """The way to one server; a subclass knows how bytes travel."""
 
     def __init__(
         self,
@@ -80,13 +66,12 @@ class Transport:
         max_connections: int,
         env: Mapping[str, str] = os.environ,
     ) -> None:
-        self._access = access
+        self.access = access
         self._timer = timer
         self._timeout = timeout
-        self._max_connections = max_connections
         self.limit = AdaptiveLimit(timer, max_connections)
         """How many short requests may be on their way at once."""
-        self._headers: Headers = (
+        self.headers: Headers = (
             ("User-Agent", user_agent),
             ("Accept", "application/json"),
             ("Accept-Encoding", "identity"),
@@ -97,72 +82,53 @@ class Transport:
         self._context_stamp: tuple[object, ...] = ()
         self._files_seen_at = float("-inf")
         self._settled_until = float("-inf")
-        if access.proxy_url:
-            self._proxy: str | None = usable_proxy(access.proxy_url)
-        else:
-            self._proxy = proxy_for(access.server, env)
-        self._carrier: Carrier | None = None
 
     def exchange(self, request: Request) -> Awaitable[Answer]:
         """Send a request and read its answer."""
         headers = self.credentials.known_headers()
-        return self._exchange(request) if headers is None else self._sent(request, headers)
+        return self._exchange(request) if headers is None else self.send(request, headers)
 
     async def _exchange(self, request: Request) -> Answer:
-        return await self._sent(request, await self.credentials.headers())
-
-    def _sent(self, request: Request, headers: Headers) -> Awaitable[Answer]:
-        body = None if request.body is None else encoded(request.body)
-        total = request.timeout if request.timeout is not None else self._timeout
-        carrier = self._carrier or self._carried()
-        return carrier.exchange(request, headers, body, total)
+        return await self.send(request, await self.credentials.headers())
 
     async def stream(self, request: Request) -> AnswerStream:
         """Send a request whose answer is long; whoever calls this closes it."""
-        headers = await self.credentials.headers()
-        total = request.timeout if request.timeout is not None else self._timeout
-        return await self._carried().stream(request, headers, total)
+        return await self.open(request, await self.credentials.headers())
 
+    @abstractmethod
+    async def send(self, request: Request, headers: Headers) -> Answer:
+        """Send a request with these headers and read its answer."""
+
+    @abstractmethod
+    async def open(self, request: Request, headers: Headers) -> AnswerStream:
+        """Send a request with these headers whose answer is long."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Close all connections."""
-        carrier, self._carrier = self._carrier, None
-        if carrier is not None:
-            await carrier.close()
 
-    def _carried(self) -> Carrier:
-        if self._carrier is None:
-            access = self._access
-            if self._proxy is None:
-                self._carrier = _Direct(
-                    access, self._headers, self.limit, self._known_context, self._tls_context
-                )
-            else:
-                # The library that knows proxies takes a while to load, and few need it.
-                from moorage.kube.proxied import Proxied
+    def timeout(self, request: Request) -> float:
+        """How long a request may take, in seconds."""
+        return request.timeout if request.timeout is not None else self._timeout
 
-                self._carrier = Proxied(
-                    access, self._proxy, self._headers, self._max_connections, self._tls_context
-                )
-        return self._carrier
-
-    def _known_context(self) -> ssl.SSLContext | None:
-        """The context, where that takes no look at certificates; None: see `_tls_context`."""
+    def known_context(self) -> ssl.SSLContext | None:
+        """The context, where that takes no look at certificates; None: see `tls_context`."""
         return self._context if self._timer.now() < self._settled_until else None
 
-    async def _tls_context(self) -> ssl.SSLContext | None:
+    async def tls_context(self) -> ssl.SSLContext | None:
         """The context; a new one, and so new connections, when certificates were replaced."""
         if not self._tls or self._timer.now() < self._settled_until:
             return self._context
         certificate, key = await self.credentials.certificate()
         now = self._timer.now()
-        files = any(part.path for part in (self._access.ca, certificate, key))
+        files = any(part.path for part in (self.access.ca, certificate, key))
         if self._context is not None and files and now - self._files_seen_at < FILES_PERIOD:
             return self._context
         self._files_seen_at = now
-        current = stamp(self._access.ca, certificate, key)
+        current = stamp(self.access.ca, certificate, key)
         if self._context is None or current != self._context_stamp:
             self._context = client_context(
-                self._access.ca, certificate, key, insecure=self._access.insecure
+                self.access.ca, certificate, key, insecure=self.access.insecure
             )
             self._context_stamp = current
         if not self.credentials.issues_certificates:
@@ -175,52 +141,42 @@ def encoded(body: object) -> bytes:
     return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
-def unreachable(server: str, reason: str, *, maybe_applied: bool) -> UnreachableError:
+def unreachable(access: Access, reason: str, *, maybe_applied: bool) -> UnreachableError:
     """The error for a server that cannot be reached, directly or through a proxy."""
-    message = f"the API server {server} cannot be reached: {reason}"
+    message = f"the API server {access.address} cannot be reached: {reason}"
     return UnreachableError(message, maybe_applied=maybe_applied)
 
 
-class _Direct:
-    """Straight to the server, over connections of our own."""
+class DirectTransport(Transport):
+    """Straight to the server: short calls share a pool, each watch has a connection of its own."""
 
-    def __init__(
-        self,
-        access: Access,
-        headers: Headers,
-        limit: AdaptiveLimit,
-        known_context: Callable[[], ssl.SSLContext | None],
-        context: Callable[[], Awaitable[ssl.SSLContext | None]],
-    ) -> None:
+    def __init__(self, access: Access, timer: Timer, **options: Any) -> None:
+        super().__init__(access, timer, **options)
         parts = urlsplit(access.server)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._server = access.address
         self._host = parts.netloc.rpartition("@")[2]
         self._prefix = parts.path.rstrip("/")
-        self._headers = headers
-        self._known_context = known_context
-        self._context = context
-        self._pool = ConnectionPool((host, port), access.tls_server_name or host, limit)
+        self._pool = ConnectionPool((host, port), access.tls_server_name or host, self.limit)
         self._fixed: tuple[Headers, bytes] | None = None
 
-    async def exchange(
-        self, request: Request, headers: Headers, body: bytes | None, timeout: float
-    ) -> Answer:
+    async def send(self, request: Request, headers: Headers) -> Answer:
+        """Send a request with these headers and read its answer."""
+        body = None if request.body is None else encoded(request.body)
         data = self._bytes(request, headers, body)
-        context = self._known_context() or await self._context()
+        context = self.known_context() or await self.tls_context()
         again = repeatable = request.repeatable
         while True:
             try:
                 answer, received = await self._pool.exchange(
-                    data, context, timeout, learn=not repeatable
+                    data, context, self.timeout(request), learn=not repeatable
                 )
             except ConnectError as error:
-                raise unreachable(self._server, str(error), maybe_applied=False) from None
+                raise unreachable(self.access, str(error), maybe_applied=False) from None
             except BrokenError as error:
                 # A server that closes an idle connection may do so just when it is used again.
                 if not (again and error.stale):
-                    raise unreachable(self._server, str(error), maybe_applied=True) from None
+                    raise unreachable(self.access, str(error), maybe_applied=True) from None
                 again = False
             else:
                 sent = 0 if body is None else len(body)
@@ -228,26 +184,29 @@ class _Direct:
                     return Answer(answer.status, "", "", received, sent)
                 return Answer(answer.status, answer.reason, _retry_after(answer), received, sent)
 
-    async def stream(self, request: Request, headers: Headers, timeout: float) -> AnswerStream:
+    async def open(self, request: Request, headers: Headers) -> AnswerStream:
+        """Send a request with these headers whose answer is long."""
         body = None if request.body is None else encoded(request.body)
         data = self._bytes(request, headers, body)
         try:
-            stream = await self._pool.stream(data, await self._context(), timeout)
+            context = await self.tls_context()
+            stream = await self._pool.stream(data, context, self.timeout(request))
         except ConnectError as error:
-            raise unreachable(self._server, str(error), maybe_applied=False) from None
+            raise unreachable(self.access, str(error), maybe_applied=False) from None
         except BrokenError as error:
-            raise unreachable(self._server, str(error), maybe_applied=True) from None
-        return _DirectStream(stream, self._server)
+            raise unreachable(self.access, str(error), maybe_applied=True) from None
+        return _DirectStream(stream, self.access)
 
     async def close(self) -> None:
+        """Close all connections."""
         self._pool.close()
 
     def _bytes(self, request: Request, headers: Headers, body: bytes | None) -> bytes:
         if self._fixed is None or self._fixed[0] != headers:
             try:
-                self._fixed = (headers, fixed_head(self._host, (*self._headers, *headers)))
+                self._fixed = (headers, fixed_head(self._host, (*self.headers, *headers)))
             except ValueError as error:
-                raise KubeconfigError(f"a request to {self._server}: {error}") from None
+                raise KubeconfigError(f"a request to {self.access.address}: {error}") from None
         asked = target(self._prefix, request.path, request.query)
         return request_bytes(request.method, asked, self._fixed[1], body, request.content_type)
 
@@ -255,18 +214,18 @@ class _Direct:
 class _DirectStream:
     """A `BodyStream` that raises what the transport raises."""
 
-    def __init__(self, stream: BodyStream, server: str) -> None:
+    def __init__(self, stream: BodyStream, access: Access) -> None:
         self.status = stream.answer.status
         self.reason = stream.answer.reason
         self.retry_after = _retry_after(stream.answer)
         self._stream = stream
-        self._server = server
+        self._access = access
 
     async def read(self) -> bytes:
         try:
             return await self._stream.read()
         except BrokenError as error:
-            raise unreachable(self._server, str(error), maybe_applied=True) from None
+            raise unreachable(self._access, str(error), maybe_applied=True) from None
 
     def close(self) -> None:
         self._stream.close()
@@ -290,3 +249,17 @@ def _source(access: Access, timer: Timer, env: Mapping[str, str]) -> CredentialS
 
         return OidcSource(access.oidc, timer, env)
     return None
+
+
+def open_transport(
+    access: Access, timer: Timer, *, env: Mapping[str, str] = os.environ, **options: Any
+) -> Transport:
+    """The way to a server: through a proxy if one is named, else straight to it."""
+    named = access.proxy_url
+    proxy = usable_proxy(named) if named else proxy_for(access.server, env)
+    if proxy is None:
+        return DirectTransport(access, timer, env=env, **options)
+    # The library that knows proxies takes a while to load, and few need it.
+    from moorage.kube.proxy_transport import ProxyTransport
+
+    return ProxyTransport(proxy, access, timer, env=env, **options)

@@ -6,9 +6,9 @@ and no retries: `transport` and `client` do.
 
 import asyncio
 import os
-import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import aiohttp
 
@@ -17,36 +17,29 @@ from moorage.kube.access import Access
 from moorage.kube.connection_pool import CONNECT_TIMEOUT
 from moorage.kube.credentials import Headers
 from moorage.kube.requests import Request
-from moorage.kube.transport import Answer, AnswerStream, encoded, unreachable
+from moorage.kube.timing import Timer
+from moorage.kube.transport import Answer, AnswerStream, Transport, encoded, unreachable
 
 _BUFFER_BYTES = 1 << 18
 
 
-class Proxied:
-    """A `Carrier` through one proxy."""
+class ProxyTransport(Transport):
+    """Through one proxy."""
 
     def __init__(
-        self,
-        access: Access,
-        proxy: str,
-        headers: Headers,
-        max_connections: int,
-        context: Callable[[], Awaitable[ssl.SSLContext | None]],
+        self, proxy: str, access: Access, timer: Timer, *, max_connections: int, **options: Any
     ) -> None:
-        self._access = access
+        super().__init__(access, timer, max_connections=max_connections, **options)
         self._proxy = proxy
-        self._headers = headers
         self._max_connections = max_connections
-        self._context = context
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
-    async def exchange(
-        self, request: Request, headers: Headers, body: bytes | None, timeout: float
-    ) -> Answer:
-        """Send a request and read its answer."""
-        response = await self._open(request, headers, body, timeout, long=False)
+    async def send(self, request: Request, headers: Headers) -> Answer:
+        """Send a request with these headers and read its answer."""
+        body = None if request.body is None else encoded(request.body)
+        response = await self._request(request, headers, body, long=False)
         try:
-            with _translated(self._access.address):
+            with _translated(self.access):
                 received = await response.read()
         finally:
             response.release()
@@ -58,11 +51,11 @@ class Proxied:
             len(body or b""),
         )
 
-    async def stream(self, request: Request, headers: Headers, timeout: float) -> AnswerStream:
-        """Send a request whose answer is long."""
+    async def open(self, request: Request, headers: Headers) -> AnswerStream:
+        """Send a request with these headers whose answer is long."""
         body = None if request.body is None else encoded(request.body)
-        response = await self._open(request, headers, body, timeout, long=True)
-        return _ProxiedStream(response, self._access.address)
+        response = await self._request(request, headers, body, long=True)
+        return _ProxiedStream(response, self.access)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -70,22 +63,23 @@ class Proxied:
             await session.close()
         self._sessions.clear()
 
-    async def _open(
-        self, request: Request, headers: Headers, body: bytes | None, timeout: float, *, long: bool
+    async def _request(
+        self, request: Request, headers: Headers, body: bytes | None, *, long: bool
     ) -> aiohttp.ClientResponse:
-        all_headers = [*self._headers, *headers]
+        all_headers = [*self.headers, *headers]
         if body is not None:
             all_headers.append(("Content-Type", request.content_type))
-        context = await self._context()
-        with _translated(self._access.address):
+        context = await self.tls_context()
+        timeout = self.timeout(request)
+        with _translated(self.access):
             return await self._session(long).request(
                 request.method,
-                self._access.server + request.path,
+                self.access.server + request.path,
                 params=request.query or None,
                 data=body,
                 headers=all_headers,
                 ssl=context if context is not None else True,
-                server_hostname=(self._access.tls_server_name or None) if context else None,
+                server_hostname=(self.access.tls_server_name or None) if context else None,
                 proxy=self._proxy,
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
                 allow_redirects=False,
@@ -107,15 +101,15 @@ class Proxied:
 class _ProxiedStream:
     """An aiohttp response as a stream."""
 
-    def __init__(self, response: aiohttp.ClientResponse, server: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, access: Access) -> None:
         self.status = response.status
         self.reason = response.reason or ""
         self.retry_after = response.headers.get("Retry-After", "")
         self._response = response
-        self._server = server
+        self._access = access
 
     async def read(self) -> bytes:
-        with _translated(self._server):
+        with _translated(self._access):
             return await self._response.content.readany()
 
     def close(self) -> None:
@@ -123,17 +117,17 @@ class _ProxiedStream:
 
 
 @contextmanager
-def _translated(server: str) -> Iterator[None]:
+def _translated(access: Access) -> Iterator[None]:
     """Turn failures of the network inside into `UnreachableError`."""
     try:
         yield
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise _unreachable(server, error) from error
+        raise _unreachable(access, error) from error
 
 
-def _unreachable(server: str, error: Exception) -> UnreachableError:
+def _unreachable(access: Access, error: Exception) -> UnreachableError:
     reached = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-    return unreachable(server, _reason(error), maybe_applied=reached)
+    return unreachable(access, _reason(error), maybe_applied=reached)
 
 
 def _reason(error: Exception) -> str:
