@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.serving import PODS, Client, Json, served
 from moorage.apiserver import ApiServer, KubeletOptions
-from moorage.apiserver.kubelets import parse_duration
+from moorage.apiserver.kubelets import duration_seconds
 
 FROM_NOW = "watch=1&resourceVersion="
 
@@ -125,4 +125,4 @@ def test_only_marked_nodes_are_simulated_if_so_wanted() -> None:
     [("5s", 5), ("1m30s", 90), ("250ms", 0.25), ("1.5h", 5400), ("", None), ("soon", None)],
 )
 def test_durations(text: str, seconds: float | None) -> None:
-    assert parse_duration(text) == seconds
+    assert duration_seconds(text) == seconds

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from moorage.cli.explain_subjects import print_decision, print_decisions, print_node, print_pod
 from moorage.cli.explain_tables import stacked_header
-from moorage.cli.explain_text import duration, paragraph, shortened, table
-from moorage.cli.output import print_json, print_yaml
+from moorage.cli.output import paragraph, print_json, print_yaml, shortened, table
 from moorage.explain.report import (
     DecisionExplanation,
     DecisionSummary,
@@ -177,24 +176,6 @@ def test_a_last_column_without_room_goes_below_its_row() -> None:
 def test_a_last_column_is_wrapped_under_itself() -> None:
     lines = table(["A", "B"], [["x", "one two three four five six seven"]], width=30)
     assert lines == ["A  B", "x  one two three four five six", "   seven"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-1, "0s"),
-        (0.4, "0s"),
-        (59, "59s"),
-        (60, "1m"),
-        (61, "1m1s"),
-        (3600, "1h"),
-        (7260, "2h1m"),
-        (90_000, "1d1h"),
-        (86_400 * 400, "400d"),
-    ],
-)
-def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize("moment", [1e300, -1e300, 1e12, float("inf"), float("nan")])

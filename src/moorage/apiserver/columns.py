@@ -11,6 +11,7 @@ from moorage.apiserver.defaults import mappings
 from moorage.apiserver.errors import Json
 from moorage.apiserver.metadata import seconds_of
 from moorage.apiserver.resources import ApiResource, StorageKey
+from moorage.printable import human_duration
 
 Cell = Callable[[Json, float], Any]
 _NONE = "<none>"
@@ -26,32 +27,6 @@ class TableColumn(NamedTuple):
     type: str = "string"
     priority: int = 0
     description: str = ""
-
-
-def human_duration(seconds: float) -> str:
-    """A duration as kubectl shows ages: `45s`, `5m12s`, `3h`, `2d`."""
-    total = int(seconds)
-    if total < 0:
-        return "0s" if total > -2 else "<invalid>"
-    if total < 120:
-        return f"{total}s"
-    minutes, rest = divmod(total, 60)
-    if minutes < 10:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours = minutes // 60
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    days = hours // 24
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 2 * 365:
-        return f"{days}d"
-    years = days // 365
-    return f"{years}y{days % 365}d" if years < 8 and days % 365 else f"{years}y"
 
 
 def age_of(text: Any, now: float) -> str:

@@ -8,7 +8,6 @@ containers, no time of their own: delays run on the event loop.
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from moorage.apiserver.node_heartbeats import NodeHeartbeats
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.subresources import set_condition
+from moorage.config.duration import parse_duration
 
 FINISH_AFTER = "moorage.io/finish-after"
 EXIT_CODE = "moorage.io/exit-code"
@@ -27,8 +27,6 @@ _STAGE = "stage.kwok.x-k8s.io"
 _PODS = BY_PLURAL["", "v1", "pods"]
 _NODE_FIELD, _PHASE_FIELD = 0, 1
 _BATCH = 200
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +42,12 @@ class KubeletOptions(NamedTuple):
     lease_seconds: float = 10.0
 
 
-def parse_duration(text: Any) -> float | None:
+def duration_seconds(text: Any) -> float | None:
     """A Go duration such as `1m30s` in seconds; None if it is none."""
-    if not isinstance(text, str) or not text:
+    try:
+        return parse_duration(text).seconds if isinstance(text, str) else None
+    except ValueError:
         return None
-    if _DURATION.sub("", text):
-        return None
-    return sum(float(n) * _UNITS[unit] for n, unit in _DURATION.findall(text))
 
 
 class Kubelets:
@@ -139,8 +136,8 @@ class Kubelets:
 
     def _delay(self, pod: Json, stage: str, default: float) -> float:
         annotations = pod["metadata"].get("annotations") or {}
-        delay = parse_duration(annotations.get(f"{stage}.{_STAGE}/delay"))
-        jitter = parse_duration(annotations.get(f"{stage}.{_STAGE}/jitter-delay"))
+        delay = duration_seconds(annotations.get(f"{stage}.{_STAGE}/delay"))
+        jitter = duration_seconds(annotations.get(f"{stage}.{_STAGE}/jitter-delay"))
         if delay is None:
             return default
         # KWOK's jitter is the upper end of the delay, not an addition to it.
@@ -148,7 +145,7 @@ class Kubelets:
 
     def _lifetime(self, pod: Json) -> float | None:
         annotations = pod["metadata"].get("annotations") or {}
-        lifetime = parse_duration(annotations.get(FINISH_AFTER))
+        lifetime = duration_seconds(annotations.get(FINISH_AFTER))
         if lifetime is not None:
             return lifetime
         owners = mappings(pod["metadata"].get("ownerReferences"))

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from moorage.cli.explain_tables import (
-    Printer,
     print_matrix,
     print_rejections,
     print_scores,
     print_why_not,
 )
-from moorage.cli.explain_text import counted, duration, paragraph, shortened
+from moorage.cli.output import Printer, counted, paragraph, shortened
 from moorage.explain.report import (
     DecisionExplanation,
     DecisionSummary,
@@ -24,6 +23,7 @@ from moorage.explain.report import (
     Preemption,
     QueueState,
 )
+from moorage.printable import human_duration
 
 _PODS_SHOWN = 10
 
@@ -37,6 +37,8 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
     print_rejections(out, told.rejections)
     note = " without it" if told.placed else ""
     print_scores(out, told.scores, told.feasible, note)
+    if wide and told.skipped_score_plugins:
+        out.more([f"  nothing to say: {', '.join(told.skipped_score_plugins)}"])
     best = next((score for score in told.scores if score.chosen), None)
     if best is None and told.scores and not told.placed:
         best = told.scores[0]
@@ -81,11 +83,11 @@ def _queue(queue: QueueState, width: int | None) -> list[str]:
     lines = [queue.message or queue.state]
     times = [] if queue.message else [counted(queue.attempts, "attempt")]
     if queue.initial_attempt is not None:
-        times.append(f"first tried {duration(now - queue.initial_attempt)} ago")
+        times.append(f"first tried {_age(now - queue.initial_attempt)} ago")
     if queue.added is not None:
-        times.append(f"{queue.state} for {duration(now - queue.added)}")
+        times.append(f"{queue.state} for {_age(now - queue.added)}")
     if queue.next_retry is not None and queue.next_retry > now:
-        times.append(f"tried again in {duration(queue.next_retry - now)} at the latest")
+        times.append(f"tried again in {_age(queue.next_retry - now)} at the latest")
     if times:
         lines.append(", ".join(times))
     if queue.waits_for:
@@ -95,6 +97,10 @@ def _queue(queue: QueueState, width: int | None) -> list[str]:
         )
         lines.append(f"woken by: {wakers}")
     return [line for text in lines for line in paragraph(f"  {text}", width, hang="    ")]
+
+
+def _age(seconds: float) -> str:
+    return human_duration(max(0.0, seconds))  # clocks of two machines differ
 
 
 def _print_preemption(out: Printer, told: Preemption) -> None:

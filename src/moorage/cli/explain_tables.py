@@ -7,56 +7,14 @@ made; computes nothing but differences between scores.
 import re
 from collections.abc import Iterable, Sequence
 
-from moorage.cli.explain_text import (
-    counted,
-    paragraph,
-    shortened,
-    table,
-    terminal_width,
-    widest,
-)
+from moorage.cli.output import Printer, counted, paragraph, shortened, table, widest
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, Rejection, ScorePart
-from moorage.printable import printable
 
 _EXAMPLES = 3
 _WIDE_EXAMPLES = 10
 MARKS = {"ok": ".", "rejected": "x", "skipped": "-", "not considered": " "}
 """Verdicts in a matrix."""
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]+|[A-Z]+|[^A-Z]+")
-
-
-class Printer:
-    """Prints sections, with an empty line between two."""
-
-    def __init__(self, *, wide: bool) -> None:
-        self.wide = wide
-        # Whoever asks for wide output scrolls sideways.
-        self.width = None if wide else terminal_width()
-        self._begun = False
-
-    def sentence(self, text: str) -> None:
-        """One sentence that stands alone."""
-        self.section("", paragraph(text, self.width))
-
-    def table(
-        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
-    ) -> None:
-        """A table under a title."""
-        self.section(title, table(header, rows, right=right, width=self.width))
-
-    def section(self, title: str, lines: Iterable[str]) -> None:
-        """Lines under a title."""
-        if self._begun:
-            print()
-        self._begun = True
-        for line in paragraph(title, self.width) if title else ():
-            print(line)
-        self.more(lines)
-
-    def more(self, lines: Iterable[str]) -> None:
-        """More lines of the latest section; the only way out for values of objects."""
-        for line in lines:
-            print(printable(line))
 
 
 def print_rejections(out: Printer, rejections: Sequence[Rejection]) -> None:

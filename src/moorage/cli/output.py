@@ -5,9 +5,12 @@ text that is not their own with these functions.
 """
 
 import json
+import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -18,6 +21,9 @@ from moorage.simulator.documents import plain_words
 
 BAD_INPUT = 1
 _GAP = "  "
+_NARROWEST = 24
+"""A last column with less room than this goes below its row: it would be a ribbon of words."""
+_BELOW = " " * 8
 _UNSEEN = re.compile(r"[^\n -~]")
 
 
@@ -88,17 +94,122 @@ def print_yaml_text(dump: Callable[[bool], str]) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> None:
-    """Columns as wide as their widest cell; the last one is never padded.
+    """A table, whatever the width of the terminal; see `table`."""
+    for line in table(header, rows, right=right):
+        print(line)
+
+
+class Printer:
+    """Prints sections, with an empty line between two."""
+
+    def __init__(self, *, wide: bool) -> None:
+        self.wide = wide
+        # Whoever asks for wide output scrolls sideways.
+        self.width = None if wide else terminal_width()
+        self._begun = False
+
+    def sentence(self, text: str) -> None:
+        """One sentence that stands alone."""
+        self.section("", paragraph(text, self.width))
+
+    def table(
+        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
+    ) -> None:
+        """A table under a title."""
+        self.section(title, table(header, rows, right=right, width=self.width))
+
+    def section(self, title: str, lines: Iterable[str]) -> None:
+        """Lines under a title."""
+        if self._begun:
+            print()
+        self._begun = True
+        for line in paragraph(title, self.width) if title else ():
+            print(line)
+        self.more(lines)
+
+    def more(self, lines: Iterable[str]) -> None:
+        """More lines of the latest section; the only way out for values of objects."""
+        for line in lines:
+            print(printable(line))
+
+
+def terminal_width() -> int | None:
+    """How many characters fit in a line; None where nobody reads at a terminal."""
+    if os.environ.get("COLUMNS", "").isdecimal() or sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, 40)
+    return None
+
+
+def paragraph(text: str, width: int | None, *, hang: str = "") -> list[str]:
+    """Text in lines of the width given; `hang` begins all but the first."""
+    text = printable(text)
+    if width is None or len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent=hang, break_on_hyphens=False)
+
+
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: str = "",
+    width: int | None = None,
+) -> list[str]:
+    """Columns as wide as their widest cell; the last is wrapped where the line ends, or below.
 
     `right` names the columns to align right, by place: "r" or anything else for left.
     """
-    lines = [[printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[place]) for row in lines) for place in range(len(header))]
-    for row in lines:
-        cells = []
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            if right[place : place + 1] == "r":
-                cells.append(cell.rjust(width))
-            else:
-                cells.append(cell if place == len(row) - 1 else cell.ljust(width))
-        print(_GAP.join(cells).rstrip())
+    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
+    last = len(header) - 1
+    widths = [max(len(row[place]) for row in cells) for place in range(len(header))]
+    before = sum(widths[:last]) + len(_GAP) * last
+    room = None if width is None else width - before
+    crowded = room is not None and room < min(_NARROWEST, widths[last])
+    if crowded:
+        cells[0] = [*cells[0][: last - 1], " / ".join(cells[0][last - 1 :]), ""]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(space) if right[place : place + 1] == "r" else cell.ljust(space)
+            for place, (cell, space) in enumerate(zip(row[:last], widths, strict=False))
+        ]
+        begun = _GAP.join([*padded, ""])
+        text = row[last].rjust(widths[last]) if right[last : last + 1] == "r" else row[last]
+        if crowded and width is not None:
+            lines += [begun.rstrip(), *_below(text, width)]
+        elif room is not None and len(text) > room:
+            first, *more = textwrap.wrap(text, room, break_on_hyphens=False)
+            lines += [begun + first, *(" " * before + line for line in more)]
+        else:
+            lines.append((begun + text).rstrip())
+    return lines
+
+
+def _below(text: str, width: int) -> list[str]:
+    """The last cell of a row that has no room for it, in lines of its own."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=_BELOW,
+        subsequent_indent=_BELOW,
+        break_on_hyphens=False,
+    )
+
+
+def widest(lines: Sequence[str]) -> int:
+    """The length of the longest line."""
+    return max(map(len, lines), default=0)
+
+
+def shortened(names: Sequence[str], total: int, most: int = 3) -> str:
+    """A few names, and how many more there are of `total`."""
+    shown = ", ".join(names[:most])
+    left = total - min(len(names), most)
+    if left <= 0:
+        return shown
+    return f"{shown} and {left} more" if shown else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

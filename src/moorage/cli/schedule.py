@@ -3,18 +3,25 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
-from moorage.cli.explanation import print_explanations
+from moorage.cli.explain_subjects import print_pod
 from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, print_yaml, warn
+from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json
-from moorage.simulator.explaining import place_and_explain
 from moorage.simulator.manifests import load_manifests
-from moorage.simulator.offline import Outcome, PodRecord, Schedule, place_all
+from moorage.simulator.offline import (
+    Outcome,
+    PodRecord,
+    Schedule,
+    place_all,
+    place_and_explain,
+)
+from moorage.simulator.subjects import find_waiting_pod
 
 STILL_PENDING = 3
 
@@ -106,12 +113,27 @@ def _run(args: argparse.Namespace) -> int:
         schedule = place_all(world)
         _print_schedule(schedule, args.output)
     else:
-        schedule, explanations = place_and_explain(world, args.explain)
-        print_explanations(explanations, args.output)
+        pod = find_waiting_pod(world, args.explain)
+        schedule, explanations = place_and_explain(world, pod)
+        _print_explanations(explanations, args.output)
     if any(pod.outcome is Outcome.ERROR for pod in schedule.pods):
         return BAD_INPUT
     left = any(pod.outcome is not Outcome.PLACED for pod in schedule.pods)
     return STILL_PENDING if args.fail_pending and left else 0
+
+
+def _print_explanations(attempts: Sequence[PodExplanation], output: str) -> None:
+    if output in ("json", "yaml"):
+        plain = {"pod": attempts[0].pod, "attempts": msgspec.to_builtins(attempts)}
+        (print_json if output == "json" else print_yaml)(plain)
+        return
+    first, *later = attempts
+    print_pod(first, wide=output == "wide")
+    for explanation in later:
+        print()
+        print_line("After the eviction:")
+        without_matrix = msgspec.structs.replace(explanation, matrix=None)  # once is enough
+        print_pod(without_matrix, wide=output == "wide")
 
 
 def skipped_sentence(skipped: Mapping[str, int]) -> str:

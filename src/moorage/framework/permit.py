@@ -7,6 +7,7 @@ nothing here needs an event loop.
 
 from collections.abc import Callable, Iterator
 
+from moorage.config.duration import Duration
 from moorage.framework.guard import checked_permit_answer, guard
 from moorage.framework.metering import SILENT, SUCCESS, WAIT, Meter, Span
 from moorage.framework.profile import Profile
@@ -62,7 +63,7 @@ class WaitingPod:
         """Reject the pod if a plugin's time is up."""
         for plugin, (deadline, seconds) in list(self._deadlines.items()):
             if deadline <= now and not self._settled:
-                waited = _go_duration(seconds)
+                waited = Duration(round(seconds * 1e9))
                 self.reject(
                     plugin,
                     f"rejected due to timeout after waiting {waited} at plugin {plugin}",
@@ -153,13 +154,3 @@ def _permit(
         deadlines[plugin.name] = (now + seconds, seconds)
         message = ", ".join((*status.reasons, ASKED_TO_WAIT))
     return WaitingPod(pod, node_name, deadlines, message) if deadlines else None
-
-
-def _go_duration(seconds: float) -> str:
-    """Seconds as Go prints a duration: `5m0s`, `1h0m0s`, `1.5s`."""
-    whole, rest = divmod(seconds, 60)
-    text = f"{rest:g}s"
-    if whole:
-        hours, minutes = divmod(int(whole), 60)
-        text = (f"{hours}h" if hours else "") + f"{minutes}m{text}"
-    return text

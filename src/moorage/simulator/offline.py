@@ -14,7 +14,8 @@ import msgspec
 
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.errors import InputError, PluginError
-from moorage.framework.attempt import Attempt
+from moorage.explain.pods import explain_pod
+from moorage.explain.report import PodExplanation
 from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve, unreserve
@@ -23,6 +24,9 @@ from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.simulator.world import World
+
+FILES = "files"
+"""Where explanations of this module come from."""
 
 
 class Outcome(Enum):
@@ -72,13 +76,40 @@ class Schedule(msgspec.Struct, frozen=True):
     evictions: tuple[Eviction, ...]
 
 
-Observer = Callable[[Profile, Pod, Decision, Attempt | None], None]
-"""Is told of every decision before it is carried out."""
+Observer = Callable[[Profile, Pod, bool], None]
+"""Is called before a pod is tried; the flag: it is tried again, after pods were evicted for it."""
 
 
 def place_all(world: World, observe: Observer | None = None) -> Schedule:
     """Place the waiting pods of a world; the world is changed accordingly."""
     return _Run(world, observe or (lambda *_: None)).all()
+
+
+def place_and_explain(world: World, wanted: Pod) -> tuple[Schedule, tuple[PodExplanation, ...]]:
+    """Place the waiting pods; explain one of them in the cluster that it really meets.
+
+    There are two explanations if the pod preempts others: before and after the eviction. Of a pod
+    that is tried several times, the last time counts.
+    """
+    found: list[PodExplanation] = []
+    size = len(world.state)
+
+    def observe(profile: Profile, pod: Pod, after_eviction: bool) -> None:
+        if pod.uid != wanted.uid:
+            return
+        if not after_eviction:
+            found.clear()
+        found.append(
+            explain_pod(
+                world.cycle, profile, pod, source=FILES, top=size, matrix=(0, size), fixes=False
+            )
+        )
+
+    schedule = place_all(world, observe)
+    if not found:  # nobody tried it: it is another scheduler's, or being deleted
+        message = next(pod.message for pod in schedule.pods if pod.key == wanted.key)
+        found.append(PodExplanation(wanted.key, False, size, 0, message, FILES, ()))
+    return schedule, tuple(found)
 
 
 class _Run:
@@ -129,7 +160,7 @@ class _Run:
         if isinstance(decision, Unschedulable) and decision.nominated_node:
             victims = decision.victims
             pod = self._make_room(pod, decision.nominated_node, victims)
-            decision = self._decide(profile, pod)
+            decision = self._decide(profile, pod, after_eviction=True)
         match decision:
             case Gated(status=status):
                 return _record(pod, Outcome.GATED, message=status.message)
@@ -170,9 +201,9 @@ class _Run:
         finally:
             self._world.state.forget(pod)
 
-    def _decide(self, profile: Profile, pod: Pod) -> Decision:
-        decision, attempt = self._world.cycle.decide(profile, pod)
-        self._observe(profile, pod, decision, attempt)
+    def _decide(self, profile: Profile, pod: Pod, *, after_eviction: bool = False) -> Decision:
+        self._observe(profile, pod, after_eviction)
+        decision, _ = self._world.cycle.decide(profile, pod)
         return decision
 
     def _make_room(self, pod: Pod, node: str, victims: Sequence[Pod]) -> Pod:

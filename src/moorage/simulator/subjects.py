@@ -3,7 +3,7 @@
 Owns finding pods and profiles and the sentences for what is not there; explains nothing itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from moorage.errors import InputError
@@ -24,31 +24,41 @@ def find_subject(world: World, name: str, namespace: str = "default", where: str
 
     `where` says in messages what was read.
     """
-    if "/" in name:
-        keys = {name}
-        found = [subject for subject in _subjects(world) if subject.pod.key in keys]
-    else:
-        found = [subject for subject in _subjects(world) if subject.pod.name == name]
-        own = [subject for subject in found if subject.pod.namespace == namespace]
-        found = own or found
-    if len(found) == 1:
-        return found[0]
-    if found:
-        known = ", ".join(sorted(subject.pod.key for subject in found))
-        raise InputError(f"several pods are called {name}: {known}; name one in full")
-    total = sum(1 for _ in _subjects(world))
-    among = f"the {total} pods that wait or run{f' in {where}' if where else ''}"
+    known = [Subject(pod, None) for pod in world.pending]
+    known += [Subject(pod, node) for pod, node in world.state.placed_pods()]
+    found = _named(known, name, namespace)
+    if found is not None:
+        return found
+    among = f"the {len(known)} pods that wait or run{f' in {where}' if where else ''}"
     raise InputError(
         f"pod {name} is not among {among}; pods are named NAMESPACE/NAME, or NAME where that is "
         "unique"
     )
 
 
-def _subjects(world: World) -> Iterator[Subject]:
-    for pod in world.pending:
-        yield Subject(pod, None)
-    for pod, node in world.state.placed_pods():
-        yield Subject(pod, node)
+def find_waiting_pod(world: World, name: str) -> Pod:
+    """The pod of that name among those without a node."""
+    found = _named([Subject(pod, None) for pod in world.pending], name, "default")
+    if found is None:
+        found = find_subject(world, name)
+        raise InputError(
+            f"pod {found.pod.key} is on node {found.node} already; only pods without a node are "
+            "decided"
+        )
+    return found.pod
+
+
+def _named(known: Sequence[Subject], name: str, namespace: str) -> Subject | None:
+    if "/" in name:
+        found = [subject for subject in known if subject.pod.key == name]
+    else:
+        found = [subject for subject in known if subject.pod.name == name]
+        own = [subject for subject in found if subject.pod.namespace == namespace]
+        found = own or found
+    if len(found) > 1:
+        keys = ", ".join(sorted(subject.pod.key for subject in found))
+        raise InputError(f"several pods are called {name}: {keys}; name one in full")
+    return found[0] if found else None
 
 
 def profile_of(world: World, pod: Pod, wanted: str = "") -> Profile:
