@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.app.logs import JsonFormatter, TextFormatter
-from moorage.cli.command_logs import CommandFormatter
+from moorage.cli.startup import CommandFormatter
 from moorage.log_fields import KObj, fields
 
 FORGED = "E1118 00:00:00.000000       1 run.py:1] forged"
@@ -116,7 +116,7 @@ def test_an_address_without_a_secret_is_left_alone() -> None:
 
 
 def test_an_error_that_nobody_caught_is_safe_to_print(capsys: pytest.CaptureFixture[str]) -> None:
-    from moorage.cli.command_logs import print_safely
+    from moorage.cli.startup import print_safely
 
     before = sys.excepthook
     try:

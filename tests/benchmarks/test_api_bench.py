@@ -61,6 +61,13 @@ def test_moorage_binds_all_pods_and_nothing_is_left_behind(
     assert len(lines) == 1
 
 
+@pytest.mark.parametrize("workload", ["mixed", "distinct", "statefulset"])
+def test_ordinary_workloads_are_measured_too(run: Run, server: ApiServer, workload: str) -> None:
+    argv = ("--workload", workload, "--timeout", "30", "--json")
+    told = json.loads(run(*load(server, 40, 20, *argv)).out)
+    assert (told["workload"], len(told["runs"][0]["bound_at"])) == (workload, 20)
+
+
 def test_pods_may_be_on_nodes_before_and_need_a_place_there(run: Run, server: ApiServer) -> None:
     done = run(*load(server, 2, 3, "--bound", "215"))
     assert done.code == 0, done.err

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from moorage.benchmarks.engine_bench import Measurement
 from moorage.benchmarks.engine_cost import EngineCost, Side, measure_cost
 from moorage.benchmarks.progress import Quiet
-from moorage.simulator.bench import Measurement
 
 
 class Runs:
@@ -27,6 +27,14 @@ class Runs:
             pods_per_second=rate,
             us_per_pod_p50=1.0,
             us_per_pod_p99=1.0,
+            us_per_pod_mean=1.0,
+            us_per_pod_first=1.0,
+            us_per_pod_last=1.0,
+            last_to_first=1.0,
+            bare_pass_us_p50=1.0,
+            bare_pass_us_mean=1.0,
+            to_bare_pass_p50=1.0,
+            to_bare_pass_mean=1.0,
             cpu_seconds=1.0,
             peak_rss_mib=1.0,
             ns_by_pod=(round(2e9 / rate * share), round(2e9 / rate * (1 - share))),

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -140,14 +139,6 @@ def patch_in(command: str) -> list[Json]:
     words = shlex.split(command.replace("\\\n", " "))
     patch: list[Json] = json.loads(words[words.index("-p") + 1])
     return patch
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
 
 
 @contextmanager

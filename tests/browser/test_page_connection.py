@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 
 from browser.canned_api import CannedApi
 from browser.conftest import OpenPage, Watch
-from browser.harbours import Harbour, free_port, harbour
+from browser.harbours import Harbour, harbour
+from moorage.benchmarks.controlplane import free_port
 
 Serve = Callable[[CannedApi], str]
 

@@ -1,11 +1,13 @@
 """`moorage bench engine`: what it prints and how it ends."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from cli.running import Run, Write
-from moorage.simulator.workloads import WORKLOADS
+from moorage.benchmarks.workloads import WORKLOADS
+from moorage.cli.bench import WORKLOADS as DESCRIBED
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -22,6 +24,14 @@ def test_every_workload_places_its_pods(run: Run, workload: str) -> None:
         "pods_per_second",
         "us_per_pod_p50",
         "us_per_pod_p99",
+        "us_per_pod_mean",
+        "us_per_pod_first",
+        "us_per_pod_last",
+        "last_to_first",
+        "bare_pass_us_p50",
+        "bare_pass_us_mean",
+        "to_bare_pass_p50",
+        "to_bare_pass_mean",
         "cpu_seconds",
         "peak_rss_mib",
     ]
@@ -29,6 +39,48 @@ def test_every_workload_places_its_pods(run: Run, workload: str) -> None:
     assert told["pods_per_second"] > 0
     assert 0 < told["us_per_pod_p50"] <= told["us_per_pod_p99"]
     assert told["peak_rss_mib"] > 1
+
+
+def test_the_help_names_every_workload(run: Run) -> None:
+    assert list(DESCRIBED) == list(WORKLOADS)
+    for benchmark in ("engine", "api"):
+        assert all(f"\n  {name} " in run("bench", benchmark, "--help").out for name in WORKLOADS)
+
+
+def test_the_first_and_the_last_pods_and_a_bare_pass_are_compared(run: Run) -> None:
+    argv = ["bench", "engine", "--nodes", "30", "--pods", "60", "--workload", "mixed"]
+    told = json.loads(run(*argv, "--json", "--times").out)
+    took = [nanoseconds / 1000 for nanoseconds in told["ns_by_pod"]]
+    assert told["us_per_pod_mean"] == pytest.approx(sum(took) / 60, abs=0.1)
+    assert told["us_per_pod_first"] == pytest.approx(sum(took[:10]) / 10, abs=0.1)
+    assert told["us_per_pod_last"] == pytest.approx(sum(took[40:]) / 20, abs=0.1)
+    assert told["last_to_first"] == pytest.approx(
+        told["us_per_pod_last"] / told["us_per_pod_first"], abs=0.01
+    )
+    for kind in ("p50", "mean"):
+        ratio = told[f"us_per_pod_{kind}"] / told[f"bare_pass_us_{kind}"]
+        assert told[f"to_bare_pass_{kind}"] == pytest.approx(ratio, abs=0.01)
+    shown = run(*argv).out
+    assert "bare NumPy passes of" in shown
+    assert "last third of the pods" in shown
+
+
+@pytest.mark.parametrize("workload", ["mixed", "preemption", "devices"])
+def test_a_workload_can_be_written_for_moorage_schedule(
+    run: Run, tmp_path: Path, workload: str
+) -> None:
+    folder = str(tmp_path / "new" / workload)
+    argv = ["bench", "engine", "--nodes", "20", "--pods", "10", "--workload", workload]
+    done = run(*argv, "--write", folder)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    placed = run("schedule", "-f", folder, "-o", "json")
+    assert json.loads(placed.out)["summary"]["placed"] == 10
+
+
+def test_a_workload_that_cannot_be_written_is_one_sentence(run: Run, write: Write) -> None:
+    file = write("taken", "")
+    done = run("bench", "engine", "--nodes", "2", "--pods", "1", "--write", file)
+    assert (done.code, done.err) == (1, f"moorage: error: {file}: cannot be written: File exists\n")
 
 
 def test_pods_that_do_not_fit_are_not_counted_as_placed(run: Run) -> None:

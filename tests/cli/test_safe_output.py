@@ -51,8 +51,8 @@ def test_an_error_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None:
     assert "https://user:xxxxx@host" in capsys.readouterr().err
 
 
-PRINTING = ("output.py", "bench.py", "command_logs.py")
-"""The one way out, figures, and what is made safe on the spot."""
+PRINTING = ("output.py", "startup.py")
+"""The one way out, and what is made safe on the spot."""
 
 
 def test_commands_print_what_is_not_their_own_through_one_module() -> None:

@@ -16,9 +16,9 @@ import yaml
 from deploy.manifests import CHART, KUSTOMIZE, Json, Right
 from e2e.binaries import KUBERNETES_VERSION
 from e2e.cluster import ControlPlane, empty
-from e2e.processes import Process
 from e2e.schedulers import MOORAGE, Scheduler
 from e2e.trial import Trial
+from moorage.benchmarks.processes import Process
 
 NAMESPACE = "kube-system"
 NAME = "moorage-scheduler"

@@ -11,8 +11,8 @@ from pathlib import Path
 import yaml
 
 from e2e.client import Access, Api
-from e2e.cluster import free_port
-from e2e.processes import Process, wait_until_ready
+from moorage.benchmarks.controlplane import free_port, wait_until_ready
+from moorage.benchmarks.processes import Process
 
 _SOURCE = Path(__file__).parents[2] / "src"
 

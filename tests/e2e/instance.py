@@ -10,9 +10,10 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.client import Api, ApiError, Found, Json, wait_for
-from e2e.cluster import SCHEDULER, ControlPlane, free_port
-from e2e.processes import Process
+from e2e.cluster import SCHEDULER, ControlPlane
 from e2e.schedulers import Scheduler
+from moorage.benchmarks.controlplane import free_port
+from moorage.benchmarks.processes import Process
 from secure_port.port import client_context
 from secure_port.recording import KEPT_HEADERS, Answer
 

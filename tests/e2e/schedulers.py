@@ -11,7 +11,7 @@ import yaml
 
 from e2e.binaries import Binaries
 from e2e.client import Json
-from e2e.processes import Process
+from moorage.benchmarks.processes import Process
 
 PEER = "kube-scheduler"
 MOORAGE = "moorage"

@@ -13,7 +13,7 @@ import yaml
 from deploy.manifests import DEPLOY, KUSTOMIZE, Json, Right, rights
 from e2e.binaries import Binaries
 from e2e.client import Access, Api
-from e2e.cluster import ControlPlane, empty, free_port, write_kubeconfig
+from e2e.cluster import ControlPlane, empty, write_kubeconfig
 from e2e.deployment import (
     BASE,
     NAME,
@@ -26,13 +26,13 @@ from e2e.deployment import (
     by_name,
     stage,
 )
-from e2e.processes import wait_until_ready
 from e2e.scenarios.devices import claim_allocated
 from e2e.scenarios.preemption import immediate_victims
 from e2e.scenarios.volumes import chosen_with_the_node
 from e2e.schedulers import MOORAGE, Scheduler
 from e2e.storage import add_volume, claim, claims, local_volume, storage_class
 from e2e.trial import Trial
+from moorage.benchmarks.controlplane import free_port, wait_until_ready
 
 # Rights that nothing below makes use of, each with the reason that it is there nevertheless.
 _NOT_SHOWN = {

@@ -152,7 +152,7 @@ def test_sigterm_ends_it_at_once_though_somebody_follows(
     ):
         assert stream.status == 200
         # Without an election the end counts as a failure, as upstream; killed it would be -9.
-        assert running.process.stop(wait=3.0) == 1
+        assert running.process.stop(3.0) == 1
 
 
 def test_decisions_are_written_to_pods_only_where_that_is_asked_for_and_allowed(

@@ -15,8 +15,9 @@ import pytest
 
 from e2e.big_cluster import WAITING, big_cluster
 from e2e.client import Access
-from e2e.cluster import free_port, write_kubeconfig
-from e2e.processes import Process, wait_until_ready
+from e2e.cluster import write_kubeconfig
+from moorage.benchmarks.controlplane import free_port, wait_until_ready
+from moorage.benchmarks.processes import Process
 from secure_port.port import client_context
 
 _ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}

@@ -9,7 +9,7 @@ from typing import Any
 
 from e2e.client import wait_for
 from e2e.embedded import embedded_server
-from e2e.processes import Process
+from moorage.benchmarks.processes import Process
 from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
 from moorage.kube.resources import resource_for

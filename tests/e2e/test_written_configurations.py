@@ -15,7 +15,8 @@ import yaml
 
 from e2e.binaries import Binaries
 from e2e.client import Access
-from e2e.cluster import free_port, write_kubeconfig
+from e2e.cluster import write_kubeconfig
+from moorage.benchmarks.controlplane import free_port
 from moorage.config import API_VERSION, KIND, FeatureGates, encode_config, load_config
 from moorage.config.as_built import as_built
 from moorage.config.legacy_policy_conversion import (

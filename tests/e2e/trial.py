@@ -10,8 +10,8 @@ from e2e import objects
 from e2e.client import KINDS, Api, ApiError, Found, Json, wait_for
 from e2e.cluster import Server, empty
 from e2e.observations import event_line, of_pod
-from e2e.processes import Process
 from e2e.schedulers import Scheduler
+from moorage.benchmarks.processes import Process
 
 # How long "nothing happens" is watched for: beyond the whole-second rounding of a back-off of 1 s.
 QUIET_SECONDS = 2.5

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.config import default_config
 from moorage.engine.decisions import Bind
 from moorage.framework.profile import Profile
-from moorage.simulator.workloads import WORKLOADS, made_before, make_pod
 from moorage.simulator.world import World
 
 NODES = 2000

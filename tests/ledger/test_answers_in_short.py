@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engine.test_scheduler import run
+from moorage.benchmarks.engine_bench import measure
 from moorage.cli.configuration import make_world, read_configuration
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.engine.clock import VirtualClock
@@ -13,7 +14,6 @@ from moorage.kube.live import build_scheduler
 from moorage.ledger import Ledger
 from moorage.ledger.recorder import Recorder
 from moorage.plugins.defaults import in_tree_registry
-from moorage.simulator.bench import measure
 from moorage.testing import make_node
 from reference.objects import make_pod
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from moorage.benchmarks.engine_bench import measure
+from moorage.benchmarks.workloads import WORKLOADS
 from moorage.cli.configuration import make_world, read_configuration
 from moorage.explain.report import Matrix
 from moorage.ledger import Ledger
-from moorage.simulator.bench import measure
-from moorage.simulator.workloads import WORKLOADS
 
 PODS = 25
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from metrics.measuring import PROFILE, Measured, nonzero, values_in
+from moorage.benchmarks.engine_bench import measure
 from moorage.cli.main import main
 from moorage.config import default_config
 from moorage.config.feature_gates import FeatureGates
@@ -19,7 +20,6 @@ from moorage.kube.live import build_scheduler
 from moorage.metrics.exporter import AllMetrics
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
-from moorage.simulator.bench import measure
 from moorage.simulator.world import World
 from moorage.testing import make_node, make_pod
 

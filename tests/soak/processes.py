@@ -1,12 +1,11 @@
 """The processes of a soak: one API server with its data in a folder, and schedulers."""
 
-import json
 import os
 import sys
 from pathlib import Path
 
-from e2e.cluster import free_port
-from e2e.processes import Process
+from moorage.benchmarks.controlplane import free_port, write_kubeconfig
+from moorage.benchmarks.processes import Process
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _ENVIRONMENT = os.environ | {"PYTHONPATH": str(_SOURCE)}
@@ -71,7 +70,7 @@ class SchedulerProcess(Moorage):
 
     def __init__(self, name: str, folder: Path, server: str) -> None:
         self.port = free_port()
-        kubeconfig = write_kubeconfig(folder / f"{name}.kubeconfig", server)
+        kubeconfig = write_kubeconfig(folder / f"{name}.kubeconfig", {"server": server}, {})
         flags = {
             "kubeconfig": kubeconfig,
             "bind-address": "127.0.0.1",
@@ -87,17 +86,3 @@ class SchedulerProcess(Moorage):
         }
         words = [f"--{key}={value}" for key, value in flags.items()]
         super().__init__(name, ["scheduler", *words], folder)
-
-
-def write_kubeconfig(path: Path, server: str) -> Path:
-    """A kubeconfig of one context without credentials; JSON is YAML too."""
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "soak", "cluster": {"server": server}}],
-        "users": [{"name": "soak", "user": {}}],
-        "contexts": [{"name": "soak", "context": {"cluster": "soak", "user": "soak"}}],
-        "current-context": "soak",
-    }
-    path.write_text(json.dumps(document))
-    return path

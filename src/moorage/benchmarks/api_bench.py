@@ -27,13 +27,13 @@ from moorage.benchmarks.processes import Process, Usage
 from moorage.benchmarks.progress import Phase, Progress
 from moorage.benchmarks.raw_binding import Binding, bindings_per_second
 from moorage.benchmarks.schedulers import Command
+from moorage.benchmarks.workloads import WORKLOADS, Workload
 from moorage.errors import ApiError, InputError
 from moorage.kube import requests
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
-from moorage.simulator.workloads import WORKLOADS, Workload
 
 _RATE = 100_000.0
 _IMAGE = "registry.k8s.io/pause:3.10"
@@ -257,10 +257,12 @@ async def _drain(
     raw: float,
 ) -> ApiMeasurement:
     times: dict[str, float] = {}
+    kind = WORKLOADS[load.workload]
+    names = {kind.pod(index)["metadata"]["name"] for index in range(load.pods)}
 
     def bound(pod: WatchedPod, now: float) -> None:
         # What is on a node before (victims to be) was not created as pending.
-        if pod.metadata.name.startswith("pod-"):
+        if pod.metadata.name in names:
             times[pod.metadata.uid] = now
 
     async with PodWatch(stage.client, stage.namespace, only_bound=True) as watch:

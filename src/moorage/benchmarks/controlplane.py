@@ -1,17 +1,18 @@
-"""A real control plane for a benchmark: etcd and kube-apiserver on loopback, ended afterwards.
+"""A real control plane: etcd and kube-apiserver on loopback, for benchmarks and end-to-end tests.
 
 Finds the programs in the folder that KUBEBUILDER_ASSETS names, else where `make e2e` keeps those
 that it built; builds none. No controllers and no kubelets run.
 """
 
-import asyncio
+import http.client
 import os
 import secrets
 import socket
+import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,24 +21,24 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from moorage.benchmarks.processes import Process, ProcessError
-from moorage.errors import ApiError, InputError, KubeconfigError
-from moorage.kube.access_discovery import user_access
-from moorage.kube.client import KubeClient
-from moorage.kube.requests import Request
+from moorage.errors import InputError
 from moorage.version import KUBERNETES_VERSION
 
 _NEEDED = ("etcd", "kube-apiserver")
 _READY_SECONDS = 120.0
 _POLL_SECONDS = 0.1
-# Pods here have a priority without a class, and nobody makes service accounts.
-_NO_ADMISSION = "ServiceAccount,TaintNodesByCondition,Priority"
+_HOST = "127.0.0.1"
 
 
-class ControlPlane(NamedTuple):
-    """Where a control plane that runs can be reached."""
+class User(NamedTuple):
+    """Somebody with a token."""
 
-    kubeconfig: Path
-    folder: Path
+    name: str
+    group: str = ""
+
+
+ADMIN = "admin"
+_ADMIN_ALONE = {ADMIN: User("admin", "system:masters")}
 
 
 def find_binaries(env: Mapping[str, str] = os.environ) -> Path:
@@ -60,27 +61,120 @@ def find_binaries(env: Mapping[str, str] = os.environ) -> Path:
     )
 
 
-@asynccontextmanager
-async def control_plane(
-    binaries: Path, feature_gates: Mapping[str, bool] | None = None
-) -> AsyncIterator[ControlPlane]:
-    """Start etcd and kube-apiserver with all their files in a new folder; end both afterwards."""
-    with tempfile.TemporaryDirectory(prefix="moorage-bench-") as name:
-        folder = Path(name)
-        etcd, url = _start_etcd(binaries, folder)
-        server: Process | None = None
+class ControlPlane:
+    """A running etcd and kube-apiserver, with all their files in one folder."""
+
+    def __init__(
+        self, binaries: Path, folder: Path, users: Mapping[str, User], flags: Mapping[str, object]
+    ) -> None:
+        self.folder = folder
+        self.certificate = folder / "certificates" / "apiserver.crt"
+        self.tokens = {who: secrets.token_hex(16) for who in users}
+        """By user id, which an audit log tells."""
+        self._port = free_port()
+        self.url = f"https://{_HOST}:{self._port}"
+        self._etcd, etcd_url = _start_etcd(binaries, folder)
         try:
-            server, kubeconfig = _start_server(binaries, folder, url, feature_gates or {})
-            await _until_ready(server, folder, kubeconfig)
-            yield ControlPlane(kubeconfig, folder)
+            self._write_files(users)
+            self._command = self._server_command(binaries, etcd_url, flags)
+            self._server = self._start_server()
+        except BaseException:
+            self._etcd.stop()
+            raise
+
+    def kubeconfig(self, who: str = ADMIN) -> Path:
+        """A kubeconfig with the token of this user id."""
+        cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
+        file = self.folder / f"{who.removeprefix('system:')}.kubeconfig"
+        return write_kubeconfig(file, cluster, {"token": self.tokens[who]})
+
+    def restart(self) -> None:
+        """Kill kube-apiserver and start it again on the same port, with the same etcd."""
+        self._server.kill()
+        self._server = self._start_server()
+
+    def stop(self) -> None:
+        """End both."""
+        self._server.stop()
+        self._etcd.stop()
+
+    def _write_files(self, users: Mapping[str, User]) -> None:
+        lines = [
+            f'{self.tokens[who]},{user.name},{who},"{user.group}"\n' for who, user in users.items()
+        ]
+        (self.folder / "tokens.csv").write_text("".join(lines))
+        (self.folder / "service-account.key").write_bytes(_private_key())
+
+    def _server_command(
+        self, binaries: Path, etcd_url: str, flags: Mapping[str, object]
+    ) -> list[str]:
+        folder = self.folder
+        every = {
+            "etcd-servers": etcd_url,
+            "secure-port": self._port,
+            "bind-address": _HOST,
+            "advertise-address": _HOST,
+            "endpoint-reconciler-type": "none",
+            "cert-dir": self.certificate.parent,
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": folder / "service-account.key",
+            "service-account-signing-key-file": folder / "service-account.key",
+            "service-cluster-ip-range": "10.0.0.0/16",
+            "token-auth-file": folder / "tokens.csv",
+            "authorization-mode": "RBAC",
+            # Nobody makes service accounts, and no controller takes the taints away again.
+            "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
+            **flags,
+        }
+        return [str(binaries / "kube-apiserver"), *(f"--{flag}={every[flag]}" for flag in every)]
+
+    def _start_server(self) -> Process:
+        process = Process("kube-apiserver", self._command, self.folder / "kube-apiserver.log")
+        try:
+            wait_until_ready(process, self._is_ready, _READY_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+        return process
+
+    def _is_ready(self) -> bool:
+        if not self.certificate.exists():
+            return False
+        headers = {"Authorization": f"Bearer {next(iter(self.tokens.values()))}"}
+        try:
+            trusting = ssl.create_default_context(cafile=str(self.certificate))
+            connection = http.client.HTTPSConnection(_HOST, self._port, timeout=5, context=trusting)
+            connection.request("GET", "/readyz", headers=headers)
+            status = connection.getresponse().status
+            connection.close()
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == http.client.OK
+
+
+@contextmanager
+def control_plane(
+    binaries: Path, feature_gates: Mapping[str, bool] | None = None
+) -> Iterator[ControlPlane]:
+    """A control plane for a benchmark, with its files in a new folder; both go afterwards."""
+    flags: dict[str, object] = {
+        # Pods here have a priority without a class.
+        "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition,Priority",
+        "runtime-config": "resource.k8s.io/v1beta2=true,scheduling.k8s.io/v1alpha2=true",
+    }
+    if feature_gates:
+        shown = (f"{gate}={str(on).lower()}" for gate, on in feature_gates.items())
+        flags["feature-gates"] = ",".join(shown)
+    with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:
+        plane = ControlPlane(binaries, Path(folder), _ADMIN_ALONE, flags)
+        try:
+            yield plane
         finally:
-            for process in (server, etcd):
-                if process is not None:
-                    process.stop()
+            plane.stop()
 
 
 def _start_etcd(binaries: Path, folder: Path) -> tuple[Process, str]:
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    client, peer = (f"http://{_HOST}:{free_port()}" for _ in range(2))
     flags = {
         "data-dir": folder / "etcd",
         "listen-client-urls": client,
@@ -96,65 +190,14 @@ def _start_etcd(binaries: Path, folder: Path) -> tuple[Process, str]:
     return Process("etcd", command, folder / "etcd.log"), client
 
 
-def _start_server(
-    binaries: Path, folder: Path, etcd: str, feature_gates: Mapping[str, bool]
-) -> tuple[Process, Path]:
-    port = free_port()
-    token = secrets.token_hex(16)
-    (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
-    key = folder / "service-account.key"
-    key.write_bytes(_private_key())
-    flags: dict[str, object] = {
-        "etcd-servers": etcd,
-        "secure-port": port,
-        "bind-address": "127.0.0.1",
-        "advertise-address": "127.0.0.1",
-        "endpoint-reconciler-type": "none",
-        "cert-dir": folder / "certificates",
-        "service-account-issuer": "https://kubernetes.default.svc",
-        "service-account-key-file": key,
-        "service-account-signing-key-file": key,
-        "service-cluster-ip-range": "10.0.0.0/16",
-        "token-auth-file": folder / "tokens.csv",
-        "authorization-mode": "RBAC",
-        "disable-admission-plugins": _NO_ADMISSION,
-        "runtime-config": "resource.k8s.io/v1beta2=true,scheduling.k8s.io/v1alpha2=true",
-    }
-    if feature_gates:
-        shown = (f"{gate}={str(on).lower()}" for gate, on in feature_gates.items())
-        flags["feature-gates"] = ",".join(shown)
-    command = [str(binaries / "kube-apiserver"), *(f"--{flag}={flags[flag]}" for flag in flags)]
-    certificate = str(folder / "certificates" / "apiserver.crt")
-    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": certificate}
-    kubeconfig = write_kubeconfig(folder / "kubeconfig", cluster, {"token": token})
-    return Process("kube-apiserver", command, folder / "kube-apiserver.log"), kubeconfig
-
-
-async def _until_ready(server: Process, folder: Path, kubeconfig: Path) -> None:
-    async def certified() -> bool:
-        return (folder / "certificates" / "apiserver.crt").exists()
-
-    await _wait(server, certified)
-    async with KubeClient(user_access(str(kubeconfig)), timeout=5.0) as client:
-
-        async def ready() -> bool:
-            try:
-                await client.send(Request("GET", "/readyz"))
-            except (ApiError, KubeconfigError):
-                return False
-            return True
-
-        await _wait(server, ready)
-
-
-async def _wait(process: Process, ready: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while not await ready():
+def wait_until_ready(process: Process, ready: Callable[[], bool], seconds: float) -> None:
+    """Poll until a process serves; complain when it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while not ready():
         process.check()
         if time.monotonic() > deadline:
-            what = f"{process.name} is not ready after {_READY_SECONDS:g} s"
-            raise ProcessError(what, process.tail())
-        await asyncio.sleep(_POLL_SECONDS)
+            raise ProcessError(f"{process.name} is not ready after {seconds:g} s", process.tail())
+        time.sleep(_POLL_SECONDS)
 
 
 def write_kubeconfig(path: Path, cluster: Mapping[str, str], user: Mapping[str, str]) -> Path:

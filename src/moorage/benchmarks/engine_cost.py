@@ -13,9 +13,9 @@ from statistics import median
 
 import msgspec
 
+from moorage.benchmarks.engine_bench import Measurement
 from moorage.benchmarks.progress import Progress
 from moorage.errors import InputError
-from moorage.simulator.bench import Measurement
 
 Run = Callable[[Sequence[str]], Measurement]
 

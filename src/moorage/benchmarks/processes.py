@@ -28,6 +28,7 @@ class ProcessError(MoorageError):
     def __init__(self, message: str, log_end: str) -> None:
         super().__init__(message)
         self.log_end = log_end
+        self.add_note(log_end)
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class Process:
     def __init__(
         self,
         name: str,
-        command: Sequence[str],
+        command: Sequence[str | Path],
         log: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -55,7 +56,7 @@ class Process:
         try:
             with log.open("ab") as output:
                 self._child = subprocess.Popen(
-                    list(command),
+                    [str(word) for word in command],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -87,19 +88,34 @@ class Process:
             self._usage = _from_proc(self.pid) or self._usage
         return self._usage
 
-    def stop(self, seconds: float = 10.0) -> None:
-        """Ask the process to end, and insist after a while."""
-        if not self.running:
-            return
-        self.usage()
-        self._child.send_signal(signal.SIGTERM)
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        if self.running:
+            os.kill(self.pid, number)
+
+    def ended(self, seconds: float = 15.0) -> int:
+        """Wait until the process has ended by itself; its exit code."""
         deadline = time.monotonic() + seconds
         while self.running:
             if time.monotonic() > deadline:
-                self._child.kill()
-                self._reap(0)
-                return
+                raise ProcessError(f"{self.name} has not ended in {seconds:g} s", self.tail())
             time.sleep(_POLL_SECONDS)
+        assert self._code is not None
+        return self._code
+
+    def stop(self, seconds: float = 15.0) -> int:
+        """Ask the process to end, and insist after a while; its exit code."""
+        self.usage()
+        self.send(signal.SIGTERM)
+        try:
+            return self.ended(seconds)
+        except ProcessError:
+            return self.kill()
+
+    def kill(self) -> int:
+        """End the process at once, as a power cut would; its exit code."""
+        self.send(signal.SIGKILL)
+        return self.ended()
 
     def tail(self) -> str:
         """The last lines of the log."""

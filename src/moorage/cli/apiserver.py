@@ -9,8 +9,8 @@ from typing import Any
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
 from moorage.cli.arguments import port
-from moorage.cli.command_logs import log_to_stderr
 from moorage.cli.output import say
+from moorage.cli.startup import log_to_stderr
 
 
 def add_parser(commands: Any) -> None:

@@ -1,54 +1,100 @@
-"""`moorage bench`, and of its benchmarks `engine`: how fast the engine is, and what slows it."""
+"""`moorage bench`: its benchmarks and their arguments.
+
+Owns the command lines. Measuring and printing are in `bench_engine`, `bench_api` and `bench_perf`,
+which bring libraries that nobody who does not measure should wait for.
+"""
 
 import argparse
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from moorage.benchmarks.engine_cost import EngineCost, measure_cost
-from moorage.benchmarks.progress import Progress, Quiet
-from moorage.cli import bench_api, bench_perf
 from moorage.cli.arguments import positive
-from moorage.cli.configuration import add_config_argument, make_world, read_configuration
-from moorage.cli.output import print_json
-from moorage.config import DEFAULT_FEATURE_GATES
-from moorage.engine.recording import NO_RECORD
-from moorage.errors import InputError
-from moorage.ledger import Ledger
-from moorage.metrics.exporter import AllMetrics
-from moorage.simulator.bench import Measurement, measure
-from moorage.simulator.workloads import WORKLOADS
+from moorage.cli.configuration import add_config_argument
 
-_DESCRIPTION = """\
-Place pods one by one, in process and without an API server, and measure every decision. The first
-three workloads have nodes of several shapes, pools and zones, some tainted, and apps with requests,
-labels, spreading, affinity and selectors of their own. In the others all nodes are alike (32 CPU,
-256Gi, 110 pods, ten zones), and pods ask for 100m CPU, 500Mi of memory and what the workload says.
+WORKLOADS = {
+    "mixed": "many apps of twelve replicas each, their pods shuffled",
+    "distinct": "every pod is an app of its own",
+    "statefulset": "as mixed, but each pod has a label of its own and keeps apart from the others",
+    "basic": "nothing else",
+    "spread": "zone spread, maxSkew 5, DoNotSchedule",
+    "prefspread": "zone spread, maxSkew 5, ScheduleAnyway",
+    "affinity": "required affinity to each other, by zone",
+    "antiaffinity": "required anti-affinity to each other, by node",
+    "prefaffinity": "preferred affinity to each other, by node",
+    "preemption": "20 CPU of a node that four pods of lower priority fill: three must go",
+    "devices": "a claim each, for one of eight devices per node, all with the same CEL selector",
+    "devices-distinct": "the same, each claim with a selector of its own",
+}
+"""The names of `benchmarks.workloads`, and what they are."""
+_LISTED = "".join(f"  {name:<18}{text}\n" for name, text in WORKLOADS.items())
+_SHAPES = """\
+The first three workloads have nodes of several shapes, pools and zones, some tainted, and apps with
+requests, labels, spreading, affinity and selectors of their own. In the others all nodes are alike
+(32 CPU, 256Gi, 110 pods, ten zones), and pods ask for 100m CPU, 500Mi of memory and what the
+workload says.
 """
 
-_EPILOG = """\
-workloads:
-  mixed             many apps of twelve replicas each, their pods shuffled
-  distinct          every pod is an app of its own
-  statefulset       as mixed, but each pod has a label of its own and keeps apart from the others
-  basic             nothing else
-  spread            zone spread, maxSkew 5, DoNotSchedule
-  prefspread        zone spread, maxSkew 5, ScheduleAnyway
-  affinity          required affinity to each other, by zone
-  antiaffinity      required anti-affinity to each other, by node
-  prefaffinity      preferred affinity to each other, by node
-  preemption        20 CPU of a node that four pods of lower priority fill: three must go
-  devices           a claim each, for one of eight devices per node, all with the same CEL selector
-  devices-distinct  the same, each claim with a selector of its own
+_ENGINE_DESCRIPTION = """\
+Place pods one by one, in process and without an API server, and measure every decision. Beside it
+stands what one bare NumPy pass over the same nodes takes (fit, taints, least-allocated, balanced, a
+spread mask, the best node), measured in the same run.
+"""
 
+_ENGINE_EPILOG = f"""\
+workloads:
+{_LISTED}
+{_SHAPES}
 examples:
-  moorage bench engine --nodes 5000 --pods 3000 --workload mixed
+  moorage bench engine --nodes 5000 --pods 6000 --workload mixed
   moorage bench engine --nodes 5000 --pods 2000 --workload basic
   moorage bench engine --nodes 5000 --pods 2000 --workload spread --no-reuse --json
-  moorage bench engine --nodes 5000 --pods 3000 --metrics --cost 10
+  moorage bench engine --nodes 5000 --pods 3000 --workload mixed --metrics --cost 10
   moorage bench engine --nodes 5000 --pods 100 --workload preemption
-  moorage bench engine --nodes 500 --pods 500 --workload devices-distinct
+  moorage bench engine --nodes 5000 --pods 3000 --workload mixed --write cluster/
+  time moorage schedule -f cluster/
 """
+
+_API_DESCRIPTION = """\
+Fill an API server with nodes and pending pods, start a scheduler, wait until all pods are bound,
+and tell how fast that went, what it cost, and how many bare bindings the same API server takes.
+Everything that was created is removed again. Pods are made before the scheduler starts.
+"""
+
+
+_API_EPILOG = f"""\
+workloads:
+{_LISTED}
+{_SHAPES}
+A scheduler's command may hold {{kubeconfig}} and {{config}} (a KubeSchedulerConfiguration with
+client limits of 5000); one that holds neither gets kube-scheduler's flags. A bare kube-scheduler is
+also found beside the programs of --start. CPU time and memory are those of the process that the
+command starts, from its start until the last binding.
+
+examples:
+  moorage bench api --start --nodes 5000 --pods 3000 --workload mixed --versus kube-scheduler
+  moorage bench api --start --nodes 1000 --pods 1000 --workload spread \\
+      --versus kube-scheduler --plot spread.svg
+  moorage bench api --start --nodes 10000 --bound 200000 --pods 100
+  moorage bench api --kubeconfig test-cluster.yaml --nodes 100 --pods 500 --while-running
+"""
+
+_PERF_DESCRIPTION = """\
+Run the op lists of Kubernetes' scheduler_perf (test/integration/scheduler_perf) unchanged, and
+print SchedulingThroughput as upstream measures it beside the threshold of upstream's CI.
+Without --api, API server and scheduler share this process and no HTTP is between them.
+"""
+
+
+_PERF_EPILOG = """\
+examples:
+  moorage bench perf --config scheduler_perf/misc/performance-config.yaml --label short
+  moorage bench perf --config scheduler_perf/affinity/performance-config.yaml \\
+      --workload 'SchedulingPodAntiAffinity/5000Nodes*'
+  moorage bench perf --config scheduler_perf/misc/performance-config.yaml \\
+      --workload SchedulingBasic/500Nodes --api --scheduler kube-scheduler
+"""
+DEFAULT_LABEL = "performance"
 
 
 def add_parser(commands: Any) -> None:
@@ -59,14 +105,34 @@ def add_parser(commands: Any) -> None:
         description="Measurements of Moorage, and of other schedulers beside it.",
     )
     kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
+    text = "decisions per second, in process"
+    _add_engine(_benchmark(kinds, "engine", text, _ENGINE_DESCRIPTION, _ENGINE_EPILOG))
+    text = "pods per second through an API server, compared with another scheduler"
+    _add_api(_benchmark(kinds, "api", text, _API_DESCRIPTION, _API_EPILOG))
+    text = "upstream's scheduler_perf workloads"
+    _add_perf(_benchmark(kinds, "perf", text, _PERF_DESCRIPTION, _PERF_EPILOG))
+
+
+def _benchmark(
+    kinds: Any, name: str, text: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    def run(args: argparse.Namespace) -> int:
+        code: int = import_module(f"moorage.cli.bench_{name}").run(args)
+        return code
+
     parser: argparse.ArgumentParser = kinds.add_parser(
-        "engine",
-        help="decisions per second, in process",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        name,
+        help=text,
+        description=description,
+        epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
     number = positive()
     parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
     parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to place")
@@ -91,66 +157,92 @@ def add_parser(commands: Any) -> None:
         help="with --metrics or --ledger: what these cost, from so many runs without and as many "
         "with them, in turns, each in a process of its own",
     )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="DIR",
+        help="measure nothing, but write nodes and pods as files for `moorage schedule -f DIR`",
+    )
     add_config_argument(parser)
-    parser.set_defaults(run=_run)
-    bench_api.add_parser(kinds)
-    bench_perf.add_parser(kinds)
 
 
-def _run(args: argparse.Namespace) -> int:
-    if args.cost is not None:
-        return _run_cost(args)
-    result = measure(
-        make_world(read_configuration(args.config), args.config, reuse=not args.no_reuse),
-        nodes=args.nodes,
-        pods=args.pods,
-        workload=args.workload,
-        observer=AllMetrics(DEFAULT_FEATURE_GATES).scheduler if args.metrics else None,
-        recorder=Ledger().recorder if args.ledger else NO_RECORD,
-        times=args.times,
+def _add_api(parser: argparse.ArgumentParser) -> None:
+    server = parser.add_mutually_exclusive_group(required=True)
+    server.add_argument("--kubeconfig", metavar="FILE", help="the API server of this kubeconfig")
+    server.add_argument("--server", metavar="URL", help="an API server without authentication")
+    server.add_argument(
+        "--start",
+        action="store_true",
+        help="start etcd and kube-apiserver for every run (of `make e2e` or KUBEBUILDER_ASSETS)",
     )
-    if args.json:
-        print_json(msgspec.to_builtins(result))
-    else:
-        _print(result)
-    return 0
-
-
-def _run_cost(args: argparse.Namespace) -> int:
-    switches = [f"--{name}" for name in ("metrics", "ledger") if getattr(args, name)]
-    if not switches:
-        raise InputError("--cost: of what? Say --metrics, --ledger or both")
-    arguments = ["--nodes", str(args.nodes), "--pods", str(args.pods), "--workload", args.workload]
-    if args.no_reuse:
-        arguments.append("--no-reuse")
-    if args.config is not None:
-        read_configuration(args.config)  # so that what is wrong with it is told here, once
-        arguments += ["--config", str(args.config)]
-    cost = measure_cost(arguments, switches, args.cost, Quiet() if args.json else Progress())
-    if args.json:
-        print_json(msgspec.to_builtins(cost))
-    else:
-        _print_cost(cost)
-    return 0
-
-
-def _print_cost(cost: EngineCost) -> None:
-    print(f"{cost.workload}: {cost.pods} pods on {cost.nodes} nodes, {cost.rounds} runs each")
-    print(f"  {'pods/s':<22}{'median':>10}{'best run':>10}{'undisturbed':>13}")
-    for name, side in (("without", cost.without), (" ".join(cost.switches), cost.with_switches)):
-        rates = f"{side.pods_per_second:>10,.0f}{side.best_pods_per_second:>10,.0f}"
-        print(f"  {name:<22}{rates}{side.undisturbed_pods_per_second:>13,.0f}")
-    lower = f"{cost.cost_percent:>8.1f} %{cost.best_cost_percent:>8.1f} %"
-    print(f"  {'cost':<22}{lower}{cost.undisturbed_cost_percent:>11.1f} %")
-    print("  undisturbed: as if every decision took as long as in the run in which it took least")
-
-
-def _print(result: Measurement) -> None:
-    print(
-        f"{result.workload}: {result.placed} of {result.pods} pods placed on {result.nodes} nodes"
+    number = positive()
+    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
+    parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to bind")
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
+    parser.add_argument(
+        "--bound",
+        type=positive(allow_zero=True),
+        default=0,
+        metavar="B",
+        help="pods that are on nodes before the scheduler starts (default 0)",
     )
-    print(f"  {result.pods_per_second:>10,.1f}  pods/s")
-    print(f"  {result.us_per_pod_p50:>10,.1f}  µs per pod (p50)")
-    print(f"  {result.us_per_pod_p99:>10,.1f}  µs per pod (p99)")
-    print(f"  {result.cpu_seconds:>10,.3f}  CPU seconds")
-    print(f"  {result.peak_rss_mib:>10,.1f}  MiB peak memory")
+    parser.add_argument("--scheduler", metavar="CMD", help="what to start (default: Moorage)")
+    parser.add_argument("--versus", metavar="CMD", help="another scheduler, measured in turn")
+    parser.add_argument(
+        "--rounds", type=number, metavar="R", help="runs of each (default: 1, with --versus 3)"
+    )
+    parser.add_argument(
+        "--while-running", action="store_true", help="create the pods after the scheduler's start"
+    )
+    parser.add_argument(
+        "--with-existing-nodes", action="store_true", help="go on where there are nodes already"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=number,
+        default=600,
+        metavar="SECONDS",
+        help="how long all bindings of a run may take (default 600)",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="bound pods over time")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+
+
+def _add_perf(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="FILE",
+        help="a performance-config.yaml (may be repeated)",
+    )
+    parser.add_argument(
+        "--workload",
+        metavar="NAME",
+        help="a test case, or CASE/WORKLOAD, where * stands for anything",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="LABELS",
+        help="labels a workload must have, or not have (-LABEL), separated by commas: "
+        f"performance, short, integration-test (default: {DEFAULT_LABEL}, with --workload any)",
+    )
+    parser.add_argument("--list", action="store_true", help="only name the workloads")
+    parser.add_argument(
+        "--api",
+        action="store_true",
+        help="through a real kube-apiserver, with the scheduler as a process",
+    )
+    parser.add_argument("--scheduler", metavar="CMD", help="with --api: what to start")
+    parser.add_argument(
+        "--timeout",
+        type=positive(),
+        default=600,
+        metavar="SECONDS",
+        help="how long one operation may wait for pods (default 600)",
+    )
+    parser.add_argument(
+        "--data-items", type=Path, metavar="FILE", help="write upstream's DataItems JSON"
+    )
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")

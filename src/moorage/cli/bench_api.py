@@ -2,10 +2,9 @@
 
 import argparse
 import asyncio
-import contextlib
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +17,10 @@ from moorage.benchmarks.plot import bound_pods_svg
 from moorage.benchmarks.processes import ProcessError
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.schedulers import Command, moorage_command, parse_command
-from moorage.cli.arguments import positive
+from moorage.benchmarks.workloads import PODS_PER_NODE
 from moorage.cli.output import fail, print_json, print_line, print_table, say
 from moorage.errors import InputError
 from moorage.kube.access_discovery import user_access
-from moorage.simulator.workloads import PODS_PER_NODE, WORKLOADS
-
-_DESCRIPTION = """\
-Fill an API server with nodes and pending pods, start a scheduler, wait until all pods are bound,
-and tell how fast that went, what it cost, and how many bare bindings the same API server takes.
-Everything that was created is removed again. Pods are made before the scheduler starts.
-"""
-
-_EPILOG = """\
-A scheduler's command may hold {kubeconfig} and {config} (a KubeSchedulerConfiguration with client
-limits of 5000); one that holds neither gets kube-scheduler's flags. A bare kube-scheduler is also
-found beside the programs of --start. CPU time and memory are those
-of the process that the command starts, from its start until the last binding.
-
-examples:
-  moorage bench api --start --nodes 5000 --pods 2000
-  moorage bench api --start --nodes 1000 --pods 1000 --workload spread \\
-      --versus kube-scheduler --plot spread.svg
-  moorage bench api --start --nodes 10000 --bound 200000 --pods 100
-  moorage bench api --kubeconfig test-cluster.yaml --nodes 100 --pods 500 --while-running
-"""
 
 _HEADINGS = {
     "pods_per_second": "pods/s, first to last binding",
@@ -56,58 +34,6 @@ _HEADINGS = {
     "raw_bindings_per_second": "bare bindings/s of the API server",
     "share_of_raw": "share of the bare binding rate",
 }
-
-
-def add_parser(kinds: Any) -> None:
-    """Describe the command's arguments."""
-    parser: argparse.ArgumentParser = kinds.add_parser(
-        "api",
-        help="pods per second through an API server, compared with another scheduler",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    server = parser.add_mutually_exclusive_group(required=True)
-    server.add_argument("--kubeconfig", metavar="FILE", help="the API server of this kubeconfig")
-    server.add_argument("--server", metavar="URL", help="an API server without authentication")
-    server.add_argument(
-        "--start",
-        action="store_true",
-        help="start etcd and kube-apiserver for every run (of `make e2e` or KUBEBUILDER_ASSETS)",
-    )
-    number = positive()
-    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
-    parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to bind")
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
-    parser.add_argument(
-        "--bound",
-        type=positive(allow_zero=True),
-        default=0,
-        metavar="B",
-        help="pods that are on nodes before the scheduler starts (default 0)",
-    )
-    parser.add_argument("--scheduler", metavar="CMD", help="what to start (default: Moorage)")
-    parser.add_argument("--versus", metavar="CMD", help="another scheduler, measured in turn")
-    parser.add_argument(
-        "--rounds", type=number, metavar="R", help="runs of each (default: 1, with --versus 3)"
-    )
-    parser.add_argument(
-        "--while-running", action="store_true", help="create the pods after the scheduler's start"
-    )
-    parser.add_argument(
-        "--with-existing-nodes", action="store_true", help="go on where there are nodes already"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=number,
-        default=600,
-        metavar="SECONDS",
-        help="how long all bindings of a run may take (default 600)",
-    )
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="bound pods over time")
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -158,7 +84,7 @@ async def _measure(
     )
 
     async def measure(command: Command) -> ApiMeasurement:
-        async with _server(args, progress) as kubeconfig:
+        with _server(args, progress) as kubeconfig:
             access = user_access(str(kubeconfig))
             return await measure_api(
                 access, kubeconfig, command, load, progress, disposable=args.start
@@ -167,10 +93,10 @@ async def _measure(
     return await run_rounds(commands, rounds, measure)
 
 
-@asynccontextmanager
-async def _server(args: argparse.Namespace, progress: Progress) -> AsyncIterator[Path]:
+@contextmanager
+def _server(args: argparse.Namespace, progress: Progress) -> Iterator[Path]:
     """The kubeconfig of the API server to use."""
-    async with contextlib.AsyncExitStack() as stack:
+    with ExitStack() as stack:
         if args.kubeconfig:
             yield Path(args.kubeconfig)
         elif args.server:
@@ -179,8 +105,8 @@ async def _server(args: argparse.Namespace, progress: Progress) -> AsyncIterator
         else:
             binaries = find_binaries()
             with progress.phase("control plane started"):
-                plane = await stack.enter_async_context(control_plane(binaries))
-            yield plane.kubeconfig
+                plane = stack.enter_context(control_plane(binaries))
+            yield plane.kubeconfig()
 
 
 def _as_json(

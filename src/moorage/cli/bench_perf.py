@@ -19,76 +19,10 @@ from moorage.benchmarks.perf.runs import (
 )
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.schedulers import moorage_command, parse_command
-from moorage.cli.arguments import positive
-from moorage.cli.command_logs import log_to_stderr
+from moorage.cli.bench import DEFAULT_LABEL
 from moorage.cli.output import print_json, print_line, print_table
+from moorage.cli.startup import log_to_stderr
 from moorage.errors import InputError
-
-_DESCRIPTION = """\
-Run the op lists of Kubernetes' scheduler_perf (test/integration/scheduler_perf) unchanged, and
-print SchedulingThroughput as upstream measures it beside the threshold of upstream's CI.
-Without --api, API server and scheduler share this process and no HTTP is between them.
-"""
-
-_EPILOG = """\
-examples:
-  moorage bench perf --config scheduler_perf/misc/performance-config.yaml --label short
-  moorage bench perf --config scheduler_perf/affinity/performance-config.yaml \\
-      --workload 'SchedulingPodAntiAffinity/5000Nodes*'
-  moorage bench perf --config scheduler_perf/misc/performance-config.yaml \\
-      --workload SchedulingBasic/500Nodes --api --scheduler kube-scheduler
-"""
-_DEFAULT_LABEL = "performance"
-
-
-def add_parser(kinds: Any) -> None:
-    """Describe the command's arguments."""
-    parser: argparse.ArgumentParser = kinds.add_parser(
-        "perf",
-        help="upstream's scheduler_perf workloads",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        required=True,
-        action="append",
-        metavar="FILE",
-        help="a performance-config.yaml (may be repeated)",
-    )
-    parser.add_argument(
-        "--workload",
-        metavar="NAME",
-        help="a test case, or CASE/WORKLOAD, where * stands for anything",
-    )
-    parser.add_argument(
-        "--label",
-        metavar="LABELS",
-        help="labels a workload must have, or not have (-LABEL), separated by commas: "
-        f"performance, short, integration-test (default: {_DEFAULT_LABEL}, with --workload any)",
-    )
-    parser.add_argument("--list", action="store_true", help="only name the workloads")
-    parser.add_argument(
-        "--api",
-        action="store_true",
-        help="through a real kube-apiserver, with the scheduler as a process",
-    )
-    parser.add_argument("--scheduler", metavar="CMD", help="with --api: what to start")
-    parser.add_argument(
-        "--timeout",
-        type=positive(),
-        default=600,
-        metavar="SECONDS",
-        help="how long one operation may wait for pods (default 600)",
-    )
-    parser.add_argument(
-        "--data-items", type=Path, metavar="FILE", help="write upstream's DataItems JSON"
-    )
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(logging.ERROR)
     if args.scheduler and not args.api:
         raise InputError("--scheduler: only with --api; in process Moorage itself runs")
-    label = args.label if args.label is not None else "" if args.workload else _DEFAULT_LABEL
+    label = args.label if args.label is not None else "" if args.workload else DEFAULT_LABEL
     workloads = [
         workload
         for file in args.config

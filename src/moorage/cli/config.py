@@ -9,8 +9,7 @@ from typing import Any
 
 from moorage.app.config_sources import fetch_policy, policy_of, read_policy_file
 from moorage.app.merged_config import config_yaml
-from moorage.cli.config_checks import check_configuration
-from moorage.cli.config_input import (
+from moorage.cli.configuration import (
     STDIN,
     read_configuration_text,
     read_text,
@@ -42,10 +41,10 @@ from moorage.config.legacy_policy_conversion import (
     convert_algorithm_provider,
     convert_policy,
 )
+from moorage.config.plugins import Implements
 from moorage.errors import ConfigError, InputError, MoorageError
 from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
-from moorage.simulator.world import full_registry
 
 _DIFFERENT = 1
 _TROUBLE = 2
@@ -193,6 +192,8 @@ def _view(args: argparse.Namespace) -> int:
 
 
 def _validate(args: argparse.Namespace) -> int:
+    from moorage.cli.config_checks import check_configuration
+
     gates = _gates(args)
     if args.files.count(STDIN) > 1:
         raise InputError("standard input can be read only once")
@@ -221,9 +222,8 @@ def _diff(args: argparse.Namespace) -> int:
         if before == after == STDIN:
             raise InputError("standard input can be read only once")
         gates = _gates(args)
-        registry = full_registry()
         sides = _load(before, gates), _load(after, gates)
-        found = differences(*sides, registry.implements)
+        found = differences(*sides, _implemented())
     except MoorageError as error:
         fail(str(error))
         return _TROUBLE
@@ -240,6 +240,13 @@ def _diff(args: argparse.Namespace) -> int:
     return _DIFFERENT if found else 0
 
 
+def _implemented() -> Implements:
+    """Who knows which plugins there are, for which extension points."""
+    from moorage.simulator.world import full_registry
+
+    return full_registry().implements
+
+
 def _load(path: str | None, gates: FeatureGates) -> KubeSchedulerConfiguration:
     """A configuration from which a scheduler could be built."""
     if path is None:
@@ -247,7 +254,7 @@ def _load(path: str | None, gates: FeatureGates) -> KubeSchedulerConfiguration:
     text, source = read_configuration_text(path)
     config = load_config(text, source, gates)
     try:
-        effective_profiles(config, full_registry().implements)
+        effective_profiles(config, _implemented())
         as_built(config)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error

@@ -4,11 +4,13 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.arguments import positive
 from moorage.cli.output import print_json, print_line, print_table
-from moorage.simulator.conformance import CRASH, Report, as_json, run
+
+if TYPE_CHECKING:  # loaded only where it is needed
+    from moorage.simulator.conformance import Report
 
 _DESCRIPTION = """\
 Put golden cases (recorded decisions of the real kube-scheduler) to the engine and compare every
@@ -59,6 +61,8 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from moorage.simulator.conformance import as_json, run
+
     report = run(args.paths, families=args.family, jobs=args.jobs, progress=_progress())
     _clear_progress()
     if args.json:
@@ -68,7 +72,9 @@ def _run(args: argparse.Namespace) -> int:
     return 0 if report.agree == report.cases else 1
 
 
-def _print(report: Report, most: int) -> None:
+def _print(report: "Report", most: int) -> None:
+    from moorage.simulator.conformance import CRASH
+
     print_table(
         ["FAMILY", "CASES", "AGREE", ""],
         [

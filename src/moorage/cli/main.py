@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
-from moorage.cli.command_logs import print_safely
-from moorage.cli.numeric_threads import spare_threads
 from moorage.cli.output import fail
+from moorage.cli.startup import print_safely, spare_threads
 from moorage.errors import MoorageError
 from moorage.version import KUBERNETES_VERSION, __version__
 

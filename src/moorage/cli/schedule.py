@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,14 +14,9 @@ from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, p
 from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json
 from moorage.simulator.manifests import load_manifests
-from moorage.simulator.offline import (
-    Outcome,
-    PodRecord,
-    Schedule,
-    place_all,
-    place_and_explain,
-)
-from moorage.simulator.subjects import find_waiting_pod
+
+if TYPE_CHECKING:  # loaded only where they are needed
+    from moorage.simulator.offline import PodRecord, Schedule
 
 STILL_PENDING = 3
 
@@ -43,23 +38,23 @@ exit codes: 0 done, also if pods stay pending; 1 something in the input is wrong
 with an error; 2 wrong usage; 3 pods stay pending and --fail-pending is given.
 """
 
-_SUMMARY: Mapping[Outcome, str] = {
-    Outcome.PLACED: "placed",
-    Outcome.PENDING: "pending",
-    Outcome.EVICTED: "placed and evicted again",
-    Outcome.GATED: "gated",
-    Outcome.NOT_RESPONSIBLE: "of other schedulers",
-    Outcome.DELETING: "being deleted",
-    Outcome.ERROR: "failed with an error",
+_SUMMARY = {
+    "Placed": "placed",
+    "Pending": "pending",
+    "Evicted": "placed and evicted again",
+    "Gated": "gated",
+    "NotResponsible": "of other schedulers",
+    "Deleting": "being deleted",
+    "Error": "failed with an error",
 }
-
-_NOWHERE: Mapping[Outcome, str] = {
-    Outcome.PENDING: "<pending>",
-    Outcome.EVICTED: "<evicted>",
-    Outcome.GATED: "<gated>",
-    Outcome.NOT_RESPONSIBLE: "<not ours>",
-    Outcome.DELETING: "<deleting>",
-    Outcome.ERROR: "<error>",
+"""By the value of an `Outcome`."""
+_NOWHERE = {
+    "Pending": "<pending>",
+    "Evicted": "<evicted>",
+    "Gated": "<gated>",
+    "NotResponsible": "<not ours>",
+    "Deleting": "<deleting>",
+    "Error": "<error>",
 }
 
 
@@ -104,6 +99,9 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from moorage.simulator.offline import place_all, place_and_explain
+    from moorage.simulator.subjects import find_waiting_pod
+
     world = make_world(read_configuration(args.config), args.config)
     manifests = load_manifests(args.paths, sys.stdin)
     if manifests.skipped:
@@ -116,10 +114,10 @@ def _run(args: argparse.Namespace) -> int:
         pod = find_waiting_pod(world, args.explain)
         schedule, explanations = place_and_explain(world, pod)
         _print_explanations(explanations, args.output)
-    if any(pod.outcome is Outcome.ERROR for pod in schedule.pods):
+    outcomes = {pod.outcome.value for pod in schedule.pods}
+    if "Error" in outcomes:
         return BAD_INPUT
-    left = any(pod.outcome is not Outcome.PLACED for pod in schedule.pods)
-    return STILL_PENDING if args.fail_pending and left else 0
+    return STILL_PENDING if args.fail_pending and outcomes - {"Placed"} else 0
 
 
 def _print_explanations(attempts: Sequence[PodExplanation], output: str) -> None:
@@ -144,7 +142,7 @@ def skipped_sentence(skipped: Mapping[str, int]) -> str:
     return f"skipped {total} {noun} of kinds that do not matter to a scheduler: {kinds}"
 
 
-def _print_schedule(schedule: Schedule, output: str) -> None:
+def _print_schedule(schedule: "Schedule", output: str) -> None:
     if output in ("json", "yaml"):
         (print_json if output == "json" else print_yaml)(_plain(schedule))
         return
@@ -161,13 +159,13 @@ def _print_schedule(schedule: Schedule, output: str) -> None:
     print_line(_summary(schedule))
 
 
-def _print_pods(schedule: Schedule, *, wide: bool) -> None:
+def _print_pods(schedule: "Schedule", *, wide: bool) -> None:
     header = ["NAMESPACE", "POD", "NODE"]
     if wide:
         header += ["PRIORITY", "FEASIBLE", "SCORE"]
     rows = []
     for pod in schedule.pods:
-        row = [pod.namespace, pod.name, pod.node or _NOWHERE[pod.outcome]]
+        row = [pod.namespace, pod.name, pod.node or _NOWHERE[pod.outcome.value]]
         if wide:
             score = "" if pod.score is None else str(pod.score)
             row += [str(pod.priority), str(pod.feasible_nodes or ""), score]
@@ -175,14 +173,14 @@ def _print_pods(schedule: Schedule, *, wide: bool) -> None:
     print_table([*header, "MESSAGE"], rows, right="   rrr" if wide else "")
 
 
-def _why(pod: PodRecord) -> str:
-    if pod.outcome is Outcome.PLACED and pod.victims:
+def _why(pod: "PodRecord") -> str:
+    if pod.outcome.value == "Placed" and pod.victims:
         return f"after evicting {', '.join(pod.victims)}"
     return pod.message
 
 
-def _summary(schedule: Schedule) -> str:
-    counts = Counter(pod.outcome for pod in schedule.pods)
+def _summary(schedule: "Schedule") -> str:
+    counts = Counter(pod.outcome.value for pod in schedule.pods)
     parts = [f"{counts[outcome]} {word}" for outcome, word in _SUMMARY.items() if counts[outcome]]
     if schedule.evictions:
         evictions = len(schedule.evictions)
@@ -193,9 +191,9 @@ def _summary(schedule: Schedule) -> str:
     return f"{total} {'pod' if total == 1 else 'pods'} to schedule: {', '.join(parts)}"
 
 
-def _plain(schedule: Schedule) -> Json:
-    counts = Counter(pod.outcome for pod in schedule.pods)
+def _plain(schedule: "Schedule") -> Json:
+    counts = Counter(pod.outcome.value for pod in schedule.pods)
     summary = {"pods": len(schedule.pods), "evictions": len(schedule.evictions)}
-    for outcome in Outcome:
-        summary[outcome.value[0].lower() + outcome.value[1:]] = counts[outcome]
+    for outcome in _SUMMARY:
+        summary[outcome[0].lower() + outcome[1:]] = counts[outcome]
     return {**msgspec.to_builtins(schedule), "summary": summary}

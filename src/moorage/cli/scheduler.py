@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from moorage.cli.command_logs import print_safely
-from moorage.cli.numeric_threads import spare_threads
+from moorage.cli.startup import print_safely, spare_threads
 
 
 def add_parser(commands: Any) -> None:

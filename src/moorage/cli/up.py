@@ -8,20 +8,21 @@ import sys
 import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.arguments import port
-from moorage.cli.command_logs import log_to_stderr
 from moorage.cli.configuration import add_config_argument, read_configuration
 from moorage.cli.output import fail, print_line, print_table, say, warn
+from moorage.cli.startup import log_to_stderr
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.connections.descriptors import raise_limit
 from moorage.errors import InputError
-from moorage.local.cluster import LocalCluster, node_manifests
 from moorage.local.loading import apply_documents
 from moorage.model.pod import Pod
 from moorage.simulator.manifests import read_documents
-from moorage.simulator.world import full_registry
+
+if TYPE_CHECKING:  # loaded only where it is needed
+    from moorage.local.cluster import LocalCluster
 
 _SETTLE_SECONDS = 120.0
 _DEFAULT_NODES = 3
@@ -96,6 +97,9 @@ Documents = Sequence[tuple[Mapping[str, Any], str]]
 
 
 async def _up(args: argparse.Namespace, documents: Documents) -> int:
+    from moorage.local.cluster import LocalCluster, node_manifests
+    from moorage.simulator.world import full_registry
+
     nodes = args.nodes
     if nodes is None:
         nodes = 0 if args.filename else _DEFAULT_NODES
@@ -120,7 +124,7 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
 
 
 async def _until_stopped(
-    work: Coroutine[Any, Any, int], cluster: LocalCluster, stop: asyncio.Event
+    work: Coroutine[Any, Any, int], cluster: "LocalCluster", stop: asyncio.Event
 ) -> int | None:
     """The exit code of `work`, or 1 if the scheduler ends before it; None if told to stop."""
     working = asyncio.create_task(work)
@@ -142,7 +146,7 @@ async def _until_stopped(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _serve(args: argparse.Namespace, cluster: LocalCluster, documents: Documents) -> int:
+async def _serve(args: argparse.Namespace, cluster: "LocalCluster", documents: Documents) -> int:
     say(f"API server at {cluster.server.url}")
     if cluster.console is not None:
         say(f"Page at {cluster.console.url}")
@@ -162,7 +166,7 @@ async def _serve(args: argparse.Namespace, cluster: LocalCluster, documents: Doc
     return 0
 
 
-async def _once(cluster: LocalCluster) -> int:
+async def _once(cluster: "LocalCluster") -> int:
     settled = await cluster.settled(_SETTLE_SECONDS)
     assert cluster.live is not None, "the cluster was started"
     pods = [

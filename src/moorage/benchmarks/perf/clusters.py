@@ -150,12 +150,11 @@ async def through_api(
     if path is not None:
         configuration_of(workload, gates)  # so that mistakes are told in our words
         given = parse_documents(_read(path), str(path), is_json=False)[0]
-    async with control_plane(binaries, server_gates) as plane:
-        access = user_access(str(plane.kubeconfig))
+    with control_plane(binaries, server_gates) as plane:
+        kubeconfig = plane.kubeconfig()
+        access = user_access(str(kubeconfig))
         async with KubeClient(access, qps=CLIENT_RATE, burst=CLIENT_RATE) as client:
-            process = command.start(
-                plane.kubeconfig, plane.folder, configuration=given, flags=flags
-            )
+            process = command.start(kubeconfig, plane.folder, configuration=given, flags=flags)
             try:
                 await _until_scheduling(client, process)
                 yield Cluster(client, process.check)

@@ -8,10 +8,13 @@ follows in a cluster (victims go, claims are written down) is done while the clo
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from moorage.benchmarks.bare_pass import BarePass
+from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
+from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind, Decision, Unschedulable
 from moorage.engine.garbage import collecting_rarely
 from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
@@ -21,8 +24,9 @@ from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.simulator.workloads import WORKLOADS, made_before, make_pod
 from moorage.simulator.world import World
+
+_BARE_PASSES = 500
 
 
 class Measurement(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,6 +39,18 @@ class Measurement(msgspec.Struct, frozen=True, omit_defaults=True):
     pods_per_second: float
     us_per_pod_p50: float
     us_per_pod_p99: float
+    us_per_pod_mean: float
+    us_per_pod_first: float
+    """The mean of the first sixth of the pods."""
+    us_per_pod_last: float
+    """The mean of the last third."""
+    last_to_first: float
+    bare_pass_us_p50: float
+    """One pass over the same nodes with NumPy alone, in the same run: see `bare_pass`."""
+    bare_pass_us_mean: float
+    to_bare_pass_p50: float
+    """How many such passes a decision takes."""
+    to_bare_pass_mean: float
     cpu_seconds: float
     peak_rss_mib: float
     ns_by_pod: tuple[int, ...] = ()
@@ -69,17 +85,22 @@ def measure(
             "the scheduler of the benchmark's pods"
         )
     took: list[int] = []
+    bare: list[int] = []
     placed = 0
     cpu_seconds = 0.0
+    every = -(-pods // _BARE_PASSES)
     with collecting_rarely():
-        for pod in waiting:
+        for number, pod in enumerate(waiting):
+            if number % every == 0:
+                bare.append(_bare_pass(world, pod, now))
             cpu_before, before = time.process_time(), now()
             decision, found = _attempt(world, profile, pod, watch, recorder)
             took.append(now() - before)
             cpu_seconds += time.process_time() - cpu_before
             placed += found
             _carry_out(world, profile, pod, decision)
-    total, ordered = sum(took), sorted(took)
+    total, ordered, bare_ordered = sum(took), sorted(took), sorted(bare)
+    first, last = took[: max(pods // 6, 1)], took[pods - max(pods // 3, 1) :]
     return Measurement(
         nodes=nodes,
         pods=pods,
@@ -88,6 +109,14 @@ def measure(
         pods_per_second=round(pods / max(total / 1e9, 1e-9), 1),
         us_per_pod_p50=_percentile(ordered, 50),
         us_per_pod_p99=_percentile(ordered, 99),
+        us_per_pod_mean=_mean(took),
+        us_per_pod_first=_mean(first),
+        us_per_pod_last=_mean(last),
+        last_to_first=_ratio(_mean(last), _mean(first)),
+        bare_pass_us_p50=_percentile(bare_ordered, 50),
+        bare_pass_us_mean=_mean(bare),
+        to_bare_pass_p50=_ratio(_percentile(ordered, 50), _percentile(bare_ordered, 50)),
+        to_bare_pass_mean=_ratio(_mean(took), _mean(bare)),
         cpu_seconds=round(cpu_seconds, 3),
         peak_rss_mib=round(_peak_bytes() / 2**20, 1),
         ns_by_pod=tuple(took) if times else (),
@@ -133,6 +162,24 @@ def _carry_out(world: World, profile: Profile, pod: Pod, decision: object) -> No
         for victim in decision.victims:
             world.state.remove_pod(victim)
         world.state.assume(pod, decision.nominated_node)
+
+
+def _bare_pass(world: World, pod: Pod, now: Callable[[], int]) -> int:
+    """What a bare pass over the nodes as they are takes; the second of two, as caches are warm."""
+    one_pass = BarePass(NodeView(world.state), pod)
+    one_pass()
+    before = now()
+    one_pass()
+    return now() - before
+
+
+def _mean(took: Sequence[int]) -> float:
+    """In microseconds."""
+    return round(sum(took) / len(took) / 1000, 1)
+
+
+def _ratio(one: float, other: float) -> float:
+    return round(one / max(other, 0.1), 2)
 
 
 def _percentile(ordered: list[int], percent: int) -> float:

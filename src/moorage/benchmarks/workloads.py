@@ -1,19 +1,21 @@
 """What the benchmarks schedule: nodes, the pods to place, and what is in the cluster before.
 
 Owns the workloads by name and the objects of those whose nodes and pods are all alike. The others'
-objects are in `simulator.app_workloads`; measuring is `simulator.bench`'s part.
+objects are in `app_workloads`; measuring is `engine_bench`'s part.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from pathlib import Path
 
 import msgspec
 
+from moorage.benchmarks.app_workloads import app_pods, shaped_node
+from moorage.errors import InputError
 from moorage.model.decode import UnknownKind, decode_object
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod
-from moorage.simulator.app_workloads import app_pods, shaped_node
 
 PODS_PER_NODE = 110
 ZONES = 10
@@ -194,6 +196,23 @@ def made_before(workload: Workload, nodes: int, pods: int) -> Iterator[ApiObject
         decoded = decode_object(body, "benchmark")
         assert not isinstance(decoded, UnknownKind)
         yield decoded
+
+
+def write_manifests(folder: Path, workload: str, nodes: int, pods: int) -> None:
+    """Write a workload as files that `moorage schedule -f` reads, nodes and pods in their order."""
+    kind = WORKLOADS[workload]
+    files = {
+        "nodes": map(kind.node, range(nodes)),
+        "before": kind.before(nodes, pods),
+        "pods": map(kind.pod, range(pods)),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, items in files.items():
+            document = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+            (folder / f"{name}.json").write_bytes(msgspec.json.encode(document))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
 def _node_name(index: int) -> str:
