@@ -19,7 +19,7 @@ from e2e.binaries import Binaries
 from e2e.client import KINDS, Access, Api, Json
 from moorage.benchmarks import controlplane
 from moorage.benchmarks.controlplane import ControlPlane as BareControlPlane
-from moorage.benchmarks.controlplane import User
+from moorage.benchmarks.controlplane import TokenUser
 
 # Every kind a scenario may leave behind; namespaces stay, since no controller would empty them.
 _LEFT_BEHIND = (
@@ -45,10 +45,10 @@ _AUDITED = "e2e:audited"
 
 # By the user's id, which the audit log tells: several tokens are of one user with the same rights.
 _USERS = {
-    "admin": User("admin", "system:masters"),
-    SCHEDULER: User(SCHEDULER),
-    **{who: User(SCHEDULER, _AUDITED) for who in ("first", "second", "shadow")},
-    **{who: User(who) for who in ("reader", "stranger")},
+    "admin": TokenUser("admin", "system:masters"),
+    SCHEDULER: TokenUser(SCHEDULER),
+    **{who: TokenUser(SCHEDULER, _AUDITED) for who in ("first", "second", "shadow")},
+    **{who: TokenUser(who) for who in ("reader", "stranger")},
 }
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",

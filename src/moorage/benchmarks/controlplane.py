@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.1
 _HOST = "127.0.0.1"
 
 
-class User(NamedTuple):
+class TokenUser(NamedTuple):
     """Somebody with a token."""
 
     name: str
@@ -38,7 +38,7 @@ class User(NamedTuple):
 
 
 ADMIN = "admin"
-_ADMIN_ALONE = {ADMIN: User("admin", "system:masters")}
+_ADMIN_ALONE = {ADMIN: TokenUser("admin", "system:masters")}
 
 
 def find_binaries(env: Mapping[str, str] = os.environ) -> Path:
@@ -65,7 +65,11 @@ class ControlPlane:
     """A running etcd and kube-apiserver, with all their files in one folder."""
 
     def __init__(
-        self, binaries: Path, folder: Path, users: Mapping[str, User], flags: Mapping[str, object]
+        self,
+        binaries: Path,
+        folder: Path,
+        users: Mapping[str, TokenUser],
+        flags: Mapping[str, object],
     ) -> None:
         self.folder = folder
         self.certificate = folder / "certificates" / "apiserver.crt"
@@ -98,7 +102,7 @@ class ControlPlane:
         self._server.stop()
         self._etcd.stop()
 
-    def _write_files(self, users: Mapping[str, User]) -> None:
+    def _write_files(self, users: Mapping[str, TokenUser]) -> None:
         lines = [
             f'{self.tokens[who]},{user.name},{who},"{user.group}"\n' for who, user in users.items()
         ]
