@@ -10,29 +10,24 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from integration.stage import Json, LiveStage, at_work, run_bounded, until
 from kube.answering import Answering
-from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.server import ApiServer
-from moorage.config import DEFAULT_FEATURE_GATES, load_config
-from moorage.engine.clock import WallClock
-from moorage.kube.access import Access
-from moorage.kube.client import KubeClient
-from moorage.kube.event_recorder import EventRecorder
+from moorage.config import load_config
 from moorage.kube.explainer import Explainer
-from moorage.kube.live import LiveScheduler, build_scheduler
+from moorage.kube.live import LiveScheduler
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
 from moorage.ledger import Ledger
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 
-Json = dict[str, Any]
-SECONDS = 60
 PATIENCE = "30s"
 """Longer than any of this takes; a loop that stood still would stand still for so long."""
 
@@ -102,66 +97,21 @@ class _Patient(LiveScheduler):
         await self._asked.wait()
 
 
-class Stage:
-    """A server, a scheduler at work on it, and an extender it asks."""
+class Stage(LiveStage):
+    """With an extender that the scheduler asks."""
 
     def __init__(self, server: ApiServer, extender: Extender, *extenders: Json) -> None:
-        self.server, self.extender = server, extender
-        access = Access(server=server.url, source="test")
-        self._clients = [KubeClient(access, qps=1e6, burst=10**6) for _ in range(3)]
-        self.client = self._clients[0]
-        config = load_config(configured(extender.url, *extenders), "test")
-        registry = in_tree_registry()
-        self.scheduler = build_scheduler(config, registry, DEFAULT_FEATURE_GATES, WallClock())
-        recorder = EventRecorder(self._clients[2])
-        self.live = _Patient(self.scheduler, self._clients[1], recorder, asked=extender.thinks)
-        self.work = asyncio.create_task(self.live.run())
-
-    async def close(self) -> None:
-        self.live.stop()
-        await asyncio.gather(self.work, return_exceptions=True)
-        for client in self._clients:
-            await client.close()
-
-    async def create_node(self, name: str, cpu: str = "4") -> None:
-        amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
-        status = {"allocatable": amounts, "capacity": amounts}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
-        await self.client.create(resource_for("Node"), "", body)
-
-    async def begin_with(self, node: str, cpu: str = "4") -> None:
-        """Create a node, and wait until the engine knows it."""
-        await self.create_node(node, cpu)
-        await until(lambda: node in self.nodes)
-
-    async def create_pod(self, name: str, cpu: str = "1", **spec: Any) -> None:
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
-        body |= {"spec": {"containers": [container], **spec}}
-        await self.client.create(resource_for("Pod"), "default", body)
+        self.extender = extender
+        live = partial(_Patient, asked=extender.thinks)
+        super().__init__(server, configured(extender.url, *extenders), live)
 
     async def thinking(self) -> None:
         """Wait until the extender thinks about a pod."""
         await self.extender.thinks.wait()
 
-    def stored(self, pod: str) -> Json:
-        """A pod as the server has it; empty if it is gone."""
-        pods = self.server.store.collection(BY_PLURAL["", "v1", "pods"].storage)
-        found = {one.key.rpartition("/")[2]: one.object() for one in pods.all()}
-        return found.get(pod, {"spec": {}, "status": {}})
-
-    def node_of(self, pod: str) -> str:
-        """Where a pod is."""
-        return str(self.stored(pod)["spec"].get("nodeName", ""))
-
     def heard_of(self, kind: str) -> set[str]:
         """What the informers know by name."""
         return {obj.metadata.name for obj in self.live.informers.stores[kind].objects.values()}
-
-    @property
-    def nodes(self) -> set[str]:
-        """What the engine knows."""
-        return set(self.scheduler.state.nodes.row_of)
 
     def is_assumed(self, pod: str) -> bool:
         """Does the engine still wait for news of a pod it has placed?"""
@@ -174,28 +124,17 @@ class Stage:
         return known is not None and bool(known.spec.node_name)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.005)
-
-
 def run(test: Callable[[Stage], Awaitable[None]], *extenders: Json) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(SECONDS):
-            server, extender = ApiServer(seed=7), Extender()
-            await server.start()
-            try:
-                async with extender.served():
-                    stage = Stage(server, extender, *(extenders or ({"filterVerb": "filter"},)))
-                    try:
-                        await until(lambda: stage.live.synced)
-                        await test(stage)
-                    finally:
-                        await stage.close()
-            finally:
-                await server.stop()
+    async def work() -> None:
+        extender = Extender()
+        verbs = extenders or ({"filterVerb": "filter"},)
+        async with (
+            extender.served(),
+            at_work(lambda server: Stage(server, extender, *verbs)) as made,
+        ):
+            await test(made)
 
-    asyncio.run(bounded())
+    run_bounded(work)
 
 
 def test_a_pod_decided_before_is_bound_meanwhile_and_confirmed_afterwards() -> None:
