@@ -35,6 +35,7 @@ from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Storage
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
 from moorage.connections.descriptors import raise_limit
+from moorage.connections.freed_memory import give_back_freed_memory
 from moorage.connections.limits import LOCAL
 from moorage.connections.server import HttpServer, ProtocolLog
 from moorage.errors import InputError
@@ -80,7 +81,7 @@ class ApiServer:
         self.faults.connect(self.watches.cut, self._compact)
         self.kubelets = None if kubelets is None else Kubelets(self.operations, kubelets)
         self._expiry = EventExpiry(self.store, clock)
-        self._sweeping: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._data = data
         self._journal = None if data is None else Journal(data)
         self._server: HttpServer | None = None
@@ -129,15 +130,18 @@ class ApiServer:
         self.url = f"{'http' if context is None else 'https'}://{host}:{bound}"
         if self.kubelets is not None:
             self.kubelets.start()
-        self._sweeping = asyncio.create_task(self._expiry.run(), name="event expiry")
+        self._background = [
+            asyncio.create_task(self._expiry.run(), name="event expiry"),
+            asyncio.create_task(give_back_freed_memory(), name="giving back memory"),
+        ]
 
     async def stop(self) -> None:
         """End watches in good order, stop listening, and close the journal."""
         if self.kubelets is not None:
             await self.kubelets.stop()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         self.watches.stop()
         if self._server is not None:
             await self._server.stop(_SHUTDOWN_SECONDS)

@@ -26,6 +26,7 @@ from moorage.app.pages import Health, Pages
 from moorage.app.reload import Reloader, Subject, subject
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.types import LeaderElectionConfiguration
+from moorage.connections.freed_memory import give_back_freed_memory
 from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError
@@ -322,6 +323,8 @@ class Process:
             # Before the port is closed: streams of decisions do not end by themselves.
             stack.callback(pages.close)
             await self._port.start(pages.endpoints, self._end)
+        giving_back = _background(give_back_freed_memory(), "giving back memory")
+        stack.push_async_callback(_cancelled, giving_back)
         reloading = _background(self._reloader.run(), "reloading")
         if self._elector is None:
             return await self._run_alone(reloading)
