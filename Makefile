@@ -67,7 +67,7 @@ PIN = $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.1
 
 pins: setup ## Write deploy/*requirements.txt, the hashes of what constraints.txt pins
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pins]'
-	$(PIN) --output-file deploy/requirements.txt pyproject.toml
+	$(PIN) --extra page --output-file deploy/requirements.txt pyproject.toml
 	printf 'setuptools\n' | $(PIN) --output-file deploy/build-requirements.txt -
 
 bench: setup ## Measure the engine on every workload at 5,000 nodes

@@ -16,7 +16,6 @@ from moorage.app.options import Options, parse_options
 from moorage.app.process import open_port
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.errors import InputError, MoorageError
-from moorage.http import chart_library
 from moorage.http.endpoints import PING, Endpoints
 from moorage.http.secure_port import SecurePort, can_wait
 from moorage.metrics.exporter import AllMetrics
@@ -203,14 +202,6 @@ def test_a_process_ends_with_what_keeps_its_port_from_being_served(
     last = log.splitlines()[-1]
     assert "command failed" in last
     assert "the secure port cannot be served: RuntimeError: no such berth" in last
-
-
-def test_a_page_without_its_chart_library_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chart_library, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs the chart library .* \(pip install plotly\)"):
-        port_of("--explain-page")
-    port, _ = port_of()
-    port.abandon()
 
 
 def test_a_start_loads_nothing_of_the_server() -> None:

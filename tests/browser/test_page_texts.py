@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from browser.canned_api import CannedApi
 from browser.conftest import OpenPage, Watch
 from browser.harbours import patch_in
+from moorage.http import explain_page
 
 Serve = Callable[[CannedApi], str]
 
@@ -72,6 +73,14 @@ def test_a_chart_names_plugins_and_nodes_as_they_are(served: Serve, open_page: O
     expect(chart.locator(".legend")).to_contain_text("<script>alert(1)</script>")
     expect(chart.locator(".yaxislayer-above")).to_contain_text("<img src=x onerror=alert(2)>")
     assert chart.locator("a, script, img").count() == 0
+
+
+def test_without_the_chart_library_the_page_says_what_to_install(
+    served: Serve, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_page, "find_spec", lambda name: None)
+    page = open_page(served(CannedApi()), "#/decisions/1")
+    expect(page.locator(".chart")).to_have_text(explain_page.NO_CHARTS)
 
 
 def test_a_hostile_sentence_of_the_api_is_shown_as_text(

@@ -69,28 +69,6 @@ def test_without_a_page_none_is_announced() -> None:
     assert not [line for line in lines if "Page" in line]
 
 
-def test_without_the_chart_library_the_cluster_comes_up_without_a_page() -> None:
-    script = (
-        "import sys\n"
-        "from moorage.http import chart_library\n"
-        "chart_library.find_spec = lambda name: None\n"
-        "from moorage.cli.main import main\n"
-        "sys.exit(main(['up']))\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
-        lines = announced(process)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-    assert lines[-1] == "Ctrl-C ends it."
-    assert not [line for line in lines if line.startswith("Page at")]
-    assert [line for line in lines if "chart library" in line] == [
-        "WARNING no page is served: the page needs the chart library of the Python package plotly, "
-        "which is not installed (pip install plotly)"
-    ]
-
-
 def test_a_page_port_in_use_is_said_in_one_sentence(run: Run) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

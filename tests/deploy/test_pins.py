@@ -43,8 +43,12 @@ def test_every_hashed_version_is_the_one_of_the_constraints(file: str) -> None:
 
 def test_everything_that_the_project_and_its_build_need_has_a_hash() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    image = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["page"],
+    ]
     for file, listed in (
-        ("requirements.txt", project["project"]["dependencies"]),
+        ("requirements.txt", image),
         ("build-requirements.txt", project["build-system"]["requires"]),
     ):
         names = {canonical(re.split(r"[^A-Za-z0-9._-]", one)[0]) for one in listed}

@@ -15,8 +15,7 @@ import pytest
 from aiohttp import web
 
 from kube.fake_api import run
-from moorage.errors import InputError
-from moorage.http import chart_library, explain_page
+from moorage.http import explain_page
 from moorage.http.explain_page import CONTENT_SECURITY_POLICY, page_routes
 from moorage.http.local_console import LocalConsole
 from moorage.http.options import EXPLAIN_ASSETS, EXPLAIN_PUBLIC_PATHS
@@ -183,18 +182,24 @@ def test_the_page_keeps_plotly_from_adding_inline_styles() -> None:
     assert b"plotly.js-style-" in library.body
 
 
-def test_without_the_chart_library_one_sentence_says_what_is_missing(
+def test_without_the_chart_library_the_page_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chart_library, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"needs the chart library .* \(pip install plotly\)"):
-        page_routes()
+    monkeypatch.setattr(explain_page, "find_spec", lambda name: None)
+    page, library, script = asked("/explain/", LIBRARY, f"{EXPLAIN_ASSETS}/main.js")
+    assert (page.status, library.status, script.status) == (200, 200, 200)
+    assert library.body.decode() == (
+        'export const missing = "Charts are not drawn: the Python package plotly is not installed '
+        "where the scheduler runs (pip install 'moorage[page]').\";\n"
+    )
 
 
 def test_a_large_file_comes_whole_and_the_connection_stays() -> None:
     (plain, head) = (*asked(LIBRARY), *asked(LIBRARY, method="HEAD"))
     packed, again = asked(LIBRARY, LIBRARY, Accept_Encoding="gzip")
-    assert plain.body == chart_library.chart_library().read_bytes()
+    path = explain_page.chart_library()
+    assert path is not None
+    assert plain.body == path.read_bytes()
     assert len(plain.body) == int(plain.headers["Content-Length"])
     assert head.headers["Content-Length"] == plain.headers["Content-Length"]
     assert gzip.decompress(packed.body) == plain.body == gzip.decompress(again.body)

@@ -31,7 +31,6 @@ from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError
 from moorage.framework.registry import Registry
-from moorage.http.chart_library import chart_library
 from moorage.http.options import EXPLAIN_PUBLIC_PATHS
 from moorage.http.secure_port import SecurePort
 from moorage.kube.access import Access
@@ -162,7 +161,6 @@ def open_port(options: Options, metrics: AllMetrics) -> SecurePort | None:
         return None
     authorization = options.authorization
     if options.moorage.explain_page:
-        chart_library()
         # The page shows nothing by itself, and must be there to ask for a token.
         paths = (*authorization.always_allow_paths, *EXPLAIN_PUBLIC_PATHS)
         authorization = replace(authorization, always_allow_paths=paths)

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from aiohttp import web
 
 from moorage.http.answers import NO_SNIFF, error_text
-from moorage.http.chart_library import NAME, chart_library
 from moorage.http.endpoints import Route
 from moorage.http.options import EXPLAIN_ASSETS, EXPLAIN_PAGE
 from moorage.http.pages import accepts_gzip
@@ -52,6 +52,13 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _INDEX = "index.html"
+_LIBRARY = "plotly.min.js"
+NO_CHARTS = (
+    "Charts are not drawn: the Python package plotly is not installed where the scheduler runs "
+    "(pip install 'moorage[page]')."
+)
+_NO_LIBRARY = f'export const missing = "{NO_CHARTS}";\n'.encode()
+"""In the place of the library: `charts.js` shows the sentence where a chart would be."""
 _PLACE = b"<!-- plotly's styles -->"
 _STYLED = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 """An element with this id makes Plotly believe that it has added the style of its maps already."""
@@ -61,8 +68,21 @@ PATIENCE_SECONDS = 30.0
 """How long a client may leave unread what was sent to it."""
 
 
+def chart_library() -> Path | None:
+    """The file of the chart library, if it is installed.
+
+    The package is looked up but not imported, which would take a second.
+    """
+    spec = find_spec("plotly")
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        path = Path(place, "package_data", _LIBRARY)
+        if path.is_file():
+            return path
+    return None
+
+
 def page_routes() -> Sequence[Route]:
-    """The page and its assets; `InputError` if the chart library is not installed."""
+    """The page and its assets."""
     page = _Page(_assets())
     return (
         Route(EXPLAIN_PAGE.rstrip("/"), _to_the_page, listed=False),
@@ -171,10 +191,11 @@ def _assets() -> Mapping[str, _Asset]:
         for file in folder.iterdir()
         if Path(file.name).suffix in _TYPES
     }
-    index, library = folder.joinpath(_INDEX), chart_library()
+    index, path = folder.joinpath(_INDEX), chart_library()
+    library: Callable[[], bytes] = path.read_bytes if path is not None else lambda: _NO_LIBRARY
     return found | {
-        NAME: _Asset(NAME, library.read_bytes),
-        _INDEX: _Asset(_INDEX, lambda: _index(index.read_bytes(), library.read_bytes())),
+        _LIBRARY: _Asset(_LIBRARY, library),
+        _INDEX: _Asset(_INDEX, lambda: _index(index.read_bytes(), library())),
     }
 
 

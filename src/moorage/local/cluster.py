@@ -14,7 +14,6 @@ from moorage.config.encoding import shown_config
 from moorage.engine.clock import WallClock
 from moorage.errors import InputError
 from moorage.framework.registry import Registry
-from moorage.http.chart_library import chart_library
 from moorage.http.explain_api import explain_routes
 from moorage.http.explain_page import page_routes
 from moorage.http.local_console import LocalConsole
@@ -60,11 +59,8 @@ class LocalCluster:
         self._explainer: Explainer | None = None
 
     async def start(self, port: int = 0, page_port: int | None = None) -> None:
-        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at.
-
-        Without the page's chart library there is none, which is only warned of.
-        """
-        if page_port is not None and _has_charts():
+        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at."""
+        if page_port is not None:
             self.console = _console(page_port)
         await self.server.start(port=port)
         client, events = self.client(), self.client()
@@ -128,15 +124,6 @@ class LocalCluster:
             return True
         pending = self._scheduler.queue.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)
-
-
-def _has_charts() -> bool:
-    try:
-        chart_library()
-    except InputError as error:
-        log.warning("no page is served: %s", error)
-        return False
-    return True
 
 
 def _console(port: int) -> LocalConsole:

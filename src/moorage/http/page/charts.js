@@ -7,7 +7,10 @@ let loading = null;
 // As a module, since the policy lets no script be added to the document; it leaves its name globally.
 function library() {
   loading ??= import("./plotly.min.js").then(
-    () => globalThis.Plotly,
+    ({ missing }) => {
+      if (missing) throw new Error(missing);
+      return globalThis.Plotly;
+    },
     () => {
       loading = null;
       throw new Error("The charts' library could not be loaded.");
