@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from architecture.sources import SOURCES, dotted, modules_of, shown, tree
+from architecture.sources import ROOT, SOURCES, dotted, modules_of, shown, tree
+from moorage.plugins.defaults import in_tree_registry
 
 PURE = ("model", "config", "cel", "cluster", "framework", "plugins", "engine", "explain")
 """What is handed its clock and its chance."""
@@ -117,3 +118,13 @@ def _imported_names(path: Path) -> Iterator[str]:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom):
             yield from (alias.name for alias in node.names)
+
+
+def test_every_plugin_has_a_test_file_of_its_name() -> None:
+    named = {path.stem for path in (ROOT / "tests" / "plugins").rglob("test_*.py")}
+    missing = [
+        name
+        for name in in_tree_registry()
+        if "test" + re.sub(r"([A-Z])", r"_\1", name).lower() not in named
+    ]
+    assert not missing, f"write tests/plugins/test_<name>.py, with a table of cases, for {missing}"

@@ -1,6 +1,6 @@
 """Plugin names and how to make the plugins; in-tree ones merged with third parties'."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 
 from moorage.config.types import ExtensionPoint
@@ -77,6 +77,9 @@ class Registry:
                     "is not a subclass of moorage.framework.plugin.Plugin"
                 )
             self.register(plugin)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plugins)
 
     def __contains__(self, name: str) -> bool:
         return name in self._plugins

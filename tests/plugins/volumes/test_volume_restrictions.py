@@ -2,6 +2,7 @@
 
 import pytest
 
+from framework.building import make_state, only
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import EventResource, QueueingHint
 from moorage.framework.status import SKIP, Code, Status
@@ -9,6 +10,7 @@ from moorage.model.meta import Json
 from moorage.model.pod import Pod
 from moorage.plugins.volume_restrictions import ClaimsInUse, VolumeRestrictions
 from moorage.testing import cluster, make_node
+from plugins.tables import asked
 from plugins.volumes.judging import ask, make
 from plugins.volumes.storage_objects import claim, pod_with, uses
 
@@ -122,3 +124,11 @@ def test_a_deleted_pod_that_shared_a_volume_is_a_hint(deleted: Pod, hint: Queuei
     plugin = make(VolumeRestrictions, cluster())
     (event,) = [e for e in plugin.events_to_register() if e.event.resource is EventResource.POD]
     assert event.hint(pod_with(*uses("alone"), ebs("vol-1")), deleted, None) is hint
+
+
+def test_a_claim_for_one_pod_only_is_refused_everywhere_and_can_be_preempted() -> None:
+    there = pod_with(*uses("alone"), name="there", node="a")
+    state = make_state(NODES, [there], [ALONE])
+    result = asked(state, pod_with(*uses("alone")), only("VolumeRestrictions"))
+    refused = ("VolumeRestrictions", (Code.UNSCHEDULABLE.value, IN_USE))
+    assert result.first == {"a": refused, "b": refused}

@@ -1,4 +1,4 @@
-"""Groups that must stay within one domain: the placements, their scores, and what is taken."""
+"""TopologyPlacementGenerator: groups that must stay within one domain, and which one they take."""
 
 import pytest
 
@@ -10,7 +10,6 @@ from moorage.framework.plugin import Handle
 from moorage.framework.status import Code, Status
 from moorage.model.pod_group import PodGroup
 from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.plugins.pod_group_pods_count import NOBODY, PodGroupPodsCount
 from moorage.plugins.topology_placement import TopologyPlacementGenerator
 from moorage.testing import cluster, make_node, make_pod
 from plugins.pod_groups.gangs import HEADER, PLACEMENTS, World, make_group, member
@@ -127,22 +126,6 @@ def test_a_missing_group_is_an_error() -> None:
     plugin, nodes = generator(PodGroups())
     answer = plugin.generate_placements(KEY, Placement("", nodes.rows), nodes)
     assert answer == Status(Code.ERROR, ('podgroup.scheduling.k8s.io "gang" not found',))
-
-
-def test_counts_are_normalized_to_the_largest() -> None:
-    groups = PodGroups()
-    groups.put(member("there", node_name="n1"))
-    state = cluster([make_node("n1")])
-    plugin = PodGroupPodsCount(None, Handle(state.listers, World(()).gates, groups=groups))
-    nodes = NodeView(state)
-    placement = Placement("", nodes.rows)
-    counts = [
-        plugin.score_placement(KEY, Assignments(placement, tuple(pods)), nodes)
-        for pods in ([], [member("p0")], [member("p0"), member("p1")])
-    ]
-    assert counts == [1, 2, 3]
-    assert plugin.normalize_placements([1, 2, 3]) == [33, 66, 100]
-    assert plugin.normalize_placements([0, 0]) == Status(Code.ERROR, (NOBODY,))
 
 
 def test_the_fuller_placement_scores_higher_over_all_its_nodes() -> None:

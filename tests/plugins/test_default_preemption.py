@@ -1,0 +1,149 @@
+"""DefaultPreemption: which less important pods give way, and on which node."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from framework.building import make_cycle, make_plugin, make_profile, make_state, only
+from moorage.cluster.view import NodeRow
+from moorage.engine.decisions import Unschedulable
+from moorage.framework.cluster_events import (
+    ActionType,
+    EventResource,
+)
+from moorage.framework.plugin import NodeFilterPlugin
+from moorage.framework.status import Reason
+from moorage.model.node import Node
+from moorage.model.pod import (
+    Pod,
+)
+from moorage.plugins.default_preemption import DefaultPreemption
+from plugins.tables import (
+    HintCase,
+    check_hint,
+    hints,
+    registered,
+    table,
+)
+from reference.objects import (
+    make_node,
+    make_pod,
+)
+
+POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+
+
+class PreemptionCase(NamedTuple):
+    """Where a pod that finds no room makes some, and who goes."""
+
+    id: str
+    pod: Pod
+    nodes: Sequence[Node]
+    pods: Sequence[Pod]
+    node: str
+    victims: tuple[str, ...] = ()
+
+
+def there(name: str, node: str, priority: int, cpu: str = "2", **more: Any) -> Pod:
+    return make_pod(name, node=node, priority=priority, cpu=cpu, **more)
+
+
+URGENT = make_pod("urgent", cpu="4", priority=100)
+ONE, TWO = [make_node("a")], [make_node("a"), make_node("b")]
+
+
+@table(
+    PreemptionCase("a less important pod goes", URGENT, ONE, [there("low", "a", 1)], "a", ("low",)),
+    PreemptionCase("an equal one stays", URGENT, ONE, [there("equal", "a", 100)], ""),
+    PreemptionCase("a more important one stays", URGENT, ONE, [there("high", "a", 200)], ""),
+    PreemptionCase(
+        "no more go than must",
+        make_pod("urgent", cpu="2", priority=100),
+        ONE,
+        [there("low", "a", 1), there("lower", "a", 0)],
+        "a",
+        ("lower",),
+    ),
+    PreemptionCase(
+        "where the most important victim is the least important",
+        URGENT,
+        TWO,
+        [there("dear", "a", 50), there("cheap", "b", 1)],
+        "b",
+        ("cheap",),
+    ),
+    PreemptionCase(
+        "where fewer go",
+        URGENT,
+        TWO,
+        [there("1", "a", 1, "1"), there("2", "a", 1, "3"), there("3", "b", 1, "4")],
+        "b",
+        ("3",),
+    ),
+    PreemptionCase(
+        "not where eviction would not help",
+        URGENT,
+        [make_node("a", cpu="2"), make_node("b")],
+        [there("small", "a", 1), there("low", "b", 1)],
+        "b",
+        ("low",),
+    ),
+    PreemptionCase(
+        "a pod that never preempts",
+        make_pod("p", cpu="4", priority=100, preemption_policy="Never"),
+        ONE,
+        [there("low", "a", 1)],
+        "",
+    ),
+)
+def test_less_important_pods_give_way(case: PreemptionCase) -> None:
+    state = make_state(case.nodes, case.pods)
+    profile = make_profile(state, only("NodeResourcesFit", "DefaultPreemption"))
+    decision, _ = make_cycle(state).decide(profile, case.pod)
+    assert isinstance(decision, Unschedulable)
+    assert (decision.nominated_node or "") == case.node
+    assert tuple(victim.name for victim in decision.victims) == case.victims
+
+
+def test_it_registers_the_events_that_upstreams_does() -> None:
+    assert registered(DefaultPreemption) == [(POD, A.DELETE, True)]
+
+
+POOR = make_pod("rejected")
+
+
+@hints(
+    ("a victim went", POOR, make_pod("o", node="n"), None, False),
+    ("a pending pod went", POOR, make_pod("o"), None, False),
+)
+def test_preemption_leaves_the_decision_to_others(case: HintCase) -> None:
+    check_hint(make_plugin(DefaultPreemption), POD, case)
+
+
+class OnePerTeam(NodeFilterPlugin):
+    """As in the README: it does not say what it reads."""
+
+    name = "OnePerTeam"
+    occupied = Reason("node(s) already host another team")
+
+    def filter_node(self, pod: Pod, node: NodeRow) -> Reason | None:
+        team = pod.labels.get("team")
+        others = {other.labels.get("team") for other in node.pods} - {None, team}
+        return self.occupied if others else None
+
+
+def test_preemption_asks_a_plugin_that_does_not_say_what_it_reads() -> None:
+    state = make_state(
+        [make_node("a")],
+        [
+            make_pod("red", node="a", cpu="1", priority=1, labels={"team": "red"}),
+            make_pod("blue", node="a", cpu="1", priority=1, labels={"team": "blue"}),
+            make_pod("none", node="a", cpu="1", priority=1),
+        ],
+    )
+    names = ("NodeName", "NodeResourcesFit", OnePerTeam.name, "DefaultPreemption")
+    profile = make_profile(state, only(*names), [OnePerTeam])
+    pod = make_pod("p", cpu="1", priority=9, labels={"team": "blue"})
+    decision, _ = make_cycle(state).decide(profile, pod)
+    assert isinstance(decision, Unschedulable)
+    assert decision.nominated_node == "a"
+    assert [victim.name for victim in decision.victims] == ["red"]
