@@ -30,9 +30,7 @@ MOORAGE = Section(
             "secure port.",
         ),
         Flag(
-            "ledger",
-            STRING,
-            "Keep the ledger of decisions in this directory as well as in memory.",
+            "ledger", STRING, "Keep the ledger of decisions in this directory as well as in memory."
         ),
         Flag(
             "ledger-memory",

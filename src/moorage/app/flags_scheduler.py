@@ -40,11 +40,7 @@ _GATES = "\n".join(
 MISC = Section(
     "Misc",
     (
-        Flag(
-            "config",
-            STRING,
-            "The path to the configuration file.",
-        ),
+        Flag("config", STRING, "The path to the configuration file."),
         Flag(
             "master",
             STRING,
@@ -298,12 +294,7 @@ LOGS = Section(
             'Sets the log format. Permitted formats: "json" (gated by LoggingBetaOptions), "text".',
             default="text",
         ),
-        Flag(
-            "v",
-            LEVEL,
-            "number for the log level verbosity",
-            shorthand="v",
-        ),
+        Flag("v", LEVEL, "number for the log level verbosity", shorthand="v"),
         Flag(
             "vmodule",
             VMODULE,
@@ -316,12 +307,7 @@ LOGS = Section(
 GLOBAL = Section(
     "Global",
     (
-        Flag(
-            "help",
-            BOOL,
-            "help for kube-scheduler",
-            shorthand="h",
-        ),
+        Flag("help", BOOL, "help for kube-scheduler", shorthand="h"),
         Flag(
             "version",
             VERSION,

@@ -3,16 +3,7 @@
 Owns names, kinds, defaults and upstream's texts, as data. What they mean is in `http.options`.
 """
 
-from moorage.app.flag_values import (
-    BOOL,
-    CERTIFICATES,
-    DURATION,
-    INT,
-    INT32S,
-    IP,
-    STRING,
-    STRINGS,
-)
+from moorage.app.flag_values import BOOL, CERTIFICATES, DURATION, INT, INT32S, IP, STRING, STRINGS
 from moorage.app.flags import Flag, Section
 
 SECURE_SERVING = Section(
@@ -34,9 +25,7 @@ SECURE_SERVING = Section(
             "--tls-private-key-file are provided, this flag will be ignored.",
         ),
         Flag(
-            "disable-http2-serving",
-            BOOL,
-            "If true, HTTP2 serving will be disabled [default=false]",
+            "disable-http2-serving", BOOL, "If true, HTTP2 serving will be disabled [default=false]"
         ),
         Flag(
             "http2-max-streams-per-connection",

@@ -31,11 +31,7 @@ from moorage.redaction import redacted
 
 FORMATS = ("text", "json")
 DEFAULT_FLUSH_FREQUENCY = Duration.of_seconds(5)
-_SEVERITIES = (
-    (logging.CRITICAL, "F"),
-    (logging.ERROR, "E"),
-    (logging.WARNING, "W"),
-)
+_SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))
 _ERROR = "err"
 _MOORAGE = "moorage"
 
@@ -277,9 +273,7 @@ def configure_logging(
     """Log as the options say from now on; what was configured before ends."""
     reset_logging()
     logs = Logs(
-        options,
-        sys.stdout if stdout is None else stdout,
-        sys.stderr if stderr is None else stderr,
+        options, sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr
     )
     logs.install()
     _installed.append(logs)

@@ -32,10 +32,7 @@ class Health:
     """How a scheduler process is doing: the checks behind /healthz, /livez and /readyz."""
 
     def __init__(
-        self,
-        live: LiveScheduler,
-        elector: LeaderElector | None,
-        candidate: LeaseCandidate | None,
+        self, live: LiveScheduler, elector: LeaderElector | None, candidate: LeaseCandidate | None
     ) -> None:
         self._live = live
         self.elector = elector

@@ -138,9 +138,7 @@ async def run_scheduler(options: Options, logs: Logs) -> int:
 # Before anything is started
 
 
-async def _configuration(
-    options: Options,
-) -> tuple[KubeSchedulerConfiguration, Source | None]:
+async def _configuration(options: Options) -> tuple[KubeSchedulerConfiguration, Source | None]:
     """The configuration to begin with, and where it can be read again."""
     config = complete(options)
     source = source_of(options)

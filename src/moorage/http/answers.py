@@ -122,9 +122,7 @@ def object_answer(
     else:
         text = escaped(json.dumps(body, separators=(",", ":"), ensure_ascii=False)) + "\n"
     return web.Response(
-        status=status,
-        body=text.encode(),
-        headers={"Content-Type": content_type, **(headers or {})},
+        status=status, body=text.encode(), headers={"Content-Type": content_type, **(headers or {})}
     )
 
 

@@ -121,10 +121,7 @@ class _Guards:
     """The middlewares, from the outermost to the innermost."""
 
     def __init__(
-        self,
-        authenticator: Authenticator | None,
-        authorizer: Authorizer | None,
-        observer: Observer,
+        self, authenticator: Authenticator | None, authorizer: Authorizer | None, observer: Observer
     ) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer

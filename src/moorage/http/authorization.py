@@ -123,11 +123,7 @@ class Authorizer:
     """Asks the parts in their order; without an API server to ask, the rest is refused."""
 
     def __init__(
-        self,
-        paths: OpenPaths,
-        reviews: AccessReviews | None = None,
-        *,
-        observer: Observer = SILENT,
+        self, paths: OpenPaths, reviews: AccessReviews | None = None, *, observer: Observer = SILENT
     ) -> None:
         self._paths = paths
         self.reviews = reviews

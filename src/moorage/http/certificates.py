@@ -230,9 +230,7 @@ def self_signed(bind_address: str) -> KeyPair:
         authority_key,
     )
     secret = key.private_bytes(
-        Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
+        Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
     return KeyPair(leaf + authority, secret)
 

@@ -22,13 +22,7 @@ from moorage.http.authentication import (
 )
 from moorage.http.authorization import AccessReviews, Authorizer, OpenPaths
 from moorage.http.certificates import Bundle, BundleFile
-from moorage.http.cluster_lookup import (
-    CLIENT_CA_KEY,
-    NAME,
-    NAMESPACE,
-    PROXY_CA_KEY,
-    ClusterLookup,
-)
+from moorage.http.cluster_lookup import CLIENT_CA_KEY, NAME, NAMESPACE, PROXY_CA_KEY, ClusterLookup
 from moorage.http.endpoints import SILENT, Observer
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions
 from moorage.http.reviews import Reviewer

@@ -306,8 +306,7 @@ class _Api:
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
         asked = Parameters(request, "limit", "continue")
         page, last = await self._explainer.nodes(
-            limit=asked.number("limit", _MOST_LINES, 1, _MOST_LINES),
-            after=asked.continued("nodes"),
+            limit=asked.number("limit", _MOST_LINES, 1, _MOST_LINES), after=asked.continued("nodes")
         )
         return await _json(request, msgspec.structs.replace(page, continue_=token("nodes", last)))
 

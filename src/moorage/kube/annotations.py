@@ -177,11 +177,7 @@ class AnnotationWriter(EmptyHandler):
     """Writes decisions; a handler of pods, to know which are bound."""
 
     def __init__(
-        self,
-        scheduler: Scheduler,
-        ledger: Ledger,
-        client: KubeClient,
-        timer: Timer | None = None,
+        self, scheduler: Scheduler, ledger: Ledger, client: KubeClient, timer: Timer | None = None
     ) -> None:
         self._scheduler = scheduler
         self._ledger = ledger

@@ -60,9 +60,7 @@ def status_body(status: ResourceClaimStatus) -> Json:
 
 
 def _allocation(allocation: AllocationResult) -> Json:
-    body: Json = {
-        "devices": {"results": _pruned(msgspec.to_builtins(allocation.devices.results))},
-    }
+    body: Json = {"devices": {"results": _pruned(msgspec.to_builtins(allocation.devices.results))}}
     if allocation.devices.config:
         body["devices"]["config"] = _plain(allocation.devices.config)
     if allocation.node_selector is not None:

@@ -338,10 +338,7 @@ def _socket(family: int) -> socket.socket:
 
 
 async def _encrypted(
-    sock: socket.socket,
-    context: ssl.SSLContext,
-    server_name: str,
-    session: ssl.SSLSession | None,
+    sock: socket.socket, context: ssl.SSLContext, server_name: str, session: ssl.SSLSession | None
 ) -> ssl.SSLSocket:
     try:
         secure = context.wrap_socket(

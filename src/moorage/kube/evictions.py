@@ -132,10 +132,7 @@ class Evictions:
             return is_staying(victim, self._pods)
 
         status = disruption_target(
-            self._known(victim) or victim,
-            eviction.scheduler_name,
-            eviction.what,
-            self._timer.now(),
+            self._known(victim) or victim, eviction.scheduler_name, eviction.what, self._timer.now()
         )
         name, namespace, uid = victim.name, victim.namespace, victim.uid
         if status is not None:

@@ -74,11 +74,7 @@ class ExecSource:
         spec: dict[str, Any] = {"interactive": False}
         if self._plugin.provide_cluster_info:
             spec["cluster"] = self._cluster_info()
-        return {
-            "apiVersion": self._plugin.api_version,
-            "kind": "ExecCredential",
-            "spec": spec,
-        }
+        return {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
 
     def _cluster_info(self) -> dict[str, Any]:
         access = self._access

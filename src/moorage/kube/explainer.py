@@ -207,10 +207,7 @@ class Explainer:
             unschedulable=self.rates.total(UNSCHEDULABLE),
             errors=self.rates.total(ERROR),
             pending=PendingCounts(
-                len(waiting.active),
-                len(waiting.backoff),
-                len(waiting.unschedulable) - gated,
-                gated,
+                len(waiting.active), len(waiting.backoff), len(waiting.unschedulable) - gated, gated
             ),
             seconds=() if self._ledger is None else self.rates.window(now),
             nodes=len(self._scheduler.state),

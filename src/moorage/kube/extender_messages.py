@@ -101,12 +101,7 @@ def about_victims(pod: Pod, candidates: Iterable[Candidate], *, by_uid: bool) ->
 def about_binding(pod: Pod, node_name: str) -> bytes:
     """What bind is asked."""
     return msgspec.json.encode(
-        {
-            "PodName": pod.name,
-            "PodNamespace": pod.namespace,
-            "PodUID": pod.uid,
-            "Node": node_name,
-        }
+        {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
     )
 
 

@@ -16,14 +16,7 @@ import msgspec
 import yaml
 
 from moorage.errors import KubeconfigError
-from moorage.kube.access import (
-    Access,
-    ExecPlugin,
-    Impersonation,
-    OidcProvider,
-    Pem,
-    url_problem,
-)
+from moorage.kube.access import Access, ExecPlugin, Impersonation, OidcProvider, Pem, url_problem
 from moorage.model.decode import explain, without_nulls
 from moorage.redaction import redacted_url
 

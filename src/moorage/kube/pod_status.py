@@ -106,7 +106,4 @@ def group_status(outcome: GroupOutcome, now: float) -> Patch:
     if known is None or known.status != condition.status:
         body["lastTransitionTime"] = rfc3339(now)
     kinds = dict.fromkeys((*(one.type for one in outcome.group.status.conditions), condition.type))
-    return {
-        "$setElementOrder/conditions": [{"type": kind} for kind in kinds],
-        "conditions": [body],
-    }
+    return {"$setElementOrder/conditions": [{"type": kind} for kind in kinds], "conditions": [body]}

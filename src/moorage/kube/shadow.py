@@ -279,10 +279,7 @@ class ShadowExecutor:
     """Notes decisions instead of sending them to the API; same interface as `Executor`."""
 
     def __init__(
-        self,
-        scheduler: Scheduler,
-        shadow: Shadow,
-        between_attempts: Callable[[], Awaitable[None]],
+        self, scheduler: Scheduler, shadow: Shadow, between_attempts: Callable[[], Awaitable[None]]
     ) -> None:
         self._scheduler = scheduler
         self._shadow = shadow

@@ -84,10 +84,7 @@ class _Reading:
     """One kind on its way."""
 
     def __init__(
-        self,
-        client: KubeClient,
-        kind: str,
-        needs_source: Callable[[ApiObject], bool] | None,
+        self, client: KubeClient, kind: str, needs_source: Callable[[ApiObject], bool] | None
     ) -> None:
         self.kind = kind
         self.objects: list[ApiObject] = []

@@ -179,11 +179,7 @@ class Store:
             self._refuse(None, obj, (handler,), error)
 
     def _refuse(
-        self,
-        old: ApiObject | None,
-        new: ApiObject,
-        handlers: Iterable[Handler],
-        error: Exception,
+        self, old: ApiObject | None, new: ApiObject, handlers: Iterable[Handler], error: Exception
     ) -> None:
         """Go back to the version before, or to none if there was none.
 
