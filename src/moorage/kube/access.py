@@ -1,6 +1,6 @@
 """How to reach an API server and as whom: plain values, whatever file they came from.
 
-Filled by `kubeconfig` and `in_cluster`; acted upon by `transport` (TLS, proxies) and
+Filled by `kubeconfig` and `access_discovery`; acted upon by `transport` (TLS, proxies) and
 `credentials` (tokens, plugins). Reads no file and opens no connection.
 """
 

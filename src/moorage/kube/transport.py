@@ -15,8 +15,8 @@ import msgspec
 
 from moorage.errors import KubeconfigError, UnreachableError
 from moorage.kube.access import Access
+from moorage.kube.connection import BodyStream, BrokenError, ConnectError
 from moorage.kube.connection_pool import ConnectionPool
-from moorage.kube.connections import BodyStream, BrokenError, ConnectError
 from moorage.kube.credentials import Credentials, CredentialSource, Headers
 from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target
 from moorage.kube.proxies import proxy_for, usable_proxy

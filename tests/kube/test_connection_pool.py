@@ -13,11 +13,11 @@ import trustme
 
 from kube.fake_api import JumpingTimer, run
 from moorage.errors import KubeconfigError, UnreachableError
-from moorage.kube import connection_pool, connections
+from moorage.kube import connection, connection_pool
 from moorage.kube.access import Access, Pem
 from moorage.kube.client import KubeClient
+from moorage.kube.connection import ConnectError, connect
 from moorage.kube.connection_pool import ConnectionPool
-from moorage.kube.connections import ConnectError, connect
 from moorage.kube.request_limits import AdaptiveLimit
 from moorage.kube.requests import Request
 
@@ -375,7 +375,7 @@ def test_the_second_connection_resumes_the_tls_session_of_the_first() -> None:
 
 def test_a_stream_that_nobody_reads_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(connections, "STREAM_BUFFER", 1 << 16)
+        monkeypatch.setattr(connection, "STREAM_BUFFER", 1 << 16)
         chunk = b"%x\r\n" % (1 << 16) + b"x" * (1 << 16) + b"\r\n"
         sent = 0
 
@@ -475,7 +475,7 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(connections, "ADDRESS_SECONDS", 0.01)
+        monkeypatch.setattr(connection, "ADDRESS_SECONDS", 0.01)
         loop = asyncio.get_running_loop()
         connecting = loop.sock_connect
 
