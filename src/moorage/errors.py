@@ -1,4 +1,4 @@
-"""Every exception that Moorage raises on purpose.
+"""The exceptions that several packages meet; those of one package are in its own `errors.py`.
 
     MoorageError
     ├── InputError          a file or object a person wrote is wrong; shown as one sentence, exit 1
@@ -12,13 +12,15 @@
     │   └── CorruptStateError  ... so badly that only a restart helps
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
         └── ExtenderError   an extender failed, in its own words or in those of the transport
+    SelectorError           a selector that the API's parser refuses (a ValueError)
+    TranslationError        an in-tree volume that cannot be told in CSI's terms (a ValueError)
 
 A pod that fits nowhere is *not* an error: that is a value (`framework.diagnosis`).
 """
 
 
 class MoorageError(Exception):
-    """Base of the tree; catching it catches everything Moorage raises on purpose."""
+    """Base of the tree; catching it catches everything that is told to a person."""
 
 
 class InputError(MoorageError):
@@ -145,3 +147,11 @@ class ExtenderError(PluginError):
 def reason_of(error: BaseException) -> str:
     """What an error says; one that was not raised on purpose is named by its type as well."""
     return str(error) if isinstance(error, MoorageError) else f"{type(error).__name__}: {error}"
+
+
+class SelectorError(ValueError):
+    """A selector that the API's parser would refuse."""
+
+
+class TranslationError(ValueError):
+    """A disk that has no equivalent at the driver; the message is upstream's."""

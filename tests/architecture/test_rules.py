@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from architecture.sources import ROOT, SOURCES, dotted, modules_of, shown, tree
+from architecture.sources import MOORAGE, ROOT, SOURCES, dotted, modules_of, shown, tree
 from moorage.plugins.defaults import in_tree_registry
 
 PURE = ("model", "config", "cel", "cluster", "framework", "plugins", "engine", "explain")
@@ -29,7 +29,7 @@ STILL_ELSEWHERE = re.findall(
     BindingFailedError BrokenError ClaimError ConnectError FlagError GaveWayError GroupClaimError
     LawBrokenError MatchingError NodeAllocatableError NodeAllocationError NotReadyError ProcessError
     TimedOutError TooSlowError UnauthenticatedError UncountableError UnknownError WireError
-    SelectorError TranslationError""",
+    """,
 )
 
 
@@ -128,3 +128,20 @@ def test_every_plugin_has_a_test_file_of_its_name() -> None:
         if "test" + re.sub(r"([A-Z])", r"_\1", name).lower() not in named
     ]
     assert not missing, f"write tests/plugins/test_<name>.py, with a table of cases, for {missing}"
+
+
+def test_contributing_names_all_folders_of_tests_and_no_others() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    cells = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    folders = {name for name in folders if name.isidentifier() and not name.startswith("__")}
+    assert named == folders, "bring the table of test folders in CONTRIBUTING.md up to date"
+
+
+def test_contributing_names_only_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = re.findall(r"(?<![\w/.])(?:src|tests|docs|deploy|app|plugins)/[\w./-]*\w", text)
+    gone = [p for p in paths if not (ROOT / p).exists() and not (MOORAGE / p).exists()]
+    gone = [p for p in gone if p != "tests/plugins/test_"]
+    assert not gone, f"CONTRIBUTING.md names files that do not exist: {gone}"

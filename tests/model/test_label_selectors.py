@@ -2,13 +2,13 @@
 
 import pytest
 
+from moorage.errors import SelectorError
 from moorage.model.labels import (
     EVERYTHING,
     NOTHING,
     LabelSelector,
     LabelSelectorRequirement,
     Selector,
-    SelectorError,
     compile_selector,
     make_requirement,
     parse_int64,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moorage.model.labels import SelectorError
+from moorage.errors import SelectorError
 from moorage.model.node_selector import (
     NodeSelector,
     NodeSelectorRequirement,

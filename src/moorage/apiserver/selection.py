@@ -16,7 +16,8 @@ import msgspec
 from moorage.apiserver.errors import bad_request
 from moorage.apiserver.history import Stored
 from moorage.apiserver.resources import ApiResource
-from moorage.model.labels import Requirement, Selector, SelectorError, make_requirement
+from moorage.errors import SelectorError
+from moorage.model.labels import Requirement, Selector, make_requirement
 
 _EVENT = tuple(
     f"involvedObject.{name}"

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from moorage.cluster.columns import Bools, Column, Ints, RowSpace
-from moorage.model.csi_migration import TranslationError, handle_of_inline, plugin_of
+from moorage.errors import TranslationError
+from moorage.model.csi_migration import handle_of_inline, plugin_of
 from moorage.model.pod import Pod
 from moorage.model.volumes import Volume
 

@@ -4,7 +4,8 @@ from collections.abc import Hashable
 
 import msgspec
 
-from moorage.model.labels import Labels, LabelSelector, Selector, SelectorError, compile_selector
+from moorage.errors import SelectorError
+from moorage.model.labels import Labels, LabelSelector, Selector, compile_selector
 from moorage.model.meta import Int32, Object
 from moorage.model.node_selector import NodeAffinitySpec
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from moorage.errors import DecodeError
+from moorage.errors import DecodeError, SelectorError
 from moorage.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from moorage.model.decode import describe, sentence
 from moorage.model.devices import (
@@ -24,13 +24,7 @@ from moorage.model.devices import (
     ExactDeviceRequest,
     ResourceSliceSpec,
 )
-from moorage.model.labels import (
-    LabelSelector,
-    SelectorError,
-    check_key,
-    check_value,
-    make_requirement,
-)
+from moorage.model.labels import LabelSelector, check_key, check_value, make_requirement
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.names import (
     name_complaint,

@@ -9,6 +9,7 @@ import re
 
 import msgspec
 
+from moorage.errors import TranslationError
 from moorage.model.node_selector import (
     CompiledNodeSelector,
     NodeSelector,
@@ -29,10 +30,6 @@ _UNSPECIFIED = "UNSPECIFIED"
 _MANAGED = "managed"
 _EBS_URL = "aws://"
 _EBS_ID = re.compile(r"vol-[^/]*")
-
-
-class TranslationError(ValueError):
-    """A disk that has no equivalent at the driver; the message is upstream's."""
 
 
 class InTreePlugin(msgspec.Struct, frozen=True):

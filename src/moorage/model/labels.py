@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 import msgspec
 
+from moorage.errors import SelectorError
 from moorage.model.meta import Object
 
 Labels = Mapping[str, str]
@@ -19,10 +20,6 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 _INT64_DIGITS = 19
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NUMERIC_OPERATORS = ("Gt", "Lt")
-
-
-class SelectorError(ValueError):
-    """A selector that the API's parser would refuse."""
 
 
 class LabelSelectorRequirement(Object, frozen=True):

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from moorage.model.labels import Labels, Requirement, SelectorError, make_requirement
+from moorage.errors import SelectorError
+from moorage.model.labels import Labels, Requirement, make_requirement
 from moorage.model.meta import Int32, Object
 
 NAME_FIELD = "metadata.name"

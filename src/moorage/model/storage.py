@@ -6,14 +6,8 @@ it). Matching claims with volumes and counting attachments belong to the plugins
 
 import msgspec
 
-from moorage.model.labels import (
-    NOTHING,
-    Labels,
-    LabelSelector,
-    Selector,
-    SelectorError,
-    compile_selector,
-)
+from moorage.errors import SelectorError
+from moorage.model.labels import NOTHING, Labels, LabelSelector, Selector, compile_selector
 from moorage.model.meta import ApiObject, Int32, Object, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity, parse_milli

@@ -9,7 +9,7 @@ import numpy as np
 from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.errors import ConfigError
+from moorage.errors import ConfigError, SelectorError
 from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
@@ -27,7 +27,6 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
-from moorage.model.labels import SelectorError
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.node_selector import (

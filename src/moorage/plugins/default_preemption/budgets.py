@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from moorage.model.labels import Selector, SelectorError, compile_selector
+from moorage.errors import SelectorError
+from moorage.model.labels import Selector, compile_selector
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
 

@@ -8,14 +8,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from moorage.cluster.listers import Listers
+from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason
-from moorage.model.csi_migration import (
-    TranslationError,
-    handle_of_inline,
-    handle_of_volume,
-    plugin_named,
-    plugin_of,
-)
+from moorage.model.csi_migration import handle_of_inline, handle_of_volume, plugin_named, plugin_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.pod_claims import claim_not_found, not_made_for

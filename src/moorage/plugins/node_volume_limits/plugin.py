@@ -14,6 +14,7 @@ from moorage.cluster.attached_volumes import UNSURE, attachable
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
+from moorage.errors import TranslationError
 from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
@@ -23,7 +24,7 @@ from moorage.framework.cluster_events import (
 )
 from moorage.framework.plugin import FilterPlugin, Handle, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Reason, Skip, Verdicts
-from moorage.model.csi_migration import TranslationError, handle_of_inline, plugin_of
+from moorage.model.csi_migration import handle_of_inline, plugin_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.pod_claims import uses_claim

@@ -11,13 +11,8 @@ from moorage.cluster.node_table import TaintSet
 from moorage.cluster.pod_query import PodQuery, PodSelector
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
-from moorage.model.labels import (
-    Requirement,
-    Selector,
-    SelectorError,
-    compile_selector,
-    selector_from_labels,
-)
+from moorage.errors import SelectorError
+from moorage.model.labels import Requirement, Selector, compile_selector, selector_from_labels
 from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod, TopologySpreadConstraint
 from moorage.model.taints import TolerationIndex

@@ -8,7 +8,7 @@ import msgspec
 from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.errors import PluginError
+from moorage.errors import PluginError, SelectorError
 from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
@@ -24,7 +24,6 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Skip, Verdicts
-from moorage.model.labels import SelectorError
 from moorage.model.pod import Pod, TopologySpreadConstraint
 from moorage.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.topology_spread import filtering, hints, scoring

@@ -5,9 +5,8 @@ API port and the listers, as they are at each look. Must not decide anything.
 """
 
 from moorage.cluster.listers import Listers
-from moorage.errors import ApiError
+from moorage.errors import ApiError, TranslationError
 from moorage.framework.plugin import ApiPort
-from moorage.model.csi_migration import TranslationError
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod

@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
-from moorage.model.labels import Selector, SelectorError, compile_selector
+from moorage.errors import SelectorError
+from moorage.model.labels import Selector, compile_selector
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.volume_binding.reach import Reach
 

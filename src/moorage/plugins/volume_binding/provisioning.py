@@ -8,7 +8,8 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.view import NodeView
-from moorage.model.labels import Requirement, SelectorError, make_requirement
+from moorage.errors import SelectorError
+from moorage.model.labels import Requirement, make_requirement
 from moorage.model.quantity import whole
 from moorage.model.storage import (
     NO_PROVISIONER,

@@ -12,12 +12,9 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.listers import Listers
 from moorage.cluster.view import NodeView
+from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason, Verdicts
-from moorage.model.csi_migration import (
-    TranslationError,
-    plugin_of,
-    required_nodes_at_driver,
-)
+from moorage.model.csi_migration import plugin_of, required_nodes_at_driver
 from moorage.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
