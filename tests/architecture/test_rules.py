@@ -16,6 +16,24 @@ CLOCKS = {
     "src/moorage/plugins/dynamic_resources/plugin.py",
     "src/moorage/plugins/dynamic_resources/results.py",
 }
+EXTENSION_POINTS = {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "normalize"}
+ASKING = {
+    "src/moorage/framework/guard.py",
+    "src/moorage/framework/runner.py",
+    # These are to ask the runner; the list only ever gets shorter.
+    "src/moorage/engine/cycle.py",
+    "src/moorage/engine/fast_lane.py",
+    "src/moorage/engine/queue/gating.py",
+    "src/moorage/explain/fixes/bench.py",
+    "src/moorage/explain/fixes/obstacles.py",
+    "src/moorage/explain/fixes/spreading.py",
+    "src/moorage/explain/rejections.py",
+    "src/moorage/framework/filtering.py",
+    "src/moorage/framework/rankings.py",
+    "src/moorage/framework/reuse.py",
+    "src/moorage/framework/scoring.py",
+    "src/moorage/plugins/default_preemption/columns.py",
+}
 # What is left to be renamed and moved: these lists only ever get shorter.
 STILL_TWICE = re.findall(
     r"\w+",
@@ -72,6 +90,26 @@ def _clocks_and_chance(path: Path) -> Iterator[str]:
             owner = dotted(node.value)
             if owner.split(".")[-1] in ("datetime", "date"):
                 yield f"{owner}.{node.attr}"
+
+
+def test_only_the_runner_asks_plugins() -> None:
+    asking = {
+        shown(path): calls
+        for path in SOURCES
+        if shown(path) not in ASKING
+        and path.relative_to(MOORAGE).parts[0] != "testing"  # its business is to ask one plugin
+        and (calls := sorted(_questions_to_plugins(path)))
+    }
+    assert not asking, f"let framework/runner.py ask the plugins and use its result: {asking}"
+
+
+def _questions_to_plugins(path: Path) -> Iterator[str]:
+    """Methods of extension points, called or handed on, of whatever is called a plugin."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and node.attr in EXTENSION_POINTS:
+            owner = dotted(node.value)
+            if owner.endswith(("plugin", "scorer")):
+                yield f"{owner}.{node.attr}, line {node.lineno}"
 
 
 def test_exceptions_are_in_modules_called_errors() -> None:
