@@ -7,6 +7,7 @@
     │   └── KubeconfigError access to a cluster is described wrongly (names the file and the entry)
     ├── ApiError            the API server refused a request (status, reason, message)
     │   └── UnreachableError  no answer: nobody listens, the connection broke, time ran out
+    ├── ProcessError        a process that was started to be measured ended, or does not answer
     ├── NotNeededError      a request was not sent: what it asks for has happened already
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
     │   └── CorruptStateError  ... so badly that only a restart helps
@@ -155,3 +156,12 @@ class SelectorError(ValueError):
 
 class TranslationError(ValueError):
     """A disk that has no equivalent at the driver; the message is upstream's."""
+
+
+class ProcessError(MoorageError):
+    """A program that a benchmark needs ended by itself or does not answer."""
+
+    def __init__(self, message: str, log_end: str) -> None:
+        super().__init__(message)
+        self.log_end = log_end
+        self.add_note(log_end)

@@ -20,8 +20,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from moorage.benchmarks.processes import Process, ProcessError
-from moorage.errors import InputError
+from moorage.benchmarks.processes import Process
+from moorage.errors import InputError, ProcessError
 from moorage.version import KUBERNETES_VERSION
 
 _NEEDED = ("etcd", "kube-apiserver")

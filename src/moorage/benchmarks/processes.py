@@ -15,20 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from moorage.errors import InputError, MoorageError
+from moorage.errors import InputError, ProcessError
 
 _TAIL_LINES = 12
 _TAIL_BYTES = 8_000
 _POLL_SECONDS = 0.02
-
-
-class ProcessError(MoorageError):
-    """A program that a benchmark needs ended by itself or does not answer."""
-
-    def __init__(self, message: str, log_end: str) -> None:
-        super().__init__(message)
-        self.log_end = log_end
-        self.add_note(log_end)
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Container
 
 from moorage.cel.errors import Issue
 from moorage.cel.syntax import (
-    Bind,
+    BindMacro,
     Call,
     Comprehension,
     Index,
@@ -95,7 +95,7 @@ class Checker:
                 return self._list(node, scope)
             case MakeMap():
                 return self._map(node, scope)
-            case Bind():
+            case BindMacro():
                 inner = {**scope, node.name: self._type(node.value, scope)}
                 return self._type(node.body, inner)
             case OptionalMap():

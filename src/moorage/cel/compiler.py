@@ -47,7 +47,7 @@ from moorage.cel.operators import (
 )
 from moorage.cel.strings import compiled_regex
 from moorage.cel.syntax import (
-    Bind,
+    BindMacro,
     Call,
     Comprehension,
     Index,
@@ -102,7 +102,7 @@ class Compiler:
                 return self._list(node, slots)
             case MakeMap():
                 return self._map(node, slots)
-            case Bind():
+            case BindMacro():
                 return self._bind(node, slots)
             case OptionalMap():
                 return self._optional_map(node, slots)
@@ -250,7 +250,7 @@ class Compiler:
 
         return build
 
-    def _bind(self, node: Bind, slots: Slots) -> Closure:
+    def _bind(self, node: BindMacro, slots: Slots) -> Closure:
         value = self.compile(node.value, slots)
         slot = self.slot()
         self._bound[slot] = value

@@ -40,7 +40,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _CODE = re.compile(r"[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})")
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     NAME = "name"
@@ -52,7 +52,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A token; `value` is the decoded constant of a literal."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     position: int
     value: object = None
@@ -75,16 +75,16 @@ def tokens(source: str) -> list[Token]:
                 continue
             case "string":
                 value, position = _string(source, start, text)
-                found.append(Token(Kind.LITERAL, source[start:position], start, value))
+                found.append(Token(TokenKind.LITERAL, source[start:position], start, value))
             case "float":
-                found.append(Token(Kind.LITERAL, text, start, float(text)))
+                found.append(Token(TokenKind.LITERAL, text, start, float(text)))
             case "int":
-                found.append(Token(Kind.LITERAL, text, start, _integer(text, start)))
+                found.append(Token(TokenKind.LITERAL, text, start, _integer(text, start)))
             case "name":
-                found.append(Token(Kind.NAME, text, start))
+                found.append(Token(TokenKind.NAME, text, start))
             case _:
-                found.append(Token(Kind.OPERATOR, text, start))
-    found.append(Token(Kind.END, "<EOF>", len(source)))
+                found.append(Token(TokenKind.OPERATOR, text, start))
+    found.append(Token(TokenKind.END, "<EOF>", len(source)))
     return found
 
 

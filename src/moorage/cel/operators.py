@@ -11,7 +11,7 @@ from moorage.cel.errors import (
     no_such_overload,
     require_items,
 )
-from moorage.cel.times import Duration, Timestamp, minus, negative, plus
+from moorage.cel.times import CelDuration, Timestamp, minus, negative, plus
 from moorage.cel.types import Signatures
 from moorage.cel.values import (
     EMPTY,
@@ -31,7 +31,7 @@ from moorage.cel.values import (
 )
 
 _NUMBERS = ("int", "uint", "double")
-_TIMES = (Duration, Timestamp)
+_TIMES = (CelDuration, Timestamp)
 _CALCULATING = {
     **dict.fromkeys(("_+_", "_-_", "_*_", "_/_"), (int, Uint, float)),
     "_%_": (int, Uint),
@@ -127,7 +127,7 @@ def negate(value: Any) -> Any:
     """The number or duration with the other sign."""
     if type(value) is float:
         return -value
-    if type(value) is Duration:
+    if type(value) is CelDuration:
         return negative(value)
     if type(value) is bool:  # upstream's have a negation, which is that of `!`
         raise no_such_overload()

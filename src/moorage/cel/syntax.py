@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from moorage.cel.errors import Issue
-from moorage.cel.lexer import Kind, Token, tokens
+from moorage.cel.lexer import Token, TokenKind, tokens
 from moorage.cel.values import MAX_INT
 
 
@@ -78,7 +78,7 @@ class MakeMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class BindMacro:
     """`cel.bind(name, value, body)`."""
 
     position: int
@@ -115,7 +115,16 @@ class Comprehension:
 
 
 Node = (
-    Literal | Name | Select | Index | Call | MakeList | MakeMap | Bind | OptionalMap | Comprehension
+    Literal
+    | Name
+    | Select
+    | Index
+    | Call
+    | MakeList
+    | MakeMap
+    | BindMacro
+    | OptionalMap
+    | Comprehension
 )
 
 
@@ -172,7 +181,7 @@ class _Parser:
 
     def _at(self, text: str) -> bool:
         token = self._current
-        return token.text == text and token.kind in (Kind.OPERATOR, Kind.NAME)
+        return token.text == text and token.kind in (TokenKind.OPERATOR, TokenKind.NAME)
 
     def _accept(self, text: str) -> Token | None:
         return self._take() if self._at(text) else None
@@ -183,13 +192,13 @@ class _Parser:
         return self._take()
 
     def _expect_name(self) -> Token:
-        if self._current.kind is not Kind.NAME or self._current.text in _CONSTANTS:
+        if self._current.kind is not TokenKind.NAME or self._current.text in _CONSTANTS:
             raise self._unexpected("IDENTIFIER")
         return self._take()
 
     def expect_end(self) -> None:
         """Nothing may be left over."""
-        if self._current.kind is not Kind.END:
+        if self._current.kind is not TokenKind.END:
             raise self._unexpected("<EOF>")
 
     def _unexpected(self, wanted: str) -> Issue:
@@ -225,7 +234,7 @@ class _Parser:
 
     def _relation(self) -> Node:
         left = self._sum()
-        while self._current.text in _RELATIONS and self._current.kind is not Kind.LITERAL:
+        while self._current.text in _RELATIONS and self._current.kind is not TokenKind.LITERAL:
             token = self._take()
             function = "@in" if token.text == "in" else f"_{token.text}_"
             left = Call(token.position, function, (left, self._sum()))
@@ -263,7 +272,7 @@ class _Parser:
     def _negative(self, sign: Token) -> Node | None:
         """A negative constant, which may be the smallest int."""
         value = self._current.value
-        if self._current.kind is not Kind.LITERAL or type(value) not in (int, float):
+        if self._current.kind is not TokenKind.LITERAL or type(value) not in (int, float):
             return None
         self._take()
         assert isinstance(value, int | float)
@@ -290,12 +299,12 @@ class _Parser:
 
     def _primary(self) -> Node:
         token = self._current
-        if token.kind is Kind.LITERAL:
+        if token.kind is TokenKind.LITERAL:
             self._take()
             if type(token.value) is int and token.value > MAX_INT:
                 raise Issue(token.position, "invalid int literal")
             return Literal(token.position, token.value)
-        if token.kind is Kind.NAME:
+        if token.kind is TokenKind.NAME:
             return self._name()
         if self._accept("("):
             node = self.expression()
@@ -361,7 +370,7 @@ class _Parser:
             if len(arguments) != 3:
                 raise Issue(position, "undeclared reference to 'bind' (in container '')")
             name = _variable(arguments[0], "cel.bind() variable names must be simple identifiers")
-            return Bind(position, name, arguments[1], arguments[2])
+            return BindMacro(position, name, arguments[1], arguments[2])
         if function in ("optMap", "optFlatMap") and len(arguments) == 2:
             name = _variable(
                 arguments[0], f"{function}() variable name must be a simple identifier"

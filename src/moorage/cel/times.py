@@ -31,7 +31,7 @@ _RFC3339 = re.compile(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class CelDuration:
     """A length of time."""
 
     nano: int
@@ -59,10 +59,10 @@ class Timestamp:
             raise EvaluationError("timestamp overflow") from None
 
 
-def parse_duration(text: str) -> Duration:
+def parse_duration(text: str) -> CelDuration:
     """A duration in Go's notation."""
     try:
-        return Duration(parse_go_duration(text).nanoseconds)
+        return CelDuration(parse_go_duration(text).nanoseconds)
     except ValueError:
         raise not_convertible("google.protobuf.Duration") from None
 
@@ -91,7 +91,7 @@ def timestamp_of(seconds: int) -> Timestamp:
     return _checked(seconds * NANO)
 
 
-def duration_text(duration: Duration) -> str:
+def duration_text(duration: CelDuration) -> str:
     """`90s`, `1.5s`: seconds, as CEL prints durations."""
     seconds, rest = divmod(abs(duration.nano), NANO)
     text = f"{Decimal(repr(seconds + rest / NANO)):f}"  # through a double, as Go does it
@@ -114,10 +114,10 @@ def timestamp_text(timestamp: Timestamp) -> str:
 def plus(left: Any, right: Any) -> Any:
     """The sum, where at least one side is a time."""
     match left, right:
-        case Duration(), Duration():
+        case CelDuration(), CelDuration():
             return _length(left.nano + right.nano)
-        case (Timestamp() as moment, Duration() as length) | (
-            Duration() as length,
+        case (Timestamp() as moment, CelDuration() as length) | (
+            CelDuration() as length,
             Timestamp() as moment,
         ):
             return _checked(moment.nano + length.nano, moment.offset_seconds)
@@ -127,14 +127,14 @@ def plus(left: Any, right: Any) -> Any:
 def minus(left: Any, right: Any) -> Any:
     """The difference, where at least one side is a time."""
     match left, right:
-        case (Duration(), Duration()) | (Timestamp(), Timestamp()):
+        case (CelDuration(), CelDuration()) | (Timestamp(), Timestamp()):
             return _length(left.nano - right.nano)
-        case Timestamp(), Duration():
+        case Timestamp(), CelDuration():
             return _checked(left.nano - right.nano, left.offset_seconds)
     raise no_such_overload()
 
 
-def negative(duration: Duration) -> Duration:
+def negative(duration: CelDuration) -> CelDuration:
     """The same length backwards."""
     return _length(-duration.nano)
 
@@ -145,10 +145,10 @@ def _checked(nano: int, offset: int = 0) -> Timestamp:
     return Timestamp(nano, offset)
 
 
-def _length(nano: int) -> Duration:
+def _length(nano: int) -> CelDuration:
     if not -_MAX_INT64 - 1 <= nano <= _MAX_INT64:
         raise EvaluationError("integer overflow")
-    return Duration(nano)
+    return CelDuration(nano)
 
 
 def _zone(name: str) -> ZoneInfo | timezone:
@@ -221,7 +221,7 @@ def _declare_conversions(signatures: Signatures) -> None:
     add("timestamp_to_string", "string(timestamp) -> string", timestamp_text)
 
 
-def _refuse_number(value: int) -> Duration:
+def _refuse_number(value: int) -> CelDuration:
     """Upstream declares the conversion and does not have it."""
     del value
     raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
@@ -254,7 +254,7 @@ def _milliseconds(timestamp: Timestamp, zone: str | None = None) -> int:
 
 
 def _counter(unit: int) -> Callable[[Any], int]:
-    def count(duration: Duration) -> int:
+    def count(duration: CelDuration) -> int:
         whole = abs(duration.nano) // unit
         return whole if duration.nano >= 0 else -whole
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from moorage.cel.errors import EvaluationError, no_such_overload, require_tree
 from moorage.cel.named_formats import NamedFormat
 from moorage.cel.network import CIDR, IP, URL
-from moorage.cel.times import Duration, Timestamp
+from moorage.cel.times import CelDuration, Timestamp
 from moorage.model.quantity import parse_nano
 
 MAX_INT = 2**63 - 1
@@ -92,7 +92,7 @@ KINDS: Mapping[type, str] = {
     Semver: "kubernetes.Semver",
     Optional: "optional_type",
     TypeValue: "type",
-    Duration: "google.protobuf.Duration",
+    CelDuration: "google.protobuf.Duration",
     Timestamp: "google.protobuf.Timestamp",
     IP: "net.IP",
     CIDR: "net.CIDR",
@@ -118,7 +118,7 @@ _GO_TYPES: Mapping[type, str] = {
 _CONTAINERS = (list, dict, DefaultMap, Optional)
 _NUMBERS = (int, Uint, float)
 _PARTICULAR = (Quantity, ComputedQuantity, Semver, IP, CIDR, URL, NamedFormat)
-_ORDERED = (bool, str, bytes, Duration, Timestamp)
+_ORDERED = (bool, str, bytes, CelDuration, Timestamp)
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
@@ -133,7 +133,7 @@ def kind_of(value: object) -> str:
 def go_type(value: object) -> str:
     """What upstream's complaints call the type of a value."""
     kind = type(value)
-    if kind in (Duration, Timestamp):
+    if kind in (CelDuration, Timestamp):
         return f"types.{kind.__name__}"
     return _GO_TYPES.get(kind) or f"types.{kind_of(value).capitalize()}"
 
@@ -202,7 +202,7 @@ def compare(function: str, left: Any, right: Any) -> int:
 
 def incapable(function: str, value: Any) -> EvaluationError:
     """A value cannot do what a function wants; those that have methods of their own say less."""
-    if type(value) in (str, Duration, Timestamp):
+    if type(value) in (str, CelDuration, Timestamp):
         return no_such_overload()
     return EvaluationError(f"no such overload: {function}")
 

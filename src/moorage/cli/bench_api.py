@@ -14,12 +14,11 @@ from moorage.benchmarks.api_bench import ApiLoad, ApiMeasurement, measure_api
 from moorage.benchmarks.comparison import FIELDS, Comparison, compare, run_rounds
 from moorage.benchmarks.controlplane import control_plane, find_binaries, write_kubeconfig
 from moorage.benchmarks.plot import bound_pods_svg
-from moorage.benchmarks.processes import ProcessError
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.schedulers import Command, moorage_command, parse_command
 from moorage.benchmarks.workloads import PODS_PER_NODE
 from moorage.cli.output import fail, print_json, print_line, print_table, say
-from moorage.errors import InputError
+from moorage.errors import InputError, ProcessError
 from moorage.kube.access_discovery import user_access
 
 _HEADINGS = {

@@ -41,7 +41,7 @@ class Outcome(Enum):
     ERROR = "Error"
 
 
-class Eviction(msgspec.Struct, frozen=True):
+class OfflineEviction(msgspec.Struct, frozen=True):
     """A pod that had to make room."""
 
     pod: str
@@ -73,7 +73,7 @@ class Schedule(msgspec.Struct, frozen=True):
     """The records of all waiting pods in queue order, and who was evicted for them."""
 
     pods: tuple[PodRecord, ...]
-    evictions: tuple[Eviction, ...]
+    evictions: tuple[OfflineEviction, ...]
 
 
 Observer = Callable[[Profile, Pod, bool], None]
@@ -118,7 +118,7 @@ class _Run:
     def __init__(self, world: World, observe: Observer) -> None:
         self._world = world
         self._observe = observe
-        self._evictions: list[Eviction] = []
+        self._evictions: list[OfflineEviction] = []
         self._records: dict[str, PodRecord] = {}
         self._changes = 0
         self._failed_at: dict[str, int] = {}
@@ -212,7 +212,7 @@ class _Run:
         self._changes += 1
         for victim in victims:
             self._world.state.remove_pod(victim)
-            self._evictions.append(Eviction(victim.key, node, pod.key))
+            self._evictions.append(OfflineEviction(victim.key, node, pod.key))
             _use_budgets(self._world, victim)
             if victim.uid in self._records:  # it was placed in this very run
                 text = f"evicted from {node} to make room for {pod.key}"

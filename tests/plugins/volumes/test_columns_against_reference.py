@@ -15,7 +15,7 @@ from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, Volum
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
-from moorage.plugins.volume_binding.search import Search
+from moorage.plugins.volume_binding.search import VolumeSearch
 from moorage.testing import cluster, make_node
 from plugins.volumes.judging import ask, make
 from plugins.volumes.storage_objects import (
@@ -115,7 +115,9 @@ def test_static_binding_is_that_of_node_by_node_matching(data: st.DataObject) ->
     state = cluster(NODES, [], offered)
     lister: Lister[PersistentVolume] = state.listers.of(PersistentVolume)
     delayed = tuple(DelayedClaim(one, storage_class(one.storage_class)) for one in wanted)
-    search = Search(PodClaims(delayed=delayed), NodeView(state), VolumeCache(lister), state.listers)
+    search = VolumeSearch(
+        PodClaims(delayed=delayed), NodeView(state), VolumeCache(lister), state.listers
+    )
     for place, node in enumerate(NODES):
         expected = match_node(node, wanted, offered)
         found = search.bindings(place)
@@ -135,9 +137,9 @@ def test_part_of_the_nodes_get_the_same_volumes_as_all_of_them(data: st.DataObje
     cache = VolumeCache(state.listers.of(PersistentVolume))
     delayed = tuple(DelayedClaim(one, storage_class(one.storage_class)) for one in wanted)
     nodes, asked = NodeView(state), PodClaims(delayed=delayed)
-    whole = Search(asked, nodes, cache, state.listers)
+    whole = VolumeSearch(asked, nodes, cache, state.listers)
     for place in range(len(NODES)):
-        alone = Search(asked, nodes.take(np.array([place])), cache, state.listers)
+        alone = VolumeSearch(asked, nodes.take(np.array([place])), cache, state.listers)
         assert alone.bindings(0) == whole.bindings(place)
         assert alone.verdicts.bits[0] == whole.verdicts.bits[place]
 

@@ -27,7 +27,7 @@ OUTSIDE_THE_LIST = ("numNodeDeclaredFeatures",)
 _PLACE = re.compile(r" - at `\$\[(?P<case>\d+)\](?P<rest>[^`]*)`$")
 
 
-class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class CaseSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What a threshold is compared with."""
 
     name: str = "SchedulingThroughput"
@@ -43,7 +43,7 @@ class WorkloadCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     params: dict[str, Any] = {}
     labels: list[str] = []
     threshold: float | dict[str, float] = 0.0
-    threshold_metric_selector: Selector | None = None
+    threshold_metric_selector: CaseSelector | None = None
     feature_gates: dict[str, bool] = {}
 
 
@@ -58,7 +58,7 @@ class PerfCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     scheduler_config_path: str = ""
     default_pod_template_path: str = ""
     labels: list[str] = []
-    default_threshold_metric_selector: Selector | None = None
+    default_threshold_metric_selector: CaseSelector | None = None
 
 
 class PerfWorkload(msgspec.Struct, frozen=True):
@@ -95,12 +95,12 @@ class PerfWorkload(msgspec.Struct, frozen=True):
         return given
 
     @property
-    def selector(self) -> Selector:
+    def selector(self) -> CaseSelector:
         """What the threshold is about."""
         return (
             self.workload.threshold_metric_selector
             or self.case.default_threshold_metric_selector
-            or Selector()
+            or CaseSelector()
         )
 
     @property

@@ -13,13 +13,13 @@ from moorage.benchmarks.controlplane import control_plane
 from moorage.benchmarks.objects import create_one
 from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.direct_client import DirectClient
-from moorage.benchmarks.processes import Process, ProcessError
+from moorage.benchmarks.processes import Process
 from moorage.benchmarks.schedulers import CLIENT_RATE, Command
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
 from moorage.config.feature_gates import EffectiveVersion, MajorMinor
 from moorage.config.gate_table import DEPENDENCIES
 from moorage.engine.clock import WallClock
-from moorage.errors import ApiError, InputError
+from moorage.errors import ApiError, InputError, ProcessError
 from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder

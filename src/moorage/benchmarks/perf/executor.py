@@ -50,7 +50,7 @@ _CREATORS = 30
 _POLL_SECONDS = 0.25
 
 
-class Executor:
+class OperationExecutor:
     """One workload on one cluster."""
 
     def __init__(

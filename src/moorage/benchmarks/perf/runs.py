@@ -11,14 +11,13 @@ import msgspec
 from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.claims import ClaimController
 from moorage.benchmarks.perf.clusters import Cluster, gates_of, in_process, notes_on, through_api
-from moorage.benchmarks.perf.executor import Executor
+from moorage.benchmarks.perf.executor import OperationExecutor
 from moorage.benchmarks.perf.throughput import Throughput
 from moorage.benchmarks.pod_watch import PodWatch
-from moorage.benchmarks.processes import ProcessError
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.schedulers import Command, moorage_command
 from moorage.config import FeatureGates
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, ProcessError
 
 PASS, FAIL, UNMEASURED, BROKEN = "pass", "FAIL", "-", "not run"
 _THROUGHPUT = "SchedulingThroughput"
@@ -95,7 +94,7 @@ async def _measured(
             claims.check()
 
         with progress.phase(workload.name, len(workload.operations)) as phase:
-            executor = Executor(
+            executor = OperationExecutor(
                 workload,
                 cluster.client,
                 watch,

@@ -21,6 +21,7 @@ from moorage.model.storage import (
     VolumeAttachment,
 )
 from moorage.model.volumes import Volume
+from moorage.plugins.node_volume_limits.errors import UncountableError
 
 Volumes = Mapping[str, str]
 """What a driver calls a volume, made unique by the driver's name -> the driver."""
@@ -30,14 +31,6 @@ LookedUp = tuple[type[ApiObject], str, str]
 
 # Upstream draws a random prefix, so that no driver's handle equals that of an unbound claim.
 _UNBOUND = "\0"
-
-
-class UncountableError(Exception):
-    """Volumes cannot be counted; carries what to say of the node."""
-
-    def __init__(self, text: str, code: Code = Code.ERROR) -> None:
-        super().__init__(text)
-        self.reason = Reason(text, code)
 
 
 class GuestVolumes(NamedTuple):

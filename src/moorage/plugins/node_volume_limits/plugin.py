@@ -37,7 +37,8 @@ from moorage.model.storage import (
     VolumeAttachment,
 )
 from moorage.plugins.node_volume_limits.counts import VolumeCounts
-from moorage.plugins.node_volume_limits.driver_volumes import UncountableError, Volumes
+from moorage.plugins.node_volume_limits.driver_volumes import Volumes
+from moorage.plugins.node_volume_limits.errors import UncountableError
 from moorage.plugins.node_volume_limits.limits import Limits
 
 

@@ -11,15 +11,12 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from moorage.plugins.volume_binding.errors import VolumeBindingError
 from moorage.plugins.volume_binding.reach import reachable
 from moorage.plugins.volume_binding.reservation import PodVolumes
-from moorage.plugins.volume_binding.search import Binding
+from moorage.plugins.volume_binding.search import StaticBinding
 
 POLL_SECONDS = 1.0
-
-
-class BindingError(Exception):
-    """Volumes cannot be bound as decided; the pod has to be placed again."""
 
 
 async def bind_volumes(
@@ -30,7 +27,7 @@ async def bind_volumes(
     listers: Listers,
     timeout: float,
 ) -> None:
-    """Write the decision and wait until it has come true; raises `BindingError`."""
+    """Write the decision and wait until it has come true; raises `VolumeBindingError`."""
     await _write(volumes, api)
     watch = _Watch(pod, node_name, api, listers)
     deadline = api.now() + timeout
@@ -38,11 +35,11 @@ async def bind_volumes(
         while True:
             await api.sleep(min(POLL_SECONDS, max(deadline - api.now(), 0.0)))
             if api.now() >= deadline:
-                raise BindingError("context deadline exceeded")
+                raise VolumeBindingError("context deadline exceeded")
             if watch.come_true(volumes):
                 return
-    except BindingError as error:
-        raise BindingError(f"binding volumes: {error}") from error
+    except VolumeBindingError as error:
+        raise VolumeBindingError(f"binding volumes: {error}") from error
 
 
 async def _write(volumes: PodVolumes, api: ApiPort) -> None:
@@ -50,11 +47,11 @@ async def _write(volumes: PodVolumes, api: ApiPort) -> None:
     try:
         for i, binding in enumerate(volumes.bindings):
             written = await api.update_persistent_volume(binding.volume)
-            volumes.bindings[i] = Binding(written, binding.claim)
+            volumes.bindings[i] = StaticBinding(written, binding.claim)
         for i, claim in enumerate(volumes.claims):
             volumes.claims[i] = await api.update_persistent_volume_claim(claim)
     except ApiError as error:
-        raise BindingError(str(error)) from error
+        raise VolumeBindingError(str(error)) from error
 
 
 class _Watch:
@@ -69,29 +66,33 @@ class _Watch:
         self._claims = listers.of(PersistentVolumeClaim)
 
     def come_true(self, volumes: PodVolumes) -> bool:
-        """Is everything bound? Raises `BindingError` when it cannot become so any more."""
+        """Is everything bound? Raises `VolumeBindingError` when it cannot become so any more."""
         name = self._node_name
         node = self._api.node(name)
         if node is None:
-            raise BindingError(f'failed to get node "{name}": node "{name}" not found')
+            raise VolumeBindingError(f'failed to get node "{name}": node "{name}" not found')
         if not self._api.pod_exists(self._pod):
-            raise BindingError(f'pod does not exist any more: pod "{self._pod.name}" not found')
+            raise VolumeBindingError(
+                f'pod does not exist any more: pod "{self._pod.name}" not found'
+            )
         return all(self._bound(binding, node) for binding in volumes.bindings) and all(
             self._provisioned(claim, node) for claim in volumes.claims
         )
 
-    def _bound(self, binding: Binding, node: Node) -> bool:
+    def _bound(self, binding: StaticBinding, node: Node) -> bool:
         name = binding.volume.name
         volume = self._volumes.get(name)
         if volume is None:
-            raise BindingError(f'failed to check binding: persistentvolumes "{name}" not found')
+            raise VolumeBindingError(
+                f'failed to check binding: persistentvolumes "{name}" not found'
+            )
         claim = self._claim(binding.claim, "failed to check binding")
         if _older(volume, binding.volume):
             return False  # our own write has not come back yet
         self._check_reach(volume, node, "failed to translate pv to csi: ")
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
-            raise BindingError(f'ClaimRef got reset for pv "{name}"')
+            raise VolumeBindingError(f'ClaimRef got reset for pv "{name}"')
         return claim.fully_bound
 
     def _provisioned(self, written: PersistentVolumeClaim, node: Node) -> bool:
@@ -99,10 +100,10 @@ class _Watch:
         if _older(claim, written):
             return False
         if not claim.metadata.annotations:
-            raise BindingError(f'selectedNode annotation reset for PVC "{claim.name}"')
+            raise VolumeBindingError(f'selectedNode annotation reset for PVC "{claim.name}"')
         if claim.selected_node != self._node_name:
             # The provisioner gave up and asks for another node by taking the annotation away.
-            raise BindingError(f'provisioning failed for PVC "{claim.name}"')
+            raise VolumeBindingError(f'provisioning failed for PVC "{claim.name}"')
         if claim.spec.volume_name:
             volume = self._volumes.get(claim.spec.volume_name)
             if volume is None:
@@ -113,16 +114,16 @@ class _Watch:
     def _claim(self, wanted: PersistentVolumeClaim, context: str) -> PersistentVolumeClaim:
         claim = self._claims.get(wanted.name, wanted.namespace)
         if claim is None:
-            raise BindingError(f'{context}: persistentvolumeclaims "{wanted.key}" not found')
+            raise VolumeBindingError(f'{context}: persistentvolumeclaims "{wanted.key}" not found')
         return claim
 
     def _check_reach(self, volume: PersistentVolume, node: Node, context: str) -> None:
         try:
             reached = reachable(volume, node.labels, self._csi_nodes.get(node.name))
         except TranslationError as error:
-            raise BindingError(f"{context}could not translate pv: {error}") from error
+            raise VolumeBindingError(f"{context}could not translate pv: {error}") from error
         if not reached:
-            raise BindingError(
+            raise VolumeBindingError(
                 f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}": '
                 "no matching NodeSelectorTerms"
             )

@@ -13,14 +13,11 @@ from moorage.cluster.columns import Bools, Ints
 from moorage.errors import SelectorError
 from moorage.model.labels import Selector, compile_selector
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.plugins.volume_binding.errors import MatchingError
 from moorage.plugins.volume_binding.reach import Reach
 
 AVAILABLE = "Available"
 NONE = -1
-
-
-class MatchingError(ValueError):
-    """A claim that cannot be matched with anything; the message is upstream's."""
 
 
 class Match(msgspec.Struct, frozen=True):

@@ -35,10 +35,11 @@ from moorage.model.storage import (
 )
 from moorage.plugins.volume_binding import hints, reservation, scoring
 from moorage.plugins.volume_binding.assume_cache import ClaimCache, VolumeCache
-from moorage.plugins.volume_binding.binding import BindingError, bind_volumes
+from moorage.plugins.volume_binding.binding import bind_volumes
 from moorage.plugins.volume_binding.claims import PodClaims, classify, objection
+from moorage.plugins.volume_binding.errors import VolumeBindingError
 from moorage.plugins.volume_binding.reservation import PodVolumes
-from moorage.plugins.volume_binding.search import Search
+from moorage.plugins.volume_binding.search import VolumeSearch
 
 SCORING_GATE = "StorageCapacityScoring"
 
@@ -170,7 +171,7 @@ class VolumeBinding(
         timeout = float(self._settings.bind_timeout_seconds)
         try:
             await bind_volumes(pod, node_name, assumed, api, self.handle.listers, timeout)
-        except BindingError as error:
+        except VolumeBindingError as error:
             self.handle.observer.volume_stage_failed("bind")
             return Status(Code.ERROR, (str(error),))
         # All of it is in the API now: nothing is left that could be given back.
@@ -184,8 +185,8 @@ class VolumeBinding(
     def _classified(self, pod: Pod) -> PodClaims | Status:
         return classify(pod, self._claims, self.handle.listers)
 
-    def _search(self, claims: PodClaims, nodes: NodeView) -> Search:
-        return Search(claims, nodes, self._volumes, self.handle.listers)
+    def _search(self, claims: PodClaims, nodes: NodeView) -> VolumeSearch:
+        return VolumeSearch(claims, nodes, self._volumes, self.handle.listers)
 
 
 def _has_claims(pod: Pod) -> bool:

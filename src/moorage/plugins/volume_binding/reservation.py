@@ -18,7 +18,7 @@ from moorage.model.storage import (
     PersistentVolumeClaim,
 )
 from moorage.plugins.volume_binding.assume_cache import AssumeCache, VolumeCache
-from moorage.plugins.volume_binding.search import Binding
+from moorage.plugins.volume_binding.search import StaticBinding
 
 Kind = TypeVar("Kind", bound=ApiObject)
 
@@ -27,7 +27,7 @@ Kind = TypeVar("Kind", bound=ApiObject)
 class PodVolumes:
     """What was decided for a pod's claims; objects are replaced by what the API made of them."""
 
-    bindings: list[Binding] = field(default_factory=list)
+    bindings: list[StaticBinding] = field(default_factory=list)
     claims: list[PersistentVolumeClaim] = field(default_factory=list)
     """Claims to provision for."""
 
@@ -45,7 +45,7 @@ def assume(
             volume = _bound(binding.volume, binding.claim)
             if volume is not binding.volume:
                 volumes.assume(volume)
-            assumed.bindings.append(Binding(volume, binding.claim))
+            assumed.bindings.append(StaticBinding(volume, binding.claim))
         for claim in decided.claims:
             chosen = _annotated(claim, SELECTED_NODE, node_name)
             claims.assume(chosen)

@@ -12,7 +12,7 @@ from moorage.config.args import UtilizationShapePoint
 from moorage.framework.broken_line import broken_line
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.model.quantity import parse_milli, whole
-from moorage.plugins.volume_binding.search import Binding, Provision, Search
+from moorage.plugins.volume_binding.search import Provision, StaticBinding, VolumeSearch
 
 _FULL = 100
 _MAX_SHAPE_SCORE = 10
@@ -28,13 +28,13 @@ def shape_of(points: Sequence[UtilizationShapePoint]) -> Shape:
     return [(point.utilization, point.score * scale) for point in points]
 
 
-def score(search: Search, size: int, shape: Shape) -> Ints:
+def score(search: VolumeSearch, size: int, shape: Shape) -> Ints:
     """The score of every place of the search's view."""
     scores = (_score_place(search, place, shape) for place in range(size))
     return np.fromiter(scores, np.int64, size)
 
 
-def _score_place(search: Search, place: int, shape: Shape) -> int:
+def _score_place(search: VolumeSearch, place: int, shape: Shape) -> int:
     bindings = search.bindings(place)
     uses = _existing(bindings) if bindings else _on_demand(search.provisions(place))
     if not uses:
@@ -43,7 +43,7 @@ def _score_place(search: Search, place: int, shape: Shape) -> int:
     return (2 * total + len(uses)) // (2 * len(uses))  # halves are rounded up, as by Go
 
 
-def _existing(bindings: Sequence[Binding]) -> ClassUse:
+def _existing(bindings: Sequence[StaticBinding]) -> ClassUse:
     uses: ClassUse = {}
     for binding in bindings:
         name = binding.volume.spec.storage_class_name

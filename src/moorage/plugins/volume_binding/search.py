@@ -18,7 +18,8 @@ from moorage.model.csi_migration import plugin_of, required_nodes_at_driver
 from moorage.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
-from moorage.plugins.volume_binding.matching import NONE, Match, Matches, MatchingError
+from moorage.plugins.volume_binding.errors import MatchingError
+from moorage.plugins.volume_binding.matching import NONE, Match, Matches
 from moorage.plugins.volume_binding.provisioning import Provisioning, provision
 from moorage.plugins.volume_binding.reach import Reach
 
@@ -34,7 +35,7 @@ VOLUME_MISSING = Reason(
 REASONS = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING)
 
 
-class Binding(msgspec.Struct, frozen=True):
+class StaticBinding(msgspec.Struct, frozen=True):
     """A claim and the existing volume it is to be bound to."""
 
     volume: PersistentVolume
@@ -48,7 +49,7 @@ class Provision(msgspec.Struct, frozen=True):
     capacity: CSIStorageCapacity | None
 
 
-class Search:
+class VolumeSearch:
     """One pod's claims on the nodes of one view."""
 
     def __init__(
@@ -68,13 +69,13 @@ class Search:
         if claims.delayed:
             self._place_delayed(claims.delayed)
 
-    def bindings(self, place: int) -> tuple[Binding, ...]:
+    def bindings(self, place: int) -> tuple[StaticBinding, ...]:
         """The existing volumes that would be used on a node that was accepted."""
         found = self._matches
         if found is None:
             return ()
         pairs = ((found.volume(match, place), match.claim) for match in found.done)
-        return tuple(Binding(volume, claim) for volume, claim in pairs if volume is not None)
+        return tuple(StaticBinding(volume, claim) for volume, claim in pairs if volume is not None)
 
     def provisions(self, place: int) -> tuple[Provision, ...]:
         """The volumes that would be made for a node that was accepted."""
