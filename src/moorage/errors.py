@@ -145,6 +145,43 @@ class ExtenderError(PluginError):
         self.detail = message
 
 
+class FlagError(Exception):
+    """The command line cannot be read; the message is what is printed after `Error:`."""
+
+
+class AuthorizationFailedError(MoorageError):
+    """Nobody could say whether it may be done; the answer is 500."""
+
+
+class UnauthenticatedError(Exception):
+    """Somebody claims to be who they cannot prove to be; the answer is 401."""
+
+
+class BadParameterError(MoorageError):
+    """A parameter cannot be read; the message says which and what was expected."""
+
+
+class ConnectError(Exception):
+    """There is no connection, so nothing can have been sent; the text is the reason."""
+
+
+class BrokenError(Exception):
+    """The connection ended before its answer did; the text is the reason."""
+
+    def __init__(self, reason: str, *, stale: bool = False) -> None:
+        super().__init__(reason)
+        self.stale = stale
+        """It was a used connection, and ended without a byte of the answer."""
+
+
+class WireError(Exception):
+    """What arrived is not HTTP/1.1; the text says where it is not."""
+
+
+class AbandonedError(Exception):
+    """The work was given up in a pause and never goes on."""
+
+
 def reason_of(error: BaseException) -> str:
     """What an error says; one that was not raised on purpose is named by its type as well."""
     return str(error) if isinstance(error, MoorageError) else f"{type(error).__name__}: {error}"

@@ -21,7 +21,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.resources import resource_for
-from moorage.kube.shadow import Comparison, Outcome, Shadow
+from moorage.kube.shadow import Shadow, ShadowComparison, ShadowOutcome
 from moorage.plugins.defaults import in_tree_registry
 
 SECONDS = 60
@@ -72,7 +72,7 @@ class Stage:
     def start(
         self,
         config: KubeSchedulerConfiguration,
-        tell: Callable[[Comparison], None] | None = None,
+        tell: Callable[[ShadowComparison], None] | None = None,
     ) -> LiveScheduler:
         """A scheduler; one that `tell`s is a shadow."""
         scheduler = build_scheduler(config, in_tree_registry(), DEFAULT_FEATURE_GATES, WallClock())
@@ -148,7 +148,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_a_shadow_with_the_same_configuration_agrees_and_writes_nothing() -> None:
     async def test(stage: Stage) -> None:
-        seen: list[Comparison] = []
+        seen: list[ShadowComparison] = []
         await stage.create_nodes(4, 4, 4)
         shadow = stage.start(default_config(), seen.append)
         await until(lambda: shadow.synced)
@@ -158,7 +158,7 @@ def test_a_shadow_with_the_same_configuration_agrees_and_writes_nothing() -> Non
         stage.start(default_config())
         await until(lambda: len(seen) == 7)
         assert shadow.shadow is not None
-        assert shadow.shadow.counts == {Outcome.AGREE: 6, Outcome.BOTH_UNSCHEDULABLE: 1}
+        assert shadow.shadow.counts == {ShadowOutcome.AGREE: 6, ShadowOutcome.BOTH_UNSCHEDULABLE: 1}
         assert "100.0 % of 7 decisions" in shadow.shadow.summary()
 
     run(test)
@@ -166,7 +166,7 @@ def test_a_shadow_with_the_same_configuration_agrees_and_writes_nothing() -> Non
 
 def test_a_shadow_with_another_configuration_tells_where_it_differs() -> None:
     async def test(stage: Stage) -> None:
-        seen: list[Comparison] = []
+        seen: list[ShadowComparison] = []
         await stage.create_nodes(8, 8)
         shadow = stage.start(load_config(MOST_ALLOCATED, "test"), seen.append)
         await until(lambda: shadow.synced)
@@ -177,22 +177,22 @@ def test_a_shadow_with_another_configuration_tells_where_it_differs() -> None:
         assert Counter(nodes.values()) == {"n0": 3, "n1": 3}
         for one in seen:
             assert one.their_node == nodes[one.pod.rpartition("/")[2]]
-            assert (one.outcome is Outcome.AGREE) == (one.our_node == one.their_node)
-        assert Outcome.DISAGREE in {one.outcome for one in seen}
+            assert (one.outcome is ShadowOutcome.AGREE) == (one.our_node == one.their_node)
+        assert ShadowOutcome.DISAGREE in {one.outcome for one in seen}
 
     run(test)
 
 
 def test_a_shadow_learns_that_only_one_of_both_finds_a_node() -> None:
     async def test(stage: Stage) -> None:
-        ours: list[Comparison] = []
+        ours: list[ShadowComparison] = []
         await stage.create_nodes(2)
         shadow = stage.start(load_config(WITHOUT_FIT, "test"), ours.append)
         await until(lambda: shadow.synced)
         stage.start(default_config())
         await stage.create_pods(1, "huge", cpu="100")
         await until(lambda: len(ours) == 1)
-        assert ours[0].outcome is Outcome.ONLY_OURS
+        assert ours[0].outcome is ShadowOutcome.ONLY_OURS
         assert ours[0].our_node == "n0"
         assert "Insufficient cpu" in ours[0].their_message
 

@@ -12,11 +12,11 @@ import pytest
 import trustme
 
 from kube.fake_api import JumpingTimer, run
-from moorage.errors import KubeconfigError, UnreachableError
+from moorage.errors import ConnectError, KubeconfigError, UnreachableError
 from moorage.kube import connection, connection_pool
 from moorage.kube.access import Access, Pem
 from moorage.kube.client import KubeClient
-from moorage.kube.connection import ConnectError, connect
+from moorage.kube.connection import connect
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.request_limits import AdaptiveLimit
 from moorage.kube.requests import Request

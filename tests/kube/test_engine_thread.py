@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.kube.engine_thread import AbandonedError, EngineThread
+from moorage.errors import AbandonedError
+from moorage.kube.engine_thread import EngineThread
 
 SECONDS = 30
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moorage.kube.http_wire import AnswerReader, WireError, fixed_head, request_bytes, target
+from moorage.errors import WireError
+from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

@@ -7,8 +7,8 @@ from metrics.measuring import values_in
 from metrics.upstream import described
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.config.feature_gates import FeatureGates
-from moorage.http.endpoints import Observer as PortObserver
-from moorage.kube.client import Observer as ClientObserver
+from moorage.http.endpoints import PortObserver
+from moorage.kube.client import ClientObserver
 from moorage.kube.lease_claim import ElectionObserver
 from moorage.metrics.exporter import AllMetrics
 from moorage.testing import make_pod

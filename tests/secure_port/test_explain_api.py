@@ -17,7 +17,7 @@ from moorage.explain.pods import explain_pod
 from moorage.explain.report import SCHEMA, PodExplanation
 from moorage.framework.extenders import Extender, FilterReply, MetaVictims
 from moorage.framework.plugin import Candidate
-from moorage.http.endpoints import Endpoints, Status
+from moorage.http.endpoints import Endpoints, ProcessStatus
 from moorage.http.explain_api import explain_routes
 from moorage.kube import explainer as explainer_module
 from moorage.kube.explainer import Explainer, NotReadyError
@@ -247,7 +247,7 @@ def test_statusz_does_not_name_what_kube_scheduler_does_not_have() -> None:
     async def scenario(stage: Stage) -> None:
         endpoints = Endpoints(
             extra=explain_routes(stage.explainer),
-            statusz=Status(time.time(), "python3", "1.36.4"),
+            statusz=ProcessStatus(time.time(), "python3", "1.36.4"),
         )
         async with open_port(endpoints) as port:
             status, body, _ = await port.ask("/statusz")

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.fake_api import run
-from moorage.errors import InputError
+from moorage.errors import AuthorizationFailedError, InputError
 from moorage.http.authentication import ANONYMOUS, User
-from moorage.http.authorization import AuthorizationFailedError, OpenPaths
+from moorage.http.authorization import OpenPaths
 from moorage.http.delegation import DelegatedAuthentication, DelegatedAuthorization
 from moorage.http.endpoints import Endpoints
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions

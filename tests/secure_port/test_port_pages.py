@@ -16,7 +16,7 @@ from kube.fake_api import run
 from moorage.connections.limits import ConnectionLimits
 from moorage.http import profiling
 from moorage.http.application import build_application
-from moorage.http.endpoints import Endpoints, HealthCheck, NoObserver, Page, Route, Status
+from moorage.http.endpoints import Endpoints, HealthCheck, NoObserver, Page, ProcessStatus, Route
 from moorage.http.pages import accepts_gzip
 from moorage.log_fields import V, fields_of
 from secure_port.port import Port, client_context, loopback_port, open_port
@@ -172,7 +172,7 @@ def test_statusz_lists_all_pages_that_are_no_debugging_aids() -> None:
 
     endpoints = Endpoints(
         flags=dict,
-        statusz=Status(time.time() - 3725, "python3", "1.36.4"),
+        statusz=ProcessStatus(time.time() - 3725, "python3", "1.36.4"),
         profiling=True,
         extra=[Route("/explain", page, prefix=True)],
     )

@@ -11,7 +11,7 @@ import yaml
 
 from kube.fake_api import run
 from moorage.http.delegation import DelegatedAuthentication, DelegatedAuthorization
-from moorage.http.endpoints import Endpoints, HealthCheck, Status
+from moorage.http.endpoints import Endpoints, HealthCheck, ProcessStatus
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions
 from secure_port.port import Reviews, client_context, open_port
 from secure_port.recording import ASKS, FLAGZ, STATUSZ, TOKENS, Answer, Ask, ask, recorded
@@ -37,7 +37,7 @@ def _endpoints() -> Endpoints:
         readyz=[leader, shutdown, synced],
         configz=lambda: configuration,
         flags=lambda: flags["flags"],
-        statusz=Status(
+        statusz=ProcessStatus(
             datetime.fromisoformat(status["startTime"]).timestamp(),
             status["goVersion"],
             status["binaryVersion"],

@@ -7,9 +7,10 @@ to watch. `merged_config` lays the flags over the result, `reload` decides when 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -61,104 +62,88 @@ def policy_of(config_map: Mapping[str, object]) -> Mapping[str, object]:
     return parse_policy(text)
 
 
-class Source(Protocol):
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
     """A place to read a configuration from."""
 
     name: str
     """What it is called in messages."""
-    file: str
+    load: Callable[[KubeClient | None], Awaitable[KubeSchedulerConfiguration]]
+    """The configuration as it is now, checked; a `MoorageError` says what is wrong.
+
+    The client is needed for ConfigMaps only.
+    """
+    file: str = ""
     """The file to watch; empty if it is none."""
-    config_map: ConfigMapKey | None
+    config_map: ConfigMapKey | None = None
     """The ConfigMap to watch, if it is one."""
 
-    async def load(self, client: KubeClient | None) -> KubeSchedulerConfiguration:
-        """The configuration as it is now, checked; a `MoorageError` says what is wrong.
 
-        `client` is needed for ConfigMaps only.
-        """
-        ...
-
-
-class FileSource:
-    """`--config`."""
-
-    config_map: ConfigMapKey | None = None
-
-    def __init__(self, options: Options) -> None:
-        self.name = self.file = options.config_file
-        self._options = options
-
-    async def load(self, client: KubeClient | None) -> KubeSchedulerConfiguration:
-        """Read the file."""
-        del client
-        return configuration(self._options, read_document(self.file))
-
-
-class ConfigMapSource:
-    """`--config-from-configmap`."""
-
-    file = ""
-
-    def __init__(self, options: Options, key: ConfigMapKey) -> None:
-        self.config_map: ConfigMapKey | None = key
-        self.name = f"ConfigMap {key.namespace}/{key.name}"
-        self._key = key
-        self._options = options
-
-    async def load(self, client: KubeClient | None) -> KubeSchedulerConfiguration:
-        """Fetch the ConfigMap."""
-        config_map = await _fetch(client, self._key)
-        key, text = _document_in(config_map.get("data") or {}, self._key.key, self.name)
-        return configuration(self._options, Document(f"{self.name}, key {key}", text.encode()))
-
-
-class PolicySource:
-    """`--legacy-policy-config-file`, `--legacy-policy-configmap`, `--legacy-algorithm-provider`."""
-
-    def __init__(self, options: Options) -> None:
-        own = options.moorage
-        self.file = own.legacy_policy_config_file
-        self.config_map = ConfigMapKey.parse(own.legacy_policy_configmap)
-        self._provider = own.legacy_algorithm_provider
-        self._options = options
-        if self.config_map is not None:
-            self.name = f"ConfigMap {self.config_map.namespace}/{self.config_map.name}"
-        else:
-            self.name = self.file or f"algorithm provider {self._provider}"
-
-    async def load(self, client: KubeClient | None) -> KubeSchedulerConfiguration:
-        """Read the policy and convert it."""
-        try:
-            conversion = await self._convert(client)
-            conversion.check()
-        except ConfigError as error:
-            raise ConfigError(f"{self.name}: {error}") from error
-        for dropped in conversion.dropped:
-            log.warning("%s: %s", self.name, dropped)
-        config = _connected(self._options, conversion.config)
-        return overlaid(self._options, config, self.name)
-
-    async def _convert(self, client: KubeClient | None) -> Conversion:
-        gates = self._options.gates
-        if self._provider:
-            return convert_algorithm_provider(self._provider, gates=gates)
-        if self.config_map is None:
-            return convert_policy(read_policy_file(self.file), gates=gates)
-        config_map = await _fetch(client, self.config_map)
-        return convert_policy(policy_of(config_map), gates=gates)
-
-
-def source_of(options: Options) -> Source | None:
+def source_of(options: Options) -> ConfigSource | None:
     """Where the options say the configuration is; None for the defaults and flags alone."""
     own = options.moorage
     if options.config_file:
-        return FileSource(options)
+        return _file_source(options)
     key = ConfigMapKey.parse(own.config_from_configmap)
     if key is not None:
-        return ConfigMapSource(options, key)
-    if own.legacy_policy_config_file or own.legacy_policy_configmap:
-        return PolicySource(options)
-    return PolicySource(options) if own.legacy_algorithm_provider else None
+        return _config_map_source(options, key)
+    legacy = (
+        own.legacy_policy_config_file
+        or own.legacy_policy_configmap
+        or own.legacy_algorithm_provider
+    )
+    return _policy_source(options) if legacy else None
+
+
+def _file_source(options: Options) -> ConfigSource:
+    """`--config`."""
+
+    async def load(client: KubeClient | None) -> KubeSchedulerConfiguration:
+        del client
+        return configuration(options, read_document(options.config_file))
+
+    return ConfigSource(options.config_file, load, file=options.config_file)
+
+
+def _config_map_source(options: Options, key: ConfigMapKey) -> ConfigSource:
+    """`--config-from-configmap`."""
+    name = f"ConfigMap {key.namespace}/{key.name}"
+
+    async def load(client: KubeClient | None) -> KubeSchedulerConfiguration:
+        config_map = await _fetch(client, key)
+        entry, text = _document_in(config_map.get("data") or {}, key.key, name)
+        return configuration(options, Document(f"{name}, key {entry}", text.encode()))
+
+    return ConfigSource(name, load, config_map=key)
+
+
+def _policy_source(options: Options) -> ConfigSource:
+    """`--legacy-policy-config-file`, `--legacy-policy-configmap`, `--legacy-algorithm-provider`."""
+    own, gates = options.moorage, options.gates
+    file, provider = own.legacy_policy_config_file, own.legacy_algorithm_provider
+    key = ConfigMapKey.parse(own.legacy_policy_configmap)
+    name = file or f"algorithm provider {provider}"
+    if key is not None:
+        name = f"ConfigMap {key.namespace}/{key.name}"
+
+    async def convert(client: KubeClient | None) -> Conversion:
+        if provider:
+            return convert_algorithm_provider(provider, gates=gates)
+        if key is None:
+            return convert_policy(read_policy_file(file), gates=gates)
+        return convert_policy(policy_of(await _fetch(client, key)), gates=gates)
+
+    async def load(client: KubeClient | None) -> KubeSchedulerConfiguration:
+        try:
+            conversion = await convert(client)
+            conversion.check()
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from error
+        for dropped in conversion.dropped:
+            log.warning("%s: %s", name, dropped)
+        return overlaid(options, _connected(options, conversion.config), name)
+
+    return ConfigSource(name, load, file=file, config_map=key)
 
 
 def _connected(options: Options, config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:

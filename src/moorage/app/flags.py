@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from moorage.app.flag_values import STRING, FlagKind
 from moorage.config.field_errors import quoted
+from moorage.errors import FlagError
 
 PROGRAM = "kube-scheduler"
 """The name in sentences: tools look for them, whatever the executable is called."""
@@ -33,10 +34,6 @@ _NARROWEST = 24
 _BLOCK_INDENT = 16
 _SLOP = 5
 """How much longer than allowed a last line may be, lest a short word stands alone."""
-
-
-class FlagError(Exception):
-    """The command line cannot be read; the message is what is printed after `Error:`."""
 
 
 @dataclass(frozen=True, slots=True)

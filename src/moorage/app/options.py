@@ -10,15 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.app.flags import (
-    PROGRAM,
-    CommandLine,
-    FlagError,
-    help_text,
-    parse,
-    terminal_columns,
-    usage_text,
-)
+from moorage.app.flags import PROGRAM, CommandLine, help_text, parse, terminal_columns, usage_text
 from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.logs import LoggingOptions, StreamOptions, TextFormatter
 from moorage.app.version_flag import printed_version, reported_version
@@ -27,7 +19,7 @@ from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, EffectiveVersion
 from moorage.config.field_errors import aggregate, quoted
 from moorage.config.gate_table import Stage
 from moorage.connections.limits import ConnectionLimits
-from moorage.errors import ConfigError
+from moorage.errors import ConfigError, FlagError
 from moorage.http.options import (
     AuthenticationOptions,
     AuthorizationOptions,

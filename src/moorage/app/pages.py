@@ -13,7 +13,7 @@ from moorage.app.logs import Logs
 from moorage.app.options import Options
 from moorage.app.reload import Reloader
 from moorage.config import KubeSchedulerConfiguration, shown_config
-from moorage.http.endpoints import Endpoints, HealthCheck, Route, Status
+from moorage.http.endpoints import Endpoints, HealthCheck, ProcessStatus, Route
 from moorage.kube.leader_election import LeaderElector
 from moorage.kube.lease_candidate import LeaseCandidate
 from moorage.kube.live import LiveScheduler
@@ -145,8 +145,8 @@ class Pages:
     def _flags(self) -> Mapping[str, str]:
         return {name: redacted(value) for name, value in self._options.flag_values.items()}
 
-    def _status(self) -> Status:
-        return Status(
+    def _status(self) -> ProcessStatus:
+        return ProcessStatus(
             started=self._started,
             runtime_version=f"python{platform.python_version()}",
             binary_version=KUBERNETES_VERSION.removeprefix("v"),

@@ -18,12 +18,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from moorage.app.config_sources import Source, source_of
+from moorage.app.config_sources import ConfigSource, source_of
 from moorage.app.logs import Logs
 from moorage.app.merged_config import complete, log_or_write_config
 from moorage.app.options import Options
 from moorage.app.pages import Health, Pages
-from moorage.app.reload import Reloader, Subject, subject
+from moorage.app.reload import EventSubject, Reloader, subject
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.connections.freed_memory import give_back_freed_memory
@@ -131,14 +131,16 @@ async def run_scheduler(options: Options, logs: Logs) -> int:
         )
         health = Health(live, elector, candidate)
         pages = Pages(options, config, health, metrics, live, reloader, logs, ledger, started)
-        process = Process(config, live, elector, candidate, reloader, health, port)
+        process = SchedulerProcess(config, live, elector, candidate, reloader, health, port)
         return await process.run(stack, pages)
 
 
 # Before anything is started
 
 
-async def _configuration(options: Options) -> tuple[KubeSchedulerConfiguration, Source | None]:
+async def _configuration(
+    options: Options,
+) -> tuple[KubeSchedulerConfiguration, ConfigSource | None]:
     """The configuration to begin with, and where it can be read again."""
     config = complete(options)
     source = source_of(options)
@@ -273,7 +275,7 @@ def _annotate(
     live.informers.add_handler("Pod", writer)
 
 
-def _regarding(source: Source | None, lease: LeaderElectionConfiguration) -> Subject:
+def _regarding(source: ConfigSource | None, lease: LeaderElectionConfiguration) -> EventSubject:
     """What events about the configuration are written on."""
     key = None if source is None else source.config_map
     if key is not None:
@@ -284,7 +286,7 @@ def _regarding(source: Source | None, lease: LeaderElectionConfiguration) -> Sub
     return subject("Lease", "coordination.k8s.io/v1", lease.resource_namespace, lease.resource_name)
 
 
-class Process:
+class SchedulerProcess:
     """The parts at work: port, informers, election, scheduling, in upstream's order."""
 
     def __init__(

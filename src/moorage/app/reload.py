@@ -14,7 +14,7 @@ from random import Random
 
 import msgspec
 
-from moorage.app.config_sources import Source
+from moorage.app.config_sources import ConfigSource
 from moorage.config import KubeSchedulerConfiguration
 from moorage.errors import MoorageError
 from moorage.framework.registry import Registry
@@ -48,13 +48,13 @@ _AT_START_ONLY = {
 """Fields that are read once, by their names in the file."""
 
 
-class Subject(ApiObject, frozen=True):
+class EventSubject(ApiObject, frozen=True):
     """What an event about the configuration regards."""
 
 
-def subject(kind: str, api_version: str, namespace: str, name: str) -> Subject:
+def subject(kind: str, api_version: str, namespace: str, name: str) -> EventSubject:
     """A reference to an object that need not exist."""
-    return Subject(
+    return EventSubject(
         kind=kind, api_version=api_version, metadata=ObjectMeta(name=name, namespace=namespace)
     )
 
@@ -65,14 +65,14 @@ class Reloader:
     def __init__(
         self,
         live: LiveScheduler,
-        source: Source | None,
+        source: ConfigSource | None,
         config: KubeSchedulerConfiguration,
         registry: Registry,
         *,
         client: KubeClient,
         recorder: EventRecorder,
         metrics: OperationMetrics,
-        regarding: Subject,
+        regarding: EventSubject,
         read: KubeSchedulerConfiguration,
         watch: bool = True,
         file_period: float = FILE_PERIOD,
@@ -132,7 +132,7 @@ class Reloader:
         self._report_success(self._source, restart)
         return True
 
-    def _report_success(self, source: Source, restart: list[str]) -> None:
+    def _report_success(self, source: ConfigSource, restart: list[str]) -> None:
         self._metrics.reloaded()
         log.info("Reloaded the configuration", extra=fields(source=source.name))
         note = f"the configuration was read again from {source.name}"
@@ -142,7 +142,7 @@ class Reloader:
             note += f"; changes of {late} take effect after a restart"
         self._event("Normal", _RELOADED, note)
 
-    def _report_refusal(self, source: Source, error: MoorageError) -> None:
+    def _report_refusal(self, source: ConfigSource, error: MoorageError) -> None:
         self._metrics.reload_refused()
         log.error(
             "The configuration was not reloaded and stays as it was",

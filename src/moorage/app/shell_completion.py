@@ -28,7 +28,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A command, the path to it on the command line, and what it takes."""
 
     path: tuple[str, ...]
@@ -112,13 +112,13 @@ def _filled(template: str, program: str, **parts: str) -> str:
     return template
 
 
-def _bash(program: str, commands: Sequence[Command]) -> str:
+def _bash(program: str, commands: Sequence[ShellCommand]) -> str:
     paths = " ".join(f'"{" ".join(command.path)}"' for command in commands if command.path)
     arms = "".join(_bash_arm(program, command) for command in commands)
     return _filled(_BASH, program, paths=paths, arms=arms)
 
 
-def _bash_arm(program: str, command: Command) -> str:
+def _bash_arm(program: str, command: ShellCommand) -> str:
     """Which flags and arguments a command takes, and what follows some flags."""
     flags = " ".join(name for option in command.options for name in option.names)
     words = " ".join(word for word, _ in command.arguments)
@@ -141,13 +141,13 @@ def _bash_arm(program: str, command: Command) -> str:
     return "".join(f"        {line}\n" for line in lines)
 
 
-def _zsh(program: str, commands: Sequence[Command]) -> str:
+def _zsh(program: str, commands: Sequence[ShellCommand]) -> str:
     paths = {command.path for command in commands}
     functions = "".join(_zsh_function(program, command, paths) for command in commands)
     return _filled(_ZSH, program, functions=functions)
 
 
-def _zsh_function(program: str, command: Command, paths: Iterable[tuple[str, ...]]) -> str:
+def _zsh_function(program: str, command: ShellCommand, paths: Iterable[tuple[str, ...]]) -> str:
     name = "_".join(("", program, *command.path)).replace("-", "_")
     specs = [
         _zsh_option(spelling, option) for option in command.options for spelling in option.names
@@ -187,7 +187,7 @@ def _zsh_text(text: str) -> str:
     return text.replace(":", "\\:")
 
 
-def _fish(program: str, commands: Sequence[Command]) -> str:
+def _fish(program: str, commands: Sequence[ShellCommand]) -> str:
     lines = [
         f"# Completion for {program} in fish. Use it with:  {program} completion fish | source",
         f"complete -c {program} -f",
@@ -205,7 +205,7 @@ def _fish(program: str, commands: Sequence[Command]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fish_condition(command: Command) -> str:
+def _fish_condition(command: ShellCommand) -> str:
     """The arguments that must, and must not, come before something is offered."""
     conditions = [f"__fish_seen_subcommand_from {word}" for word in command.path]
     if command.arguments:
@@ -236,7 +236,7 @@ def _single(text: str) -> str:
     return f"'{inner}'"
 
 
-SHELLS: Mapping[str, Callable[[str, Sequence[Command]], str]] = {
+SHELLS: Mapping[str, Callable[[str, Sequence[ShellCommand]], str]] = {
     "bash": _bash,
     "zsh": _zsh,
     "fish": _fish,
@@ -247,7 +247,7 @@ SHELLS: Mapping[str, Callable[[str, Sequence[Command]], str]] = {
 def completion_script(shell: str, parser: argparse.ArgumentParser) -> str:
     """The script for a shell: bash, zsh or fish."""
     commands = [
-        Command((SCHEDULER,), command.text, scheduler_options())
+        ShellCommand((SCHEDULER,), command.text, scheduler_options())
         if command.path == (SCHEDULER,)
         else command
         for command in _commands(parser, (), "")
@@ -272,7 +272,7 @@ def scheduler_options() -> tuple[Option, ...]:
 
 def _commands(
     parser: argparse.ArgumentParser, path: tuple[str, ...], text: str
-) -> Iterable[Command]:
+) -> Iterable[ShellCommand]:
     options: list[Option] = []
     arguments: list[tuple[str, str]] = []
     below: list[tuple[str, str, argparse.ArgumentParser]] = []
@@ -286,7 +286,7 @@ def _commands(
             options.append(_option(action))
         elif action.choices:
             arguments += [(str(choice), "") for choice in action.choices]
-    yield Command(path, text, tuple(options), tuple(arguments))
+    yield ShellCommand(path, text, tuple(options), tuple(arguments))
     for name, about, sub in below:
         yield from _commands(sub, (*path, name), about)
 

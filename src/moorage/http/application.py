@@ -17,17 +17,12 @@ from cryptography import x509
 
 from moorage.config.duration import Duration
 from moorage.config.field_errors import quoted
+from moorage.errors import AuthorizationFailedError, UnauthenticatedError
 from moorage.http.answers import NO_SNIFF, error_text, failure
-from moorage.http.authentication import (
-    Authenticator,
-    Credentials,
-    UnauthenticatedError,
-    User,
-    readable,
-)
-from moorage.http.authorization import AuthorizationFailedError, Authorizer
+from moorage.http.authentication import Authenticator, RequestCredentials, User, readable
+from moorage.http.authorization import Authorizer
 from moorage.http.certificates import ClientCertificate
-from moorage.http.endpoints import SILENT, Endpoints, Handler, Observer, Route
+from moorage.http.endpoints import SILENT, Endpoints, Handler, PortObserver, Route
 from moorage.http.pages import (
     configz,
     flagz,
@@ -66,7 +61,7 @@ def build_application(
     endpoints: Endpoints,
     authenticator: Authenticator | None,
     authorizer: Authorizer | None,
-    observer: Observer = SILENT,
+    observer: PortObserver = SILENT,
 ) -> web.Application:
     """All pages; without an authenticator or authorizer everybody may see them."""
     guards = _Guards(authenticator, authorizer, observer)
@@ -90,7 +85,7 @@ def current_user() -> User | None:
     return _USER.get()
 
 
-def _routes(endpoints: Endpoints, observer: Observer) -> Sequence[Route]:
+def _routes(endpoints: Endpoints, observer: PortObserver) -> Sequence[Route]:
     routes = [
         *health_routes("healthz", endpoints.healthz, observer),
         *health_routes("livez", endpoints.livez, observer),
@@ -121,7 +116,10 @@ class _Guards:
     """The middlewares, from the outermost to the innermost."""
 
     def __init__(
-        self, authenticator: Authenticator | None, authorizer: Authorizer | None, observer: Observer
+        self,
+        authenticator: Authenticator | None,
+        authorizer: Authorizer | None,
+        observer: PortObserver,
     ) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
@@ -180,7 +178,7 @@ class _Guards:
         _USER.set(None)
         if self._authenticator is None:
             return await handler(request)
-        credentials = Credentials(request.headers, client_certificate(request))
+        credentials = RequestCredentials(request.headers, client_certificate(request))
         try:
             _USER.set(await self._authenticator.authenticate(credentials))
         except UnauthenticatedError:

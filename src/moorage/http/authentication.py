@@ -24,9 +24,9 @@ from urllib.parse import unquote
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from moorage.errors import ApiError
+from moorage.errors import ApiError, UnauthenticatedError
 from moorage.http.certificates import Bundle
-from moorage.http.endpoints import SILENT, Observer
+from moorage.http.endpoints import SILENT, PortObserver
 from moorage.http.reviews import TIMEOUT, AnswerCache, Reviewer
 from moorage.kube.requests import token_review
 from moorage.log_fields import fields
@@ -69,12 +69,8 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-class UnauthenticatedError(Exception):
-    """Somebody claims to be who they cannot prove to be; the answer is 401."""
-
-
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class RequestCredentials:
     """What a request brings: its headers, and the certificate of its connection."""
 
     headers: "CIMultiDictProxy[str]"
@@ -99,7 +95,7 @@ class Proxies:
         self.bundle = bundle
         self.headers = headers
 
-    def user(self, credentials: Credentials) -> User | None:
+    def user(self, credentials: RequestCredentials) -> User | None:
         """The user that a proxy names; None if nobody claims that."""
         certificate = credentials.certificate
         if certificate is None or not self.bundle:
@@ -133,11 +129,11 @@ class Proxies:
 class ClientCertificates:
     """Knows those whose certificate an authority for clients has issued."""
 
-    def __init__(self, bundle: Bundle, observer: Observer = SILENT) -> None:
+    def __init__(self, bundle: Bundle, observer: PortObserver = SILENT) -> None:
         self.bundle = bundle
         self._observer = observer
 
-    def user(self, credentials: Credentials) -> User | None:
+    def user(self, credentials: RequestCredentials) -> User | None:
         """The user of the connection's certificate; None without one."""
         certificate = credentials.certificate
         if certificate is None or not self.bundle:
@@ -156,7 +152,7 @@ class Tokens:
     """Asks the API server whose a bearer token is, and remembers the answer for a while."""
 
     def __init__(
-        self, reviewer: Reviewer, keep_seconds: float, *, observer: Observer = SILENT
+        self, reviewer: Reviewer, keep_seconds: float, *, observer: PortObserver = SILENT
     ) -> None:
         self._reviewer = reviewer
         self._observer = observer
@@ -165,7 +161,7 @@ class Tokens:
             _MOST_TOKENS, lambda answer: keep_seconds if _lasting(answer) else 0.0
         )
 
-    async def user(self, credentials: Credentials) -> User | None:
+    async def user(self, credentials: RequestCredentials) -> User | None:
         """The token's holder; None without a token."""
         token = readable(bearer_token(credentials.headers))
         if not token:
@@ -213,7 +209,7 @@ class Authenticator:
         certificates: ClientCertificates | None = None,
         tokens: Tokens | None = None,
         *,
-        observer: Observer = SILENT,
+        observer: PortObserver = SILENT,
     ) -> None:
         self.proxies = proxies
         self.certificates = certificates
@@ -226,7 +222,7 @@ class Authenticator:
         parts = (self.certificates, self.proxies)
         return tuple(part.bundle for part in parts if part is not None)
 
-    async def authenticate(self, credentials: Credentials) -> User:
+    async def authenticate(self, credentials: RequestCredentials) -> User:
         """Who asks; `UnauthenticatedError` for those who claim what they cannot prove."""
         started = time.monotonic()
         result, name = "error", ""
@@ -238,7 +234,7 @@ class Authenticator:
         finally:
             self._observer.authenticated(result, name, time.monotonic() - started)
 
-    async def _known(self, credentials: Credentials) -> User | None:
+    async def _known(self, credentials: RequestCredentials) -> User | None:
         failures: list[str] = []
         for part in (self.proxies, self.certificates):
             try:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from moorage.config.field_errors import quoted
-from moorage.errors import ApiError, InputError, MoorageError
+from moorage.errors import ApiError, AuthorizationFailedError, InputError
 from moorage.http.authentication import MASTERS, User
-from moorage.http.endpoints import SILENT, Observer
+from moorage.http.endpoints import SILENT, PortObserver
 from moorage.http.reviews import AnswerCache, Reviewer
 from moorage.kube.requests import subject_access_review
 
@@ -34,7 +34,7 @@ class Decision(Enum):
     NO_OPINION = "no-opinion"
 
 
-class Verdict(NamedTuple):
+class AccessVerdict(NamedTuple):
     """A decision and what the API server gave as its reason."""
 
     decision: Decision
@@ -44,10 +44,6 @@ class Verdict(NamedTuple):
     def allowed(self) -> bool:
         """May it be done?"""
         return self.decision is Decision.ALLOWED
-
-
-class AuthorizationFailedError(MoorageError):
-    """Nobody could say whether it may be done; the answer is 500."""
 
 
 class OpenPaths:
@@ -89,7 +85,7 @@ class AccessReviews:
             now=now,
         )
 
-    async def decide(self, user: User, verb: str, path: str) -> Verdict:
+    async def decide(self, user: User, verb: str, path: str) -> AccessVerdict:
         """The API server's word; `AuthorizationFailedError` if it has none."""
         spec = _spec(user, verb, path)
         try:
@@ -108,8 +104,8 @@ class AccessReviews:
                 "webhook subject access review returned both allow and deny response"
             )
         if denied:
-            return Verdict(Decision.DENIED, reason)
-        return Verdict(Decision.ALLOWED if allowed else Decision.NO_OPINION, reason)
+            return AccessVerdict(Decision.DENIED, reason)
+        return AccessVerdict(Decision.ALLOWED if allowed else Decision.NO_OPINION, reason)
 
     async def close(self) -> None:
         """Give up what is still asked."""
@@ -123,13 +119,17 @@ class Authorizer:
     """Asks the parts in their order; without an API server to ask, the rest is refused."""
 
     def __init__(
-        self, paths: OpenPaths, reviews: AccessReviews | None = None, *, observer: Observer = SILENT
+        self,
+        paths: OpenPaths,
+        reviews: AccessReviews | None = None,
+        *,
+        observer: PortObserver = SILENT,
     ) -> None:
         self._paths = paths
         self.reviews = reviews
         self._observer = observer
 
-    async def authorize(self, user: User, verb: str, path: str) -> Verdict:
+    async def authorize(self, user: User, verb: str, path: str) -> AccessVerdict:
         """May this user do this? `AuthorizationFailedError` if that cannot be found out."""
         started = time.monotonic()
         result = "error"
@@ -140,11 +140,11 @@ class Authorizer:
         finally:
             self._observer.authorized(result, time.monotonic() - started)
 
-    async def _verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def _verdict(self, user: User, verb: str, path: str) -> AccessVerdict:
         if MASTERS in user.groups or path in self._paths:
-            return Verdict(Decision.ALLOWED)
+            return AccessVerdict(Decision.ALLOWED)
         if self.reviews is None:
-            return Verdict(Decision.NO_OPINION)
+            return AccessVerdict(Decision.NO_OPINION)
         return await self.reviews.decide(user, verb, path)
 
 

@@ -23,7 +23,7 @@ from moorage.http.authentication import (
 from moorage.http.authorization import AccessReviews, Authorizer, OpenPaths
 from moorage.http.certificates import Bundle, BundleFile
 from moorage.http.cluster_lookup import CLIENT_CA_KEY, NAME, NAMESPACE, PROXY_CA_KEY, ClusterLookup
-from moorage.http.endpoints import SILENT, Observer
+from moorage.http.endpoints import SILENT, PortObserver
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions
 from moorage.http.reviews import Reviewer
 from moorage.kube.access import Access
@@ -45,7 +45,7 @@ class DelegatedAuthentication:
         self,
         options: AuthenticationOptions,
         *,
-        observer: Observer = SILENT,
+        observer: PortObserver = SILENT,
         env: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
     ) -> None:
@@ -111,7 +111,7 @@ class DelegatedAuthentication:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _certificates(self, observer: Observer) -> ClientCertificates | None:
+    def _certificates(self, observer: PortObserver) -> ClientCertificates | None:
         options = self._options
         if options.client_ca_file:
             try:
@@ -198,7 +198,7 @@ class DelegatedAuthorization:
         self,
         options: AuthorizationOptions,
         *,
-        observer: Observer = SILENT,
+        observer: PortObserver = SILENT,
         env: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
     ) -> None:

@@ -16,7 +16,7 @@ Page = tuple[str, bytes]
 """A content type and a body."""
 
 
-class Observer(Protocol):
+class PortObserver(Protocol):
     """Gets a call for what happens at the port; must not raise and must not block."""
 
     def authenticated(self, result: str, user: str, seconds: float) -> None:
@@ -48,7 +48,7 @@ class Observer(Protocol):
         return
 
 
-class NoObserver(Observer):
+class NoObserver(PortObserver):
     """Counts nothing."""
 
 
@@ -67,7 +67,7 @@ PING = HealthCheck("ping", lambda: None)
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ProcessStatus:
     """What /statusz shows; without `paths` it lists those that are served."""
 
     started: float
@@ -115,7 +115,7 @@ class Endpoints:
     configz: Callable[[], object] = dict
     """The whole answer: a JSON object with one entry per configuration."""
     flags: Callable[[], Mapping[str, str]] | None = None
-    statusz: Status | None = None
+    statusz: ProcessStatus | None = None
     profiling: bool = False
     set_verbosity: Callable[[int], None] = field(default=lambda level: None)
     extra: Sequence[Route] = ()

@@ -18,7 +18,7 @@ import msgspec
 from aiohttp import web
 
 from moorage.config.field_errors import quoted
-from moorage.errors import InputError, MoorageError
+from moorage.errors import BadParameterError, InputError
 from moorage.explain.report import DecisionSummary
 from moorage.http.answers import NO_SNIFF, failure
 from moorage.http.endpoints import Route
@@ -59,11 +59,7 @@ _LEVEL = 3
 _MATRIX = ("matrix", "offset", "limit")
 
 
-class BadParameterError(MoorageError):
-    """A parameter cannot be read; the message says which and what was expected."""
-
-
-class Parameters:
+class QueryParameters:
     """The parameters of one request."""
 
     def __init__(self, request: web.Request, *known: str) -> None:
@@ -263,25 +259,25 @@ class _Api:
             case ["nodes"]:
                 return await self._nodes(request)
             case ["nodes", name]:
-                Parameters(request)
+                QueryParameters(request)
                 return await _json(request, await self._explainer.node(name))
             case ["decisions"]:
                 return await self._decisions(request)
             case ["decisions", "stream"]:
-                Parameters(request)
+                QueryParameters(request)
                 return await decision_stream(request, self._explainer)
             case ["decisions", number]:
                 return await self._decision(request, number)
             case ["stats"]:
-                Parameters(request)
+                QueryParameters(request)
                 return await _json(request, self._explainer.stats())
             case ["config"]:
-                Parameters(request)
+                QueryParameters(request)
                 return await _json(request, self._explainer.settings())
         raise UnknownError(f"there is nothing at {quoted(request.path)}")
 
     async def _pods(self, request: web.Request) -> web.StreamResponse:
-        asked = Parameters(request, "state", "limit", "continue")
+        asked = QueryParameters(request, "state", "limit", "continue")
         page, last = await self._explainer.pods(
             pending=asked.choice("state", ("pending", "all")) == "pending",
             limit=asked.number("limit", 100, 1, _MOST_LINES),
@@ -290,7 +286,7 @@ class _Api:
         return await _json(request, msgspec.structs.replace(page, continue_=token("pods", last)))
 
     async def _pod(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
-        asked = Parameters(request, "node", "top", "fixes", *_MATRIX)
+        asked = QueryParameters(request, "node", "top", "fixes", *_MATRIX)
         matrix = _matrix(asked)
         found = await self._explainer.pod(
             namespace,
@@ -304,14 +300,14 @@ class _Api:
         return await _json(request, found)
 
     async def _nodes(self, request: web.Request) -> web.StreamResponse:
-        asked = Parameters(request, "limit", "continue")
+        asked = QueryParameters(request, "limit", "continue")
         page, last = await self._explainer.nodes(
             limit=asked.number("limit", _MOST_LINES, 1, _MOST_LINES), after=asked.continued("nodes")
         )
         return await _json(request, msgspec.structs.replace(page, continue_=token("nodes", last)))
 
     async def _decisions(self, request: web.Request) -> web.StreamResponse:
-        asked = Parameters(request, "limit", "before", "pod", "continue")
+        asked = QueryParameters(request, "limit", "before", "pod", "continue")
         before = asked.number("before", 0, 0, _MOST_NUMBER) or None
         if place := asked.continued("decisions"):
             before = _number(place)
@@ -327,7 +323,7 @@ class _Api:
         return await _json(request, msgspec.structs.replace(page, continue_=more))
 
     async def _decision(self, request: web.Request, number: str) -> web.StreamResponse:
-        asked = Parameters(request, "top", *_MATRIX)
+        asked = QueryParameters(request, "top", *_MATRIX)
         which = _number(number)
         if which is None:
             raise UnknownError(f"there is no decision {quoted(number)}: decisions have numbers")
@@ -342,7 +338,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
-def _matrix(asked: Parameters) -> tuple[int, int] | None:
+def _matrix(asked: QueryParameters) -> tuple[int, int] | None:
     offset = asked.number("offset", 0, 0, _MOST_NUMBER)
     limit = asked.number("limit", 100, 1, _MOST_LINES)
     return (offset, limit) if asked.switch("matrix", False) else None

@@ -30,10 +30,10 @@ from moorage.http.endpoints import (
     Endpoints,
     Handler,
     HealthCheck,
-    Observer,
     Page,
+    PortObserver,
+    ProcessStatus,
     Route,
-    Status,
 )
 from moorage.kube.timing import rfc3339
 from moorage.log_fields import V
@@ -74,7 +74,7 @@ full flags configurable<br>
 
 
 def health_routes(
-    endpoint: str, checks: Sequence[HealthCheck], observer: Observer
+    endpoint: str, checks: Sequence[HealthCheck], observer: PortObserver
 ) -> Sequence[Route]:
     """`/<endpoint>` and below; without checks there is `ping`."""
     checks = tuple(checks) or (PING,)
@@ -97,7 +97,7 @@ def _single(check: HealthCheck) -> Handler:
 
 
 def _whole(
-    request: web.Request, endpoint: str, checks: Sequence[HealthCheck], observer: Observer
+    request: web.Request, endpoint: str, checks: Sequence[HealthCheck], observer: PortObserver
 ) -> web.Response:
     excluded = set(request.query.getall("exclude", ()))
     lines: list[str] = []
@@ -205,7 +205,10 @@ def flagz(component: str, flags: Callable[[], Mapping[str, str]]) -> Handler:
 
 
 def statusz(
-    component: str, status: Status, paths: Sequence[str], now: Callable[[], float] = time.time
+    component: str,
+    status: ProcessStatus,
+    paths: Sequence[str],
+    now: Callable[[], float] = time.time,
 ) -> Handler:
     """Versions, start and paths of the process."""
     listed = _folders(paths) if status.paths is None else list(status.paths)

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from moorage.errors import ApiError, UnreachableError
-from moorage.http.endpoints import SILENT, Observer
+from moorage.http.endpoints import SILENT, PortObserver
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import Request
 
@@ -103,7 +103,7 @@ class Reviewer:
         self,
         client: KubeClient,
         *,
-        observer: Observer = SILENT,
+        observer: PortObserver = SILENT,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:

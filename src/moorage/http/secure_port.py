@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moorage.errors import InputError, MoorageError
-from moorage.http.endpoints import SILENT, Endpoints, Observer
+from moorage.http.endpoints import SILENT, Endpoints, PortObserver
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
 from moorage.kube.access_discovery import SERVICE_ACCOUNT
 from moorage.log_fields import V
@@ -50,7 +50,7 @@ class SecurePort:
         authentication: AuthenticationOptions = AuthenticationOptions(),  # noqa: B008 - frozen
         authorization: AuthorizationOptions = AuthorizationOptions(),  # noqa: B008
         *,
-        observer: Observer = SILENT,
+        observer: PortObserver = SILENT,
         env: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
     ) -> None:

@@ -80,7 +80,7 @@ class _Details(msgspec.Struct):
     causes: list[_Cause] | None = None
 
 
-class Status(msgspec.Struct):
+class ApiStatus(msgspec.Struct):
     """The API's Status object, as far as errors are concerned."""
 
     kind: str = ""
@@ -96,10 +96,10 @@ class _NumberedList(msgspec.Struct):
 
 
 _LISTS = msgspec.json.Decoder(_List)
-_STATUSES = msgspec.json.Decoder(Status)
+_STATUSES = msgspec.json.Decoder(ApiStatus)
 
 
-class Observer(Protocol):
+class ClientObserver(Protocol):
     """Gets a call for every attempt to send a request; `host` is the server's, with its port."""
 
     def answered(self, host: str, method: str, status: int) -> None:
@@ -128,7 +128,7 @@ class KubeClient:
         timeout: float = DEFAULT_TIMEOUT,
         max_connections: int = 100,
         timer: Timer | None = None,
-        observe: Observer | None = None,
+        observe: ClientObserver | None = None,
         read_only: bool = False,
         reconnects: int = MAX_RETRIES,
         may_write: Callable[[], bool] | None = None,
@@ -423,7 +423,7 @@ def status_error(
     try:
         status = _STATUSES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        status = Status()
+        status = ApiStatus()
     code = code or status.code
     message = status.message if status.kind == "Status" and status.message else otherwise
     if code == 401 and refused:

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from moorage.kube.http_wire import AnswerReader, WireError
+from moorage.errors import BrokenError, ConnectError, WireError
+from moorage.kube.http_wire import AnswerReader
 
 RECEIVE_BYTES = 1 << 16
 STREAM_BUFFER = 1 << 20
@@ -25,19 +26,6 @@ _READS_AT_ONCE = 8
 _WAIT = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Address = tuple[str, int]
-
-
-class ConnectError(Exception):
-    """There is no connection, so nothing can have been sent; the text is the reason."""
-
-
-class BrokenError(Exception):
-    """The connection ended before its answer did; the text is the reason."""
-
-    def __init__(self, reason: str, *, stale: bool = False) -> None:
-        super().__init__(reason)
-        self.stale = stale
-        """It was a used connection, and ended without a byte of the answer."""
 
 
 class Connection:

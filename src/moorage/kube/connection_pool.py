@@ -8,7 +8,8 @@ import asyncio
 import ssl
 from collections import deque
 
-from moorage.kube.connection import Address, BodyStream, ConnectError, Connection, connect
+from moorage.errors import ConnectError
+from moorage.kube.connection import Address, BodyStream, Connection, connect
 from moorage.kube.http_wire import AnswerReader
 from moorage.kube.request_limits import AdaptiveLimit
 

@@ -14,11 +14,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+from moorage.errors import AbandonedError
+
 T = TypeVar("T")
-
-
-class AbandonedError(Exception):
-    """The work was given up in a pause and never goes on."""
 
 
 class EngineThread:

@@ -7,15 +7,13 @@ connection, and interim answers before it. Opens no connection and keeps no time
 import re
 from urllib.parse import quote, urlencode
 
+from moorage.errors import WireError
+
 _PLAIN_PATH = re.compile(r"[!-~]+")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: ([^\r\n]*))?")
 _MOST_HEAD_BYTES = 1 << 17
 _MOST_CHUNK_LINE = 1 << 12
 _MOST_LENGTH_DIGITS = 18
-
-
-class WireError(Exception):
-    """What arrived is not HTTP/1.1; the text says where it is not."""
 
 
 def target(prefix: str, path: str, query: tuple[tuple[str, str], ...]) -> str:

@@ -20,9 +20,9 @@ from typing import Any
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.errors import ConfigError
 from moorage.kube.access import Access
-from moorage.kube.client import KubeClient, Observer, user_agent
+from moorage.kube.client import ClientObserver, KubeClient, user_agent
 from moorage.kube.lease import LEASE, LeaseApi, LeaseEvents, LeaseLock
-from moorage.kube.lease_claim import NAME, ElectionObserver, LeaseClaim, Outcome, Unobserved
+from moorage.kube.lease_claim import NAME, ElectionObserver, LeaseClaim, LeaseOutcome, Unobserved
 from moorage.kube.object_watch import ObjectWatch
 from moorage.kube.requests import Json
 from moorage.kube.timing import Timer, WallTimer
@@ -65,7 +65,7 @@ def election_client(
     *,
     qps: float = 50.0,
     burst: int = 100,
-    observe: Observer | None = None,
+    observe: ClientObserver | None = None,
 ) -> KubeClient:
     """A client of its own: renewals must not queue behind the scheduler's requests."""
     agent, timeout = user_agent("leader-election"), request_timeout(config)
@@ -209,7 +209,7 @@ class LeaderElector:
                 self._free.clear()
                 outcome = await self._attempt(None, stop)
                 self._report()
-                if outcome is Outcome.HELD and self._clock() < self._claim.safe_until:
+                if outcome is LeaseOutcome.HELD and self._clock() < self._claim.safe_until:
                     if not stop.is_set():
                         return True
                     await self._claim.release(self._renew_deadline)
@@ -291,7 +291,7 @@ class LeaderElector:
             self._report()
             if any(event.is_set() for event in ending):
                 return Ended.STOPPED
-            if outcome is not Outcome.HELD:
+            if outcome is not LeaseOutcome.HELD:
                 self._log_loss(outcome)
                 return Ended.LOST
             log.log(V(5), "Successfully renewed lease", extra=fields(lock=str(self._claim.lock)))
@@ -299,7 +299,7 @@ class LeaderElector:
             # Half of what is left is less only after a slow answer, or if the lease is very short.
             await _first(*ending, seconds=min(self._retry_period, left / 2))
 
-    async def _renew(self, *ending: asyncio.Event) -> Outcome:
+    async def _renew(self, *ending: asyncio.Event) -> LeaseOutcome:
         """Try again and again for the renew deadline, but never past the end of the lease."""
         begun = self._clock()
         deadline = min(begun + self._renew_deadline, self._claim.safe_until)
@@ -307,7 +307,7 @@ class LeaderElector:
         while True:
             outcome = await self._attempt(deadline, *ending)
             tries += 1
-            if outcome is not Outcome.NOT_HELD or any(event.is_set() for event in ending):
+            if outcome is not LeaseOutcome.NOT_HELD or any(event.is_set() for event in ending):
                 return outcome
             now = self._clock()
             if now >= deadline or (self.leader and not self._claim.holds):
@@ -315,8 +315,8 @@ class LeaderElector:
             next_try = max(now, begun + tries * self._retry_period)
             await _first(*ending, seconds=min(next_try, deadline) - now)
 
-    def _log_loss(self, outcome: Outcome) -> None:
-        if outcome is Outcome.END_OF_TERM:
+    def _log_loss(self, outcome: LeaseOutcome) -> None:
+        if outcome is LeaseOutcome.END_OF_TERM:
             reason = "the lease is marked as 'end of term'"
         elif self.leader and not self._claim.holds:
             reason = f"the lease is held by {self.leader}"
@@ -326,7 +326,7 @@ class LeaderElector:
 
     # ---- parts of both ----
 
-    async def _attempt(self, deadline: float | None, *ending: asyncio.Event) -> Outcome:
+    async def _attempt(self, deadline: float | None, *ending: asyncio.Event) -> LeaseOutcome:
         """One try, cut short by the deadline or by one of the events.
 
         A write that could make this instance the holder is waited for: it may arrive although
@@ -340,7 +340,7 @@ class LeaderElector:
             await asyncio.wait({attempt, *waits}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if not attempt.done() and self._claim.writing and not self._leading:
                 await asyncio.wait({attempt})
-            return attempt.result() if attempt.done() else Outcome.NOT_HELD
+            return attempt.result() if attempt.done() else LeaseOutcome.NOT_HELD
         finally:
             for task in (attempt, *waits):
                 task.cancel()

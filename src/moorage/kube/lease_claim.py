@@ -50,7 +50,7 @@ class Unobserved(ElectionObserver):
     """Counts nothing."""
 
 
-class Outcome(enum.Enum):
+class LeaseOutcome(enum.Enum):
     """What became of one try."""
 
     HELD = enum.auto()
@@ -131,7 +131,7 @@ class LeaseClaim:
         self._seen(record)
         return record.holder_identity == (self.identity if self._coordinated else "")
 
-    async def attempt(self) -> Outcome:
+    async def attempt(self) -> LeaseOutcome:
         """Try once to take or renew the lease."""
         try:
             if self._coordinated:
@@ -139,7 +139,7 @@ class LeaseClaim:
             return await self._acquire_or_renew()
         except _FAILURES as error:
             log.error(self._doing, extra=fields(lock=str(self.lock), err=error))
-            return Outcome.NOT_HELD
+            return LeaseOutcome.NOT_HELD
 
     async def release(self, seconds: float) -> None:
         """Give the lease back if it is ours; goes through with it even while being cancelled."""
@@ -155,7 +155,7 @@ class LeaseClaim:
 
     # ---- one try ----
 
-    async def _acquire_or_renew(self) -> Outcome:
+    async def _acquire_or_renew(self) -> LeaseOutcome:
         now = self._clock()
         if self.holds and self.observed_until > now:
             # Nobody else may have changed it, so it need not be read first.
@@ -165,16 +165,16 @@ class LeaseClaim:
                 text = "Failed to update lease optimistically, falling back to slow path"
                 log.log(V(2), text, extra=fields(lock=str(self.lock), err=error))
             else:
-                return Outcome.HELD
+                return LeaseOutcome.HELD
         found = await self._read()
         if found is None:
             self._doing = "Error initially creating lease lock"
             await self._write(self._mine(None), create=True)
-            return Outcome.HELD
+            return LeaseOutcome.HELD
         if self.holder and not self.holds and self.observed_until > now:
             text = "Lease is held by and has not yet expired"
             log.log(V(4), text, extra=fields(lock=str(self.lock), holder=self.holder))
-            return Outcome.NOT_HELD
+            return LeaseOutcome.NOT_HELD
         if self.holds:
             self._observer.slowpath(NAME)
             record = self._mine(found)
@@ -183,29 +183,29 @@ class LeaseClaim:
             record = msgspec.structs.replace(self._mine(None), leader_transitions=transitions)
         self._doing = "Failed to update lease"
         await self._write(record)
-        return Outcome.HELD
+        return LeaseOutcome.HELD
 
-    async def _renew_assigned(self) -> Outcome:
+    async def _renew_assigned(self) -> LeaseOutcome:
         """Coordinated election: the API server's controller names the holder, who only renews."""
         now = self._clock()
         found = await self._read()
         if found is None:
             log.info("Lease lock not found", extra=fields(lock=str(self.lock)))
-            return Outcome.NOT_HELD
+            return LeaseOutcome.NOT_HELD
         if self.observed_until < now:
             log.info("Lease has expired", extra=fields(lock=str(self.lock)))
-            return Outcome.NOT_HELD
+            return LeaseOutcome.NOT_HELD
         if not self.holds:
             text = "Lease is held and has not yet expired"
             log.log(V(6), text, extra=fields(lock=str(self.lock), holder=self.holder))
-            return Outcome.NOT_HELD
+            return LeaseOutcome.NOT_HELD
         if found.preferred_holder:
             log.log(V(4), "Lease is marked as 'end of term'", extra=fields(lock=str(self.lock)))
-            return Outcome.END_OF_TERM
+            return LeaseOutcome.END_OF_TERM
         self._observer.slowpath(NAME)
         self._doing = "Failed to update lock"
         await self._write(msgspec.structs.replace(self._mine(found), strategy=found.strategy))
-        return Outcome.HELD
+        return LeaseOutcome.HELD
 
     def _mine(self, current: LeaderElectionRecord | None) -> LeaderElectionRecord:
         """The record to write: a renewal of `current`, or a new term."""

@@ -26,14 +26,14 @@ from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
-from moorage.errors import ConfigError
+from moorage.errors import AbandonedError, ConfigError
 from moorage.framework.guard import events_of
 from moorage.framework.plugin import Handle
 from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient
-from moorage.kube.engine_thread import AbandonedError, EngineThread
+from moorage.kube.engine_thread import EngineThread
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
 from moorage.kube.http_extender import http_extenders, needs_source, source_needs

@@ -36,7 +36,7 @@ PATIENCE = 30.0
 """How long a node's resources stay reserved for a pod that the other scheduler has not bound."""
 
 
-class Outcome(StrEnum):
+class ShadowOutcome(StrEnum):
     """How two schedulers' decisions about a pod relate."""
 
     AGREE = "agree"
@@ -50,11 +50,11 @@ class Outcome(StrEnum):
     """The other placed the pod, we found no node."""
 
 
-class Comparison(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ShadowComparison(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Two decisions about one pod; a node, or a sentence where there was none."""
 
     pod: str
-    outcome: Outcome
+    outcome: ShadowOutcome
     our_node: str = ""
     their_node: str = ""
     our_message: str = ""
@@ -77,14 +77,14 @@ class Shadow:
     """Our decisions, theirs, and how often they were the same."""
 
     def __init__(
-        self, scheduler: Scheduler, on_comparison: Callable[[Comparison], None] | None = None
+        self, scheduler: Scheduler, on_comparison: Callable[[ShadowComparison], None] | None = None
     ):
         self._scheduler = scheduler
         self._on_comparison = on_comparison
         self._ours: dict[str, _Ours] = {}
         self._reserved: deque[tuple[float, Binding]] = deque()
-        self.counts: Counter[Outcome] = Counter()
-        self.recent: deque[Comparison] = deque(maxlen=_REMEMBERED)
+        self.counts: Counter[ShadowOutcome] = Counter()
+        self.recent: deque[ShadowComparison] = deque(maxlen=_REMEMBERED)
         """The latest pods for which the decisions differed."""
 
     # What we decide
@@ -143,11 +143,11 @@ class Shadow:
             # What Reserve noted never reaches the API; what is true arrives by watch.
             unreserve(ours.binding.profile, pod, ours.node_name)
         if not ours.node_name:
-            outcome = Outcome.ONLY_THEIRS
+            outcome = ShadowOutcome.ONLY_THEIRS
         else:
-            outcome = Outcome.AGREE if ours.node_name == node_name else Outcome.DISAGREE
+            outcome = ShadowOutcome.AGREE if ours.node_name == node_name else ShadowOutcome.DISAGREE
         self._note(
-            Comparison(
+            ShadowComparison(
                 pod.key, outcome, ours.node_name, node_name, our_message=ours.message, late=late
             )
         )
@@ -166,9 +166,9 @@ class Shadow:
         if ours.compared:
             return
         ours.compared = True
-        outcome = Outcome.ONLY_OURS if ours.node_name else Outcome.BOTH_UNSCHEDULABLE
+        outcome = ShadowOutcome.ONLY_OURS if ours.node_name else ShadowOutcome.BOTH_UNSCHEDULABLE
         self._note(
-            Comparison(
+            ShadowComparison(
                 pod.key, outcome, ours.node_name, our_message=ours.message, their_message=theirs
             )
         )
@@ -182,9 +182,9 @@ class Shadow:
             status = Status(Code.ERROR, (_GIVEN_BACK,))
             self._scheduler.binding_failed(binding, status)
 
-    def _note(self, comparison: Comparison) -> None:
+    def _note(self, comparison: ShadowComparison) -> None:
         self.counts[comparison.outcome] += 1
-        if comparison.outcome not in (Outcome.AGREE, Outcome.BOTH_UNSCHEDULABLE):
+        if comparison.outcome not in (ShadowOutcome.AGREE, ShadowOutcome.BOTH_UNSCHEDULABLE):
             self.recent.append(comparison)
             log.info("shadow: %s", describe(comparison))
         if self._on_comparison is not None:
@@ -195,7 +195,7 @@ class Shadow:
         return msgspec.json.encode(
             {
                 "decisions": self.counts.total(),
-                "outcomes": {outcome.value: self.counts[outcome] for outcome in Outcome},
+                "outcomes": {outcome.value: self.counts[outcome] for outcome in ShadowOutcome},
                 "differences": list(self.recent),
             }
         )
@@ -203,28 +203,28 @@ class Shadow:
     def summary(self) -> str:
         """The counts in one line."""
         total = self.counts.total()
-        same = self.counts[Outcome.AGREE] + self.counts[Outcome.BOTH_UNSCHEDULABLE]
+        same = self.counts[ShadowOutcome.AGREE] + self.counts[ShadowOutcome.BOTH_UNSCHEDULABLE]
         share = f"{100 * same / total:.1f} %" if total else "nothing to compare yet"
-        parts = ", ".join(f"{outcome}: {self.counts[outcome]}" for outcome in Outcome)
+        parts = ", ".join(f"{outcome}: {self.counts[outcome]}" for outcome in ShadowOutcome)
         return f"agreement {share} of {total} decisions ({parts})"
 
 
-def describe(comparison: Comparison) -> str:
+def describe(comparison: ShadowComparison) -> str:
     """A comparison as a sentence."""
     pod, ours, theirs = comparison.pod, comparison.our_node, comparison.their_node
     match comparison.outcome:
-        case Outcome.AGREE:
+        case ShadowOutcome.AGREE:
             return f"pod {pod} went to {theirs}, as it would have here"
-        case Outcome.DISAGREE:
+        case ShadowOutcome.DISAGREE:
             return f"pod {pod} went to {theirs}, here it would have gone to {ours}"
-        case Outcome.BOTH_UNSCHEDULABLE:
+        case ShadowOutcome.BOTH_UNSCHEDULABLE:
             return f"pod {pod} fits nowhere, here neither"
-        case Outcome.ONLY_OURS:
+        case ShadowOutcome.ONLY_OURS:
             return (
                 f"pod {pod} found no node ({comparison.their_message}), "
                 f"here it would have gone to {ours}"
             )
-        case Outcome.ONLY_THEIRS:
+        case ShadowOutcome.ONLY_THEIRS:
             return (
                 f"pod {pod} went to {theirs}, here it would have found no node "
                 f"({comparison.our_message})"

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from moorage.errors import KubeconfigError, UnreachableError
+from moorage.errors import BrokenError, ConnectError, KubeconfigError, UnreachableError
 from moorage.kube.access import Access
-from moorage.kube.connection import BodyStream, BrokenError, ConnectError
+from moorage.kube.connection import BodyStream
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.credentials import Credentials, CredentialSource, Headers
 from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target

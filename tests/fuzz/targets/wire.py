@@ -4,7 +4,8 @@ from random import Random
 
 from fuzz.mutations import mutate_bytes, split
 from fuzz.target import PropertyError, Target
-from moorage.kube.http_wire import AnswerReader, WireError
+from moorage.errors import WireError
+from moorage.kube.http_wire import AnswerReader
 
 EVENT = b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}\n'
 ANSWERS = (
