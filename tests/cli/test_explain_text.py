@@ -192,7 +192,6 @@ def test_a_time_that_no_calendar_has_is_printed_as_its_number(
     ("source", "waiting", "said"),
     [
         ("live", 2, " (the 1 most important was asked about)"),
-        ("ledger", 2, " (1 of the latest was asked about)"),
         ("ledger", 1, ""),
     ],
 )
@@ -203,21 +202,31 @@ def test_a_node_says_which_of_many_pods_it_was_asked_about(
     assert f" waiting pod{'s' * (waiting > 1)}{said} it could take 1." in capsys.readouterr().out
 
 
-def test_a_node_that_nobody_was_asked_about_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    print_node(NodeExplanation("n", "ledger", waiting=2), wide=False)
-    assert capsys.readouterr().out == (
-        "Node n was given 0 pods; of 2 waiting pods it is not known whether it could take any.\n"
-    )
-
-
 @pytest.mark.parametrize(
-    ("source", "columns"), [("live", ["POD", "PRIORITY", "REQUESTS"]), ("ledger", ["POD"])]
+    ("source", "sentence"),
+    [
+        ("live", "Node n is cordoned (unschedulable) and has 1 pod; no pod waits."),
+        (
+            "ledger",
+            "When the ledger ended, node n was cordoned (unschedulable) and had 1 pod; "
+            "no pod waits.",
+        ),
+    ],
 )
-def test_a_ledger_has_no_columns_for_what_it_does_not_know(
-    capsys: pytest.CaptureFixture[str], source: str, columns: list[str]
+def test_a_node_of_a_ledger_is_told_of_in_the_past(
+    capsys: pytest.CaptureFixture[str], source: str, sentence: str
 ) -> None:
-    print_node(NodeExplanation("n", source, pods=1, pod_list=(NodePod("a/b"),)), wide=False)
-    assert capsys.readouterr().out.splitlines()[3].split() == columns
+    node = NodeExplanation("n", source, pods=1, pod_list=(NodePod("a/b"),), unschedulable=True)
+    print_node(node, wide=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == sentence
+    assert lines[3].split() == ["POD", "PRIORITY", "REQUESTS"]
+
+
+def test_a_decision_that_is_not_made_again_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    one = DecisionSummary(1, 1e9, "a/b", "scheduled", "default-scheduler", node="n")
+    print_decision(DecisionExplanation(one, "ledger", note="Asked again, it is m."), wide=False)
+    assert capsys.readouterr().out.endswith("Asked again, it is m.\n")
 
 
 @pytest.mark.parametrize("wide", [False, True])

@@ -1,13 +1,32 @@
 """Ledgers with something in them, made quickly: a few nodes, and pods that come one by one."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from framework.building import make_cycle, make_profile, make_state
-from moorage.engine.decisions import Bind
-from moorage.engine.recording import setback_of
+from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration, default_config
+from moorage.engine.clock import VirtualClock
+from moorage.engine.observer import UNSCHEDULABLE
+from moorage.engine.recording import EndedAttempt
+from moorage.engine.scheduler import Binding, Scheduler
+from moorage.framework.plugin import Plugin
+from moorage.kube.live import build_scheduler
 from moorage.ledger import Ledger
 from moorage.model.pod import Pod
+from moorage.plugins.defaults import in_tree_registry
 from reference.objects import make_node, make_pod
+
+NOW = 1_800_000_000.0
+
+
+def make_scheduler(
+    config: KubeSchedulerConfiguration | None = None, extra: Sequence[type[Plugin]] = ()
+) -> Scheduler:
+    """A scheduler without a cluster, with further plugins in the registry."""
+    registry = in_tree_registry()
+    for plugin in extra:
+        registry.register(plugin)
+    clock = VirtualClock(NOW)
+    return build_scheduler(config or default_config(), registry, DEFAULT_FEATURE_GATES, clock)
 
 
 class Maker:
@@ -15,33 +34,35 @@ class Maker:
 
     def __init__(self, ledger: Ledger, nodes: int = 3) -> None:
         self.ledger = ledger
-        self.state = make_state([make_node(f"node-{i}", cpu="64", pods=500) for i in range(nodes)])
-        self.cycle = make_cycle(self.state)
-        self.cycle.record(ledger.recorder)
-        self.profile = make_profile(self.state)
+        self.scheduler = make_scheduler()
+        self.scheduler.record(ledger.recorder)
+        for number in range(nodes):
+            self.scheduler.handlers.add_node(make_node(f"node-{number}", cpu="64", pods=5000))
         self.made = 0
 
     def make(self, decisions: int, *, message: str = "", flush: bool = False) -> None:
         """Record so many decisions; with a message they are failures."""
         for _ in range(decisions):
             self.made += 1
-            pod = make_pod(f"pod-{self.made}", cpu="100" if message else "10m")
-            self.decide(pod, message)
+            self.decide(make_pod(f"pod-{self.made}", cpu="100" if message else "1m"), message)
             if flush:
-                self.ledger.recorder.flush()
+                self.ledger.flush()
 
     def decide(self, pod: Pod, message: str = "") -> None:
-        """Record a decision."""
-        recorder = self.ledger.recorder
-        decision = self.cycle.choose(self.profile, pod)
-        if isinstance(decision, Bind) and not message:
-            self.state.assume(pod, decision.node_name)
-            recorder.scheduled(pod, self.profile, decision.node_name, 1, 0.0)
+        """Record a decision about a pod; with a message it fails."""
+        scheduler = self.scheduler
+        if message:
+            [profile] = scheduler.profiles.values()
+            self.ledger.recorder.attempt_ended(
+                EndedAttempt(pod, profile, 1, NOW, UNSCHEDULABLE, message=message)
+            )
             return
-        failure, _ = self.cycle.attempt(self.profile, pod)
-        assert not isinstance(failure, Bind)
-        setback = setback_of(failure)._replace(message=message)
-        recorder.failed(pod, self.profile, setback, 1, 0.0)
+        scheduler.handlers.add_pod(pod)
+        assert scheduler.schedule_one()
+        for action in scheduler.outbox:
+            if isinstance(action, Binding):
+                scheduler.permitted(action)
+        scheduler.outbox.clear()
 
 
 def written(directory: Path, decisions: int = 5, chunks: int = 1) -> bytes:
@@ -50,7 +71,7 @@ def written(directory: Path, decisions: int = 5, chunks: int = 1) -> bytes:
     maker = Maker(ledger)
     for _ in range(chunks):
         maker.make(decisions)
-        ledger.recorder.flush()
+        ledger.flush()
     ledger.close()
     [path] = directory.iterdir()
     return path.read_bytes()

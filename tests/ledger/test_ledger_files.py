@@ -12,14 +12,12 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import msgspec
 import pytest
 
 from ledger.made import Maker, written
 from moorage.errors import InputError
 from moorage.ledger import Ledger, open_ledger
 from moorage.ledger.files import MAGIC
-from moorage.ledger.records import Blob
 
 HEADER = 16
 NOBODY = 65534
@@ -38,15 +36,15 @@ def test_a_file_or_its_directory_reads_the_same(tmp_path: Path) -> None:
 
 
 def test_files_are_rotated_and_the_oldest_removed(tmp_path: Path) -> None:
-    ledger = Ledger(2**24, tmp_path, file_bytes=4000, kept_files=3)
-    Maker(ledger).make(40, flush=True)
+    ledger = Ledger(2**24, tmp_path, file_bytes=10_000, kept_files=3)
+    Maker(ledger).make(80, flush=True)
     ledger.close()
     files = sorted(tmp_path.iterdir())
     assert len(files) == 3
-    assert all(path.stat().st_size < 6500 for path in files)
+    assert all(path.stat().st_size < 12_000 for path in files)
     read = numbers(tmp_path)
-    assert read == list(range(read[0], 41))
-    assert 1 < read[0] < 35
+    assert read == list(range(read[0], 81))
+    assert 1 < read[0] < 75
     for path in files:
         reader = open_ledger(path)
         for number in numbers(path):
@@ -92,7 +90,7 @@ def test_the_file_being_written_stays_whatever_the_names_of_the_others(tmp_path:
 
 
 def test_a_directory_in_use_is_refused_in_one_sentence_and_can_be_read(tmp_path: Path) -> None:
-    first = Ledger(2**24, tmp_path, file_bytes=4000)
+    first = Ledger(2**24, tmp_path, file_bytes=9000)
     Maker(first).make(20, flush=True)  # several files: the lock is not theirs
     with pytest.raises(InputError) as refused:
         Ledger(2**24, tmp_path)
@@ -193,7 +191,7 @@ def explained(path: Path, number: int) -> object:
     return open_ledger(path).explain(number, matrix=(0, 3))
 
 
-@pytest.mark.parametrize("at", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("at", [0.6, 0.8, 0.95])
 def test_a_damaged_byte_costs_what_follows_but_not_what_precedes(tmp_path: Path, at: float) -> None:
     data = bytearray(written(tmp_path / "whole", 3, 6))
     place = int(len(data) * at)
@@ -236,26 +234,14 @@ def test_nonsense_with_a_right_checksum_is_told_in_one_sentence(tmp_path: Path) 
 def test_a_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
     data = written(tmp_path / "whole", 2, 2)
     path = tmp_path / "decisions-000000000001.ledger"
-    begin, end = next(place for place in records(data) if b"names" in data[slice(*place)])
-    payload = data[begin:end].replace(b"names", b"\xff" * 5)
-    path.write_bytes(with_payload(data, begin, end, payload))
+    begin, end = records(data)[-2]
+    path.write_bytes(with_payload(data, begin, end, b"\x91\xa3\xff\xff\xff"))
     [sentence] = open_ledger(path).problems
     assert "is cut off or damaged at byte " in sentence
     ledger = Ledger(2**24, tmp_path)
     Maker(ledger).make(1)
     ledger.close()
     assert numbers(tmp_path) == [2], "the first number may be taken"
-
-
-def test_names_that_build_on_themselves_are_told_in_one_sentence(tmp_path: Path) -> None:
-    data = written(tmp_path / "whole", 2)
-    path = tmp_path / "damaged.ledger"
-    begin, end = next(place for place in records(data) if b"names" in data[slice(*place)])
-    blob = msgspec.msgpack.decode(data[begin:end], type=Blob)
-    payload = msgspec.msgpack.encode(msgspec.structs.replace(blob, base=blob.number))
-    path.write_bytes(with_payload(data, begin, end, payload))
-    with pytest.raises(InputError, match=r"Decision 1 cannot be read: a list of names that .*\.$"):
-        open_ledger(path).explain(1)
 
 
 def with_payload(data: bytes, begin: int, end: int, payload: bytes) -> bytes:
@@ -299,25 +285,25 @@ def test_another_version_is_told_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError) as told:
         open_ledger(path)
     assert str(told.value) == (
-        f"{path} is a ledger of format version 7, "
-        "but this version of Moorage reads versions 1 to 3."
+        f"{path} is a ledger of format version 7, but this version of Moorage reads version 1."
     )
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_file_of_an_older_version_is_read(tmp_path: Path, version: int) -> None:
-    data = written(tmp_path / "whole", 3)
-    path = tmp_path / "old.ledger"
-    path.write_bytes(MAGIC + struct.pack("<I", version) + data[len(MAGIC) + 4 :])
-    reader = open_ledger(path)
-    assert (list(reader.problems), [one.number for one in reader.summaries()]) == ([], [3, 2, 1])
-    assert reader.explain(2, matrix=(0, 1)).matrix is not None
+def test_a_file_from_before_the_first_release_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "decisions-000000000001.ledger"
+    path.write_bytes(b"MOORLEDG" + struct.pack("<II", 3, 0))
+    for asked in (path, tmp_path):
+        with pytest.raises(InputError) as told:
+            open_ledger(asked)
+        assert str(told.value) == (
+            f"{path} is a ledger of a format that was never released: delete it."
+        )
 
 
 def test_what_is_no_ledger_is_told_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, today I scheduled nothing")
-    with pytest.raises(InputError, match=r"notes.txt is not a ledger: it does not begin with "):
+    with pytest.raises(InputError, match=r"notes.txt is not a ledger: it does not begin as one"):
         open_ledger(path)
     with pytest.raises(InputError, match=r"holds no ledger: there is no file decisions-"):
         open_ledger(tmp_path)
@@ -402,6 +388,6 @@ def test_what_waits_is_written_when_there_is_nothing_to_do(tmp_path: Path) -> No
     assert ledger.recorder.rest() == 1.0
     assert list(tmp_path.iterdir()) == []
     clock[0] += 1.0
-    assert ledger.recorder.rest() is None
+    assert (ledger.recorder.rest(), ledger.recorder.rest()) == (0.0, None)
     assert numbers(tmp_path) == [1, 2, 3]
     ledger.close()

@@ -1,7 +1,5 @@
 """The ledger in memory: bounded in bytes, paged, and quick to find a pod."""
 
-import gc
-from itertools import pairwise
 from random import Random
 
 import pytest
@@ -9,8 +7,7 @@ import pytest
 from ledger.made import Maker
 from moorage.errors import InputError
 from moorage.ledger import Ledger
-from moorage.model.affinity import Affinity
-from reference.objects import HOSTNAME, make_node, make_pod, pod_term, pod_terms, selector
+from reference.objects import make_pod
 
 
 @pytest.mark.parametrize("limit", [2**20, 2**21])
@@ -44,56 +41,14 @@ def test_many_kinds_of_pods_stay_within_the_limit_as_well() -> None:
     assert ledger.explain(600, matrix=(0, 1)).matrix is not None
 
 
-def test_kinds_that_are_given_up_leave_no_garbage_behind() -> None:
-    ledger = Ledger(2**21)
-    maker = Maker(ledger, nodes=20)
-    maker.decide(make_pod("first"))
-    gc.collect()
-    gc.disable()
-    try:
-        for number in range(600):
-            maker.decide(make_pod(f"kind-{number}", cpu=f"{number + 1}m"))
-            ledger.rest()
-        assert gc.collect() < 600
-    finally:
-        gc.enable()
-
-
-def test_small_columns_count_with_the_objects_around_them() -> None:
-    ledger = Ledger(2**24)
-    maker = Maker(ledger, nodes=5)
-    maker.decide(make_pod("first"))
-    before = ledger.used_bytes
-    maker.decide(make_pod("second", cpu="7m"))
-    # A column of five bytes takes hundreds, and a kind of pods has a dozen columns or more.
-    assert ledger.used_bytes - before > 10_000
-
-
-def test_what_scores_widen_counts_until_the_chunk_ends() -> None:
-    ledger = Ledger(2**24)
-    maker, nodes = Maker(ledger, nodes=400), 400
-    maker.decide(make_pod("first", labels={"app": "web"}))
-    tracks = ledger.recorder._tracks
-    before, taken = tracks.log_bytes, tracks.bytes - tracks.log_bytes
-    friend = pod_terms([], [(7, pod_term(HOSTNAME, selector({"app": "web"})))])
-    for number in range(2):
-        pod = make_pod(f"friend-{number}", affinity=Affinity(pod_affinity=friend))
-        maker.decide(pod)
-    # InterPodAffinity's raw scores had a byte per node and have eight.
-    assert tracks.log_bytes - before >= 7 * nodes
-    assert tracks.bytes - tracks.log_bytes - taken >= 7 * nodes
-    ledger.recorder.complete()
-    assert tracks.log_bytes == 0
-
-
 def test_alike_decisions_take_few_bytes() -> None:
     ledger = Ledger(2**24)
     maker = Maker(ledger, nodes=200)
     maker.make(100)
-    ledger.recorder.flush()
+    ledger.flush()
     before = ledger._ring.bytes
     maker.make(1200)
-    ledger.recorder.flush()
+    ledger.flush()
     assert (ledger._ring.bytes - before) / 1200 < 60
 
 
@@ -102,10 +57,10 @@ def test_equal_failures_take_few_bytes() -> None:
     maker = Maker(ledger, nodes=200)
     maker.make(2)
     maker.make(100, message="nothing fits")
-    ledger.recorder.flush()
+    ledger.flush()
     before = ledger._ring.bytes
     maker.make(1000, message="nothing fits")
-    ledger.recorder.flush()
+    ledger.flush()
     assert (ledger._ring.bytes - before) / 1000 < 60
 
 
@@ -114,7 +69,7 @@ def test_pages_follow_one_another_and_leave_nothing_out() -> None:
     maker = Maker(ledger)
     for _ in range(5):
         maker.make(7)
-        ledger.recorder.flush()
+        ledger.flush()
     maker.make(3)
     pages = [ledger.summaries(limit=10)]
     while pages[-1]:
@@ -131,29 +86,13 @@ def test_the_decisions_about_one_pod_are_found() -> None:
     for _ in range(4):
         maker.make(5)
         maker.decide(odd, "too large")
-        ledger.recorder.flush()
+        ledger.flush()
     about = ledger.summaries(pod="default/odd")
     assert [one.number for one in about] == [24, 18, 12, 6]
     assert ledger.latest_about("default/odd") == 24
     assert ledger.latest_about("default/pod-1") == 1
     assert ledger.latest_about("default/nobody") is None
     assert [one.number for one in ledger.summaries(pod="default/odd", before=18, limit=1)] == [12]
-
-
-def test_nodes_that_come_one_by_one_cost_little_each() -> None:
-    ledger = Ledger(2**26)
-    maker = Maker(ledger, nodes=300)
-    maker.make(1)
-    ledger.recorder.flush()
-    sizes = []
-    for number in range(20):
-        maker.state.add_node(make_node(f"late-{number}"))
-        maker.make(1, flush=True)
-        sizes.append(ledger._ring.bytes)
-    assert max(after - before for before, after in pairwise(sizes)) < 8000
-    row = ledger.explain(len(ledger), matrix=(0, 1000)).matrix
-    assert row is not None
-    assert sum(one.node.startswith("late-") for one in row.rows) == 20
 
 
 def test_a_number_that_does_not_exist_makes_nothing_be_written() -> None:
@@ -165,23 +104,23 @@ def test_a_number_that_does_not_exist_makes_nothing_be_written() -> None:
     for number in (0, 4, 10**9):
         with pytest.raises(InputError, match=rf"no decision {number}: the ledger holds 1 to 3\."):
             ledger.explain(number)
-    assert (len(ledger.entries()), ledger.recorder.waiting) == (0, 3)
+    assert len(ledger.unpacked()) == 3
     assert ledger.explain(2).decision.pod == "default/pod-2"
-    assert (len(ledger.entries()), ledger.recorder.waiting) == (1, 0)
+    assert len(ledger.unpacked()) == 0
 
 
 def test_decisions_are_listed_the_same_before_and_after_they_are_written() -> None:
     ledger = Ledger(2**24)
     maker = Maker(ledger)
     maker.make(5)
-    ledger.recorder.complete()
+    ledger.flush()
     maker.make(4)
     maker.make(2, message="nothing fits")
     young = ledger.summaries()
     about = ledger.summaries(pod="default/pod-7", before=11)
-    assert ledger.recorder.waiting == 11, "listing writes nothing"
+    assert len(ledger.unpacked()) == 6, "listing packs nothing"
     assert ledger.latest_about("default/pod-3") == 3
-    ledger.recorder.flush()
+    ledger.flush()
     assert ledger.summaries() == young
     assert ledger.summaries(pod="default/pod-7", before=11) == about
     assert [one.number for one in young] == list(range(11, 0, -1))

@@ -15,10 +15,10 @@ import msgspec
 from moorage.benchmarks.bare_pass import BarePass
 from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.cluster.view import NodeView
-from moorage.engine.decisions import Bind, Decision, Unschedulable
+from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.engine.garbage import collecting_rarely
 from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
-from moorage.engine.recording import NO_RECORD, DecisionRecorder, setback_of
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, ended_with
 from moorage.errors import InputError
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve
@@ -73,10 +73,10 @@ def measure(
     `observer` and `recorder` are told what a scheduler tells of its attempts, so that the cost of
     that shows. Garbage is collected as often as in a live scheduler.
     """
-    world.cycle.record(recorder)
     watch = observer or SchedulerObserver()
     kind = WORKLOADS[workload]
     world.add_all(made_before(kind, nodes, pods))
+    recorder.follow(world.cycle, world.profiles)
     waiting = [make_pod(index, kind) for index in range(pods)]
     profile = world.profiles.get(waiting[0].spec.scheduler_name)
     if profile is None:
@@ -133,22 +133,24 @@ def _attempt(
     """Decide about a pod as a scheduler does, and whether there is or will be room for it."""
     meter = watch.meter()
     cycle = world.cycle
-    clock = recorder.clock  # called as a method it would take longer
-    started = clock()
-    decision: Decision | None = cycle.choose(profile, pod, meter)
+    started, search_start, attempt = recorder.clock(), cycle.search_start, None
+    decision: Decision | None = None
+    if not recorder.needs_answers(profile):
+        decision = cycle.choose(profile, pod, meter)
     if decision is None:
-        decision = cycle.decide(profile, pod, meter)[0]
+        decision, attempt = cycle.decide(profile, pod, meter)
         watch.algorithm_finished(meter.seconds())
     if isinstance(decision, Bind):
         world.state.assume(pod, decision.node_name)
         found = reserve(profile, pod, decision.node_name, meter) is None
         watch.pod_scheduled(profile.name, meter.seconds(), 1, 0.0)
-        recorder.scheduled(pod, profile, decision.node_name, 1, started)
     else:
         found = isinstance(decision, Unschedulable) and bool(decision.nominated_node)
         watch.attempt_failed(UNSCHEDULABLE, profile.name, meter.seconds())
-        if recorder.on and isinstance(decision, Unschedulable):
-            recorder.failed(pod, profile, setback_of(decision), 1, started)
+    if recorder.on and not isinstance(decision, Gated):
+        recorder.attempt_ended(
+            ended_with(decision, profile, 1, started, search_start=search_start, attempt=attempt)
+        )
     return decision, found
 
 

@@ -1,32 +1,27 @@
 """Answers of `moorage explain` from a ledger on disk; no cluster is needed.
 
-Owns what a ledger can say of pods and nodes: what was found when a pod was last tried, which is all
-it knows. It asks no plugin, so it has no fixes.
+Owns what is asked about where: a pod when it was last tried, a node as the ledger leaves it.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from moorage.cli.explain_sources import ALL_ROWS, PodQuestion, decision_number
+from moorage.cli.explain_sources import PodQuestion, decision_number
 from moorage.cli.output import warn
 from moorage.errors import InputError
 from moorage.explain.listing import DecisionPage
+from moorage.explain.nodes import explain_node
 from moorage.explain.report import (
     DecisionExplanation,
     DecisionSummary,
     NodeExplanation,
-    NodePod,
-    NodeRefusal,
-    NodeVerdicts,
     PodExplanation,
 )
 from moorage.ledger import Reader, open_ledger
+from moorage.ledger.explaining import SOURCE, explain_pod_then
+from moorage.ledger.moment import finish
 
-SOURCE = "ledger"
-_SCHEDULED = "scheduled"
 _BATCH = 1000
-_MOST_WAITING = 200
-"""So many refused pods are asked about one node; each has its columns rebuilt."""
 
 
 class LedgerSource:
@@ -41,57 +36,27 @@ class LedgerSource:
     def pod(self, asked: PodQuestion) -> PodExplanation:
         """What was found when the pod was last tried."""
         number = self._latest(asked.name)
-        rows = ALL_ROWS if asked.nodes else asked.rows
-        told = self._reader.explain(number, top=asked.top, matrix=(0, rows) if rows else None)
-        one = told.decision
-        return PodExplanation(
-            pod=one.pod,
-            schedulable=one.result == _SCHEDULED,
-            nodes=one.nodes,
-            feasible=one.feasible,
-            message=one.message,
-            source=SOURCE,
-            rejections=told.rejections,
-            uid=one.uid,
-            scheduler_name=one.profile,
-            node=one.node or None,
-            scores=told.scores,
-            skipped_filter_plugins=told.skipped_filter_plugins,
-            skipped_score_plugins=told.skipped_score_plugins,
-            matrix=told.matrix if asked.rows else None,
-            asked=_rows(told, asked.nodes),
-            decision=number,
+        moment, decision = finish(self._reader.moment(number))
+        return explain_pod_then(
+            moment,
+            decision,
+            number,
+            top=asked.top,
+            nodes=asked.nodes,
+            matrix=(0, asked.rows) if asked.rows else None,
+            fixes=asked.fixes,
         )
 
     def node(self, name: str) -> NodeExplanation:
-        """Which pods were scheduled to the node, and why it was not for those refused last."""
-        placed: list[str] = []
-        refused: list[DecisionSummary] = []
-        seen: set[str] = set()
-        for one in self._newest_first():
-            if one.pod in seen:
-                continue
-            seen.add(one.pod)
-            if one.result != _SCHEDULED:
-                refused.append(one)
-            elif one.node == name:
-                placed.append(one.pod)
-        rows = [(one.pod, self._row(one.number, name)) for one in refused[:_MOST_WAITING]]
-        known = [(pod, row) for pod, row in rows if row is not None]
-        if not (placed or known or self._reader.knows_node(name)):
-            raise InputError(f"node {name} is in no decision of {self._path}")
-        return NodeExplanation(
-            node=name,
-            source=SOURCE,
-            pods=len(placed),
-            pod_list=tuple(map(NodePod, sorted(placed))),
-            accepts=tuple(pod for pod, row in known if row.feasible),
-            refusals=tuple(
-                NodeRefusal(pod, tuple(v for v in row.verdicts if v.verdict == "rejected"))
-                for pod, row in known
-                if not row.feasible
-            ),
-            waiting=len(refused),
+        """The node as it was after everything that is recorded."""
+        moment = self._reader.last_moment()
+        if moment is None or name not in moment.state.nodes.row_of:
+            known = 0 if moment is None else len(moment.state)
+            raise InputError(
+                f"node {name} is not one of the {known} nodes that {self._path} ends with"
+            )
+        return explain_node(
+            moment.cycle, moment.profiles, name, source=SOURCE, waiting=moment.waiting
         )
 
     def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
@@ -130,27 +95,3 @@ class LedgerSource:
         while found := self._reader.summaries(before=before, limit=_BATCH):
             yield from found
             before = found[-1].number
-
-    def _row(self, number: int, node: str) -> NodeVerdicts | None:
-        """What a decision found of one node; None if it was not there or nothing is known."""
-        try:
-            evidence = self._reader.evidence(number)
-        except (InputError, ValueError, IndexError):  # damaged; others can be read
-            return None
-        if evidence is None or evidence.row_of(node) < 0:
-            return None
-        (row,) = evidence.matrix(sorted(evidence.names).index(node), 1).rows
-        return row
-
-
-def _rows(told: DecisionExplanation, nodes: tuple[str, ...]) -> tuple[NodeVerdicts, ...]:
-    if not nodes:
-        return ()
-    known = {row.node: row for row in told.matrix.rows} if told.matrix is not None else {}
-    for name in nodes:
-        if name not in known:
-            raise InputError(
-                f"node {name} is not one of the {len(known)} nodes of decision "
-                f"{told.decision.number}"
-            )
-    return tuple(known[name] for name in nodes)

@@ -53,6 +53,8 @@ def print_pod(told: PodExplanation, *, wide: bool) -> None:
         _print_fixes(out, told.fixes)
     if told.matrix is not None:
         print_matrix(out, told.matrix)
+    if told.note:
+        out.sentence(told.note)
     if told.decision is not None:
         out.sentence(f"The latest decision about it is number {told.decision}.")
 
@@ -176,18 +178,15 @@ def print_node(told: NodeExplanation, *, wide: bool) -> None:
     if told.pod_list:
         shown = told.pod_list if wide else told.pod_list[:_PODS_SHOWN]
         title = f"Pods on it ({_shown(len(shown), told.pods)})"
-        if told.source == "ledger":  # it knows no more of them
-            out.table(title, ["POD"], [[pod.pod] for pod in shown])
-        else:
-            rows = [
-                [
-                    pod.pod,
-                    str(pod.priority),
-                    ", ".join(f"{name} {amount}" for name, amount in pod.requests.items()),
-                ]
-                for pod in shown
+        rows = [
+            [
+                pod.pod,
+                str(pod.priority),
+                ", ".join(f"{name} {amount}" for name, amount in pod.requests.items()),
             ]
-            out.table(title, ["POD", "PRIORITY", "REQUESTS"], rows, right=" r")
+            for pod in shown
+        ]
+        out.table(title, ["POD", "PRIORITY", "REQUESTS"], rows, right=" r")
     if told.accepts:
         most = len(told.accepts) if wide else _PODS_SHOWN
         text = shortened(told.accepts, len(told.accepts), most)
@@ -212,21 +211,19 @@ def _shown(shown: int, total: int) -> str:
 
 
 def _node_sentence(told: NodeExplanation) -> str:
-    cordoned = " is cordoned (unschedulable) and" if told.unschedulable else ""
-    recorded = told.source == "ledger"
-    has = "was given" if recorded else "has"
-    pods = f"Node {told.node}{cordoned} {has} {counted(told.pods, 'pod')}"
+    cordoned = "cordoned (unschedulable) and" if told.unschedulable else ""
+    pods = f"Node {told.node}{cordoned and f' is {cordoned}'} has {counted(told.pods, 'pod')}"
+    if told.source == "ledger":
+        had = f"{cordoned and f' was {cordoned}'} had {counted(told.pods, 'pod')}"
+        pods = f"When the ledger ended, node {told.node}{had}"
     asked = len(told.accepts) + len(told.refusals)
     if not max(asked, told.waiting):
         return f"{pods}; no pod waits."
     waiting = counted(max(asked, told.waiting), "waiting pod")
-    if recorded and not asked:
-        return f"{pods}; of {waiting} it is not known whether it could take any."
     some = ""
     if asked < told.waiting:
-        # A ledger knows no priorities: of those refused the latest are asked about.
-        which = f"{asked} of the latest" if recorded else f"the {asked} most important"
-        some = f" ({which} {'was' if asked == 1 else 'were'} asked about)"
+        was = "was" if asked == 1 else "were"
+        some = f" (the {asked} most important {was} asked about)"
     return f"{pods}; of {waiting}{some} it could take {len(told.accepts)}."
 
 
@@ -276,6 +273,8 @@ def print_decision(told: DecisionExplanation, *, wide: bool) -> None:
     print_scores(out, told.scores, one.feasible)
     if told.matrix is not None:
         print_matrix(out, told.matrix)
+    if told.note:
+        out.sentence(told.note)
 
 
 def _decision_sentence(one: DecisionSummary) -> str:

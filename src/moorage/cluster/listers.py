@@ -92,6 +92,10 @@ class Listers:
             lister = self._listers[kind] = Lister(self._changed)
         return lister  # type: ignore[return-value]  # the key fixes the element type
 
+    def __iter__(self) -> Iterator[ApiObject]:
+        for lister in self._listers.values():
+            yield from lister
+
     def shared(self, kind: type[Books], make: Callable[[], Books]) -> Books:
         """A plugin's own books about these objects: one of a kind, shared by all profiles."""
         found = self._shared.get(kind)

@@ -195,6 +195,10 @@ class ClusterState:
         """Every pod on a node, with the node's name."""
         return iter(self._placed.values())
 
+    def assumed_pods(self) -> Iterator[tuple[Pod, str]]:
+        """The pods that we decided, without confirmation so far, with their nodes' names."""
+        return (self._placed[uid] for uid in self._assumed)
+
     def sizes(self) -> Mapping[str, int]:
         """How many `nodes`, `pods` and `assumed_pods` are known, for metrics.
 

@@ -43,13 +43,19 @@ class NodeOrder:
     def rows(self, row_of: dict[str, int]) -> NDArray[np.intp]:
         """Row numbers in the order nodes are looked at."""
         if self._order is None:
-            self._order = np.fromiter(
-                (row_of[name] for name in self._interleaved()), np.intp, len(row_of)
-            )
+            self._order = np.fromiter((row_of[name] for name in self.names()), np.intp, len(row_of))
             self.is_identity = bool((self._order == np.arange(len(row_of))).all())
         return self._order
 
-    def _interleaved(self) -> list[str]:
+    def copy(self) -> "NodeOrder":
+        """The same order, to be changed by itself."""
+        other = NodeOrder()
+        other._zones = {zone: dict(members) for zone, members in self._zones.items()}
+        other._zone_of = dict(self._zone_of)
+        return other
+
+    def names(self) -> list[str]:
+        """The nodes in the order they are looked at; nodes added in this order keep it."""
         names: list[str] = []
         turns = [iter(zone) for zone in self._zones.values()]
         while turns:

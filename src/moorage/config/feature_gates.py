@@ -203,6 +203,11 @@ class FeatureGates:
                 return self._settings[bulk]
         return gate.default
 
+    @property
+    def settings(self) -> Mapping[str, bool]:
+        """What was set by a user; everything else is as the version has it."""
+        return self._settings
+
     def known(self) -> Iterator[KnownFeature]:
         """Every gate of the version in the order of names, those for whole stages included."""
         for name in sorted([*self._known, *_BULK]):

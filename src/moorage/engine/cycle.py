@@ -17,7 +17,6 @@ from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.engine.extension import Extension
 from moorage.engine.fast_lane import FastLane
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.recording import NO_RECORD, DecisionRecorder
 from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.attempt import Attempt
@@ -56,7 +55,6 @@ class Cycle:
         self.extension = Extension(state, extenders, random) if extenders else None
         self._search = NodeSearch()
         self.fast_lane = FastLane(state) if reuse else None
-        self.recorder: DecisionRecorder = NO_RECORD
 
     @property
     def extenders(self) -> Sequence[Extender]:
@@ -68,11 +66,14 @@ class Cycle:
         """The rows that the last search among feasible nodes got to, in its order."""
         return self._search.looked_at
 
-    def record(self, recorder: DecisionRecorder) -> None:
-        """From now on tell a ledger of all that is found."""
-        self.recorder = recorder
-        if self.fast_lane is not None:
-            self.fast_lane.recorder = recorder
+    @property
+    def search_start(self) -> int:
+        """How far from the first node the next search begins."""
+        return self._search.start
+
+    @search_start.setter
+    def search_start(self, start: int) -> None:
+        self._search.start = start
 
     def adopt(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
@@ -161,12 +162,8 @@ class Cycle:
                 looked_at = int(np.count_nonzero(outcome.considered))
                 self._search.nothing_found(looked_at, len(self.state))
             _raise_errors(attempt)
-            decision: Bind | Unschedulable = self._explain_failure(attempt)
-        else:
-            decision = self._select(attempt)
-        if self.recorder.on:
-            self.recorder.found(attempt, decision)
-        return decision, attempt
+            return self._explain_failure(attempt), attempt
+        return self._select(attempt), attempt
 
     def _select(self, attempt: Attempt) -> Bind | Unschedulable:
         profile, pod, outcome = attempt.profile, attempt.pod, attempt.outcome

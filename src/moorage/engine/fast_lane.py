@@ -7,7 +7,6 @@ the words. tests/properties checks that both always agree.
 """
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,6 @@ from moorage.cluster.masked_view import MaskedView
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind
-from moorage.engine.recording import (
-    NO_RECORD,
-    DecisionRecorder,
-    LiveRefusals,
-    LiveScores,
-)
 from moorage.engine.selection import nodes_to_find
 from moorage.errors import PluginError
 from moorage.framework.guard import FAULTS, checked_scores, guard, wrong_answer
@@ -39,7 +32,6 @@ log = logging.getLogger(__name__)
 
 Totals = NDArray[Any]
 
-_NO_TOTALS: Totals = np.zeros(0, np.int64)
 _MOST_TALLIES = 64
 # From this share of feasible nodes on, asking about all of them is cheaper than picking them out.
 _MOST = 4
@@ -51,8 +43,6 @@ class FastLane:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.rankings = Rankings(state)
-        self.recorder: DecisionRecorder = NO_RECORD
-        """Is told of nodes found; somebody else tells it how the attempts end."""
         self.taken = 0
         """How many pods were decided here."""
 
@@ -63,8 +53,7 @@ class FastLane:
             return None
         if nodes_to_find(profile.percentage_of_nodes_to_score, size, scoring=True) < size:
             return None
-        recorder = self.recorder
-        short = _ShortAttempt(profile, pod, self._state, meter, recorder.on)
+        short = _ShortAttempt(profile, pod, self._state, meter)
         try:
             ranking = self.rankings.find(profile, pod, short.nodes)
             if ranking is None or not short.filter(ranking):
@@ -79,11 +68,6 @@ class FastLane:
         if isinstance(meter, RunningMeter):
             short.tell(meter)
         total = None if short.feasible == 1 else int(short.totals[row]) + short.constant
-        if recorder.on:
-            short.total = total
-            # Kept until the attempt ends, these would take room in the processor's caches.
-            short.totals, short._out, short._chosen = _NO_TOTALS, None, short.nodes
-            recorder.short = short
         return Bind(pod, self._state.nodes.nodes[row].name, short.feasible, total)
 
     def _best(self, totals: Totals, start: int) -> int:
@@ -118,21 +102,15 @@ class _ShortAttempt:
         "_prepared",
         "_quiet",
         "_ranked",
-        "_recorded",
         "_scored",
         "_state",
         "_weighed",
-        "blocked",
         "constant",
         "feasible",
         "nodes",
         "pod",
         "profile",
         "ranking",
-        "refusals",
-        "scores",
-        "silent",
-        "total",
         "totals",
         "unfiltered",
         "unscored",
@@ -144,7 +122,6 @@ class _ShortAttempt:
         pod: Pod,
         state: ClusterState,
         meter: Meter,
-        recorded: bool,
     ) -> None:
         self.profile = profile
         self.pod = pod
@@ -158,23 +135,16 @@ class _ShortAttempt:
         """Live plugins that have nothing to say about the pod where nodes are filtered ..."""
         self.unscored: list[str] = []
         """... and where they are scored."""
-        self.silent: Sequence[str] = ()
         """Live scorers that have nothing to say and no PreScore part to say so; () until asked."""
         self._scored = False
         self._asked: list[tuple[str, int]] = []
         # What was answered about this very pod, if somebody wants to know.
-        self.refusals: list[LiveRefusals] = []
-        self.scores: list[LiveScores] = []
-        self._recorded = recorded
         self.nodes = self._chosen = NodeView(state)
         self._out: Bools | None = None
-        self.blocked: Bools | None = None
         """The rows that live filters refuse."""
         self.feasible = 0
         self.constant = 0
         """What every total lacks alike."""
-        self.total: int | None = None
-        """That of the node that was chosen."""
 
     def filter(self, ranking: Ranking) -> bool:
         """Find the feasible rows; False if there are none, or to be asked about otherwise."""
@@ -190,7 +160,7 @@ class _ShortAttempt:
         if states is None:
             return False
         self._prepared = now()
-        blocked = self.blocked = self._blocked(states)
+        blocked = self._blocked(states)
         self.totals, self.feasible = ranking.standing, ranking.feasible
         if blocked is not None:
             self.totals = ranking.standing.copy()
@@ -217,7 +187,7 @@ class _ShortAttempt:
             for scorer, raw in zip(ranking.scaled, ranking.raw, strict=True):
                 rows = None if self._out is None else self._chosen.rows
                 here = raw.copy() if rows is None else raw[rows]
-                self._add(rows, scorer.plugin, here, scorer.state, scorer.weight, kept=True)
+                self._add(rows, scorer.plugin, here, scorer.state, scorer.weight)
         self._add_live()
 
     def tell(self, meter: RunningMeter) -> None:
@@ -318,8 +288,6 @@ class _ShortAttempt:
                 raise wrong_answer(plugin, "Filter", refused, "an answer for each node")
             self._quiet = False
             self._asked.append((plugin.name, self.ranking.feasible))
-            if self._recorded:
-                self.refusals.append((plugin, refused, state))
             blocked = refused if blocked is None else blocked | refused
         return blocked
 
@@ -336,12 +304,10 @@ class _ShortAttempt:
                 self._quiet = False
         now = self._now
         self._weighed = now()
-        silent: list[str] = []
         for plugin in self.ranking.live_scorers:
             if plugin.name in self.unscored:
                 continue
             if plugin.is_silent(self.pod, chosen):
-                silent.append(plugin.name)
                 continue
             state = states.get(plugin.name)
             anywhere = plugin.scores_anywhere and self.feasible * _MOST >= len(self.nodes)
@@ -350,7 +316,6 @@ class _ShortAttempt:
                 raw = plugin.score(self.pod, asked, state)
             rows = None if asked is self.nodes else chosen.rows
             self._add(rows, plugin, raw, state, self.profile.weights[plugin.name])
-        self.silent = silent
 
     def _add(
         self,
@@ -359,17 +324,9 @@ class _ShortAttempt:
         raw: Totals,
         state: Any,
         weight: int,
-        *,
-        kept: bool = False,
     ) -> None:
-        """Add a plugin's part; its scores are those of the rows, or of all nodes.
-
-        `kept`: the raw scores are the ranking's own, which whoever records knows already.
-        """
+        """Add a plugin's part; its scores are those of the rows, or of all nodes."""
         self._quiet = False
-        known = None if kept else raw
-        if self._recorded and not kept and plugin.normalizes_in_place:
-            known = raw.copy()
         with guard(plugin, "Score"):
             normalized = plugin.normalize(raw, state)
         size = len(self.nodes) if rows is None else len(rows)
@@ -378,9 +335,6 @@ class _ShortAttempt:
         highest = int(normalized.view(np.uint64).max())
         if highest > MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", "a score is out of range")
-        if self._recorded:
-            told = normalized if highest else None
-            self.scores.append((plugin, rows, known, told, state))
         if not highest:
             return
         points = normalized * weight

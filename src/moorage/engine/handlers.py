@@ -22,6 +22,7 @@ from moorage.engine.events import (
 )
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.queue import SchedulingQueue
+from moorage.engine.recording import NO_RECORD, DecisionRecorder
 from moorage.engine.requeueing import priority_at_most
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
@@ -91,6 +92,7 @@ class EventHandlers:
         observer: SchedulerObserver | None = None,
     ) -> None:
         self._observer = observer or SchedulerObserver()
+        self.recorder: DecisionRecorder = NO_RECORD
         self._state = state
         self._queue = queue
         self._profiles = profiles
@@ -104,6 +106,7 @@ class EventHandlers:
 
     def add_pod(self, pod: Pod) -> None:
         """A pod appeared."""
+        self.recorder.changed(pod)
         self._pods.put(pod)
         if pod.spec.node_name:
             self._add_assigned(pod)
@@ -119,6 +122,7 @@ class EventHandlers:
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed."""
+        self.recorder.changed(new, old)
         self._pods.put(new)
         if new.terminating:
             self._preempting.left(new)
@@ -136,6 +140,7 @@ class EventHandlers:
 
     def delete_pod(self, pod: Pod) -> None:
         """A pod is gone."""
+        self.recorder.deleted(pod)
         started = self._observer.time()
         self._pods.remove(pod)
         self._preempting.left(pod)
@@ -202,6 +207,7 @@ class EventHandlers:
         if waiting is not None:
             waiting.reject("", "removed")
         else:
+            self.recorder.forgotten(pod)
             self._state.forget(pod)
             if self._groups is not None:
                 self._groups.forget(pod)
@@ -220,6 +226,7 @@ class EventHandlers:
 
     def add_node(self, node: Node) -> None:
         """A node appeared."""
+        self.recorder.changed(node)
         started = self._observer.time()
         self._state.add_node(node)
         self._queue.move_all_to_active_or_backoff(NODE_ADD, None, node)
@@ -227,6 +234,7 @@ class EventHandlers:
 
     def update_node(self, old: Node, new: Node) -> None:
         """A node changed."""
+        self.recorder.changed(new, old)
         started = self._observer.time()
         self._state.add_node(new)
         for event in node_update_events(old, new):
@@ -235,6 +243,7 @@ class EventHandlers:
 
     def delete_node(self, node: Node) -> None:
         """A node is gone; pods are woken before the state changes, as upstream does."""
+        self.recorder.deleted(node)
         started = self._observer.time()
         self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None)
         try:
@@ -247,16 +256,19 @@ class EventHandlers:
 
     def add_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind appeared; custom resources come with their name."""
+        self.recorder.changed(obj)
         self._state.listers.of(type(obj)).put(obj)
         self._report(ActionType.ADD, None, obj, custom_resource)
 
     def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind changed."""
+        self.recorder.changed(new, old)
         self._state.listers.of(type(new)).put(new)
         self._report(ActionType.UPDATE, old, new, custom_resource)
 
     def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind is gone."""
+        self.recorder.deleted(obj)
         self._state.listers.of(type(obj)).remove(obj)
         self._report(ActionType.DELETE, obj, None, custom_resource)
 

@@ -30,8 +30,9 @@ from moorage.engine.decisions import (
 from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.recording import setback_of, setback_on
+from moorage.engine.recording import ended_with
 from moorage.errors import CorruptStateError
+from moorage.framework.attempt import Attempt
 from moorage.framework.group_preemption import GroupVictims
 from moorage.framework.guard import FAULTS
 from moorage.framework.metering import SILENT, Meter
@@ -66,8 +67,11 @@ class _Found:
     meter: Meter = SILENT
     seconds: float = 0.0
     """How long it took to find that out."""
-    evidence: object = None
-    """How it was found out, for a ledger."""
+    decision: Bind | None = None
+    """The node that was found, whatever became of it."""
+    search_start: int = 0
+    """Where the search for it began, for a ledger."""
+    attempt: Attempt | None = None
 
 
 @dataclass(slots=True)
@@ -236,7 +240,8 @@ class PodGroupCycle:
                 scheduler.queue.done(info.pod.uid)
             else:
                 broken = _broken(info.pod, message)
-                scheduler.recorder.failed(info.pod, profile, setback_of(broken), info.attempts, 0.0)
+                if scheduler.recorder.on:
+                    scheduler.recorder.attempt_ended(ended_with(broken, profile, info.attempts))
                 scheduler.fail(info, profile, broken)
         return None
 
@@ -340,11 +345,12 @@ class PodGroupCycle:
         with ExitStack() as held:
             for info in infos:
                 meter = self._scheduler.observer.meter()
+                search_start = self._scheduler.cycle.search_start
                 found = self._find(profile, info, within, meter)
                 if found.node_name:
                     held.callback(self._release, profile, found)
                 found.meter, found.seconds = meter, meter.seconds()
-                found.evidence = self._scheduler.recorder.evidence(info.pod)
+                found.search_start = search_start
                 result.found.append(found)
                 failure = found.failure
                 if failure is not None and not found.node_name:
@@ -371,24 +377,25 @@ class PodGroupCycle:
         scheduler = self._scheduler
         failure: Unschedulable | None = None
         try:
-            decision, _ = scheduler.cycle.attempt(profile, pod, within, meter)
+            decision, attempt = scheduler.cycle.attempt(profile, pod, within, meter)
         except FAULTS as error:
             return _Found(info, error_decision(pod, error))
         finally:
             scheduler.observer.algorithm_finished(meter.seconds())
+        placed = decision if isinstance(decision, Bind) else None
         if isinstance(decision, Bind):
             node_name = decision.node_name
         else:
             failure, node_name = decision, decision.nominated_node or ""
             if not node_name:
-                return _Found(info, failure)
+                return _Found(info, failure, attempt=attempt)
             # As upstream, where PostFilter acts at once, whatever becomes of the group.
             scheduler.evict(pod, profile, node_name, decision.victims)
         answer = scheduler.hold(profile, pod, node_name, meter)
         if isinstance(answer, Refusal):
-            return _Found(info, refused_there(pod, answer))
+            return _Found(info, refused_there(pod, answer), decision=placed, attempt=attempt)
         held_by = answer.message if isinstance(answer, WaitingPod) else None
-        return _Found(info, failure, node_name, held_by)
+        return _Found(info, failure, node_name, held_by, decision=placed, attempt=attempt)
 
     def _release(self, profile: Profile, found: _Found) -> None:
         scheduler, pod = self._scheduler, found.info.pod
@@ -404,21 +411,43 @@ class PodGroupCycle:
             found = result.found[index] if index < len(result.found) else None
             meter = SILENT if found is None else found.meter
             meter.resume(0.0 if found is None else found.seconds)
-            pod, attempts = info.pod, info.attempts
-            evidence = None if found is None else found.evidence
             if status is None and found is not None and found.failure is None:
-                node = found.node_name
-                refusal = scheduler.place(info, profile, node, meter)
-                if refusal is None:
-                    scheduler.recorder.scheduled(pod, profile, node, attempts, 0.0, evidence)
-                    continue
-                message = refused_there(pod, refusal).message
-                setback = setback_on(node, message, refusal)
+                refusal = scheduler.place(info, profile, found.node_name, meter)
+                message = "" if refusal is None else refused_there(info.pod, refusal).message
+                self._record(info, profile, found, None, refusal, message)
             else:
-                failure = _failure(pod, found, result)
+                failure = _failure(info.pod, found, result)
+                self._record(info, profile, found, failure)
                 scheduler.fail(info, profile, failure, meter)
-                setback = setback_of(failure)
-            scheduler.recorder.failed(pod, profile, setback, attempts, 0.0, evidence)
+
+    def _record(
+        self,
+        info: QueuedPodInfo,
+        profile: Profile,
+        found: _Found | None,
+        failure: Unschedulable | None,
+        refusal: Refusal | None = None,
+        message: str = "",
+    ) -> None:
+        """Tell a ledger how the attempt of one pod ended."""
+        recorder = self._scheduler.recorder
+        if not recorder.on:
+            return
+        placed = None if found is None else found.decision
+        decision = failure or placed
+        assert decision is not None, "a pod that is placed has a node"
+        ended = ended_with(
+            decision,
+            profile,
+            info.attempts,
+            refusal=refusal,
+            message=message,
+            search_start=0 if found is None else found.search_start,
+            attempt=None if found is None else found.attempt,
+        )
+        if failure is not None and placed is not None:
+            ended = ended._replace(feasible=placed.feasible_nodes, total=placed.total_score)
+        recorder.attempt_ended(ended)
 
 
 def _failure(pod: Pod, found: _Found | None, result: _Result) -> Unschedulable:

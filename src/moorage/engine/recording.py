@@ -1,125 +1,84 @@
-"""What a ledger can learn of each scheduling attempt.
+"""What a ledger is told: every change the engine applied, and every attempt that ended.
 
 Owns the list of things worth recording; the recording is somebody else's. As with `engine.observer`
-the base class ignores everything, so that an engine without a ledger does no work: whoever has to
-work something out for the record asks `on` first.
-
-An attempt is told in two steps. The cycle tells what it *found*, before anything changes: which
-node, and what every plugin said. The scheduler tells how the attempt *ended*, Reserve and Permit
-included. What was found in an attempt that never ends (somebody only asked why) is not recorded.
+the base class ignores everything, so that an engine without a ledger does no work.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from moorage.cluster.columns import Bools, Ints, Rows
-from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Bind, Refusal, Unschedulable
-from moorage.engine.observer import ERROR, UNSCHEDULABLE
+from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
 from moorage.framework.attempt import Attempt
-from moorage.framework.plugin import FilterPlugin, ScorePlugin
+from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
-from moorage.framework.rankings import Ranking
 from moorage.framework.status import Status
+from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
-LiveRefusals = tuple[FilterPlugin[Any], Bools, Any]
-"""What a plugin that is asked for every pod refused on the short way: the plugin, the rows, and the
-plugin's state."""
-
-LiveScores = tuple[ScorePlugin[Any], Rows | None, Ints | None, Ints | None, Any]
-"""What a plugin scored on the short way: the plugin, which rows (None: all), raw (None: as the
-ranking has it) and normalised (None: all 0), and the plugin's state.
-
-Scores of rows that are not feasible mean nothing.
-
-Plain tuples, as one is made for every plugin and pod.
-"""
+if TYPE_CHECKING:
+    from moorage.engine.cycle import Cycle
 
 
-class ShortFindings(Protocol):
-    """What was found about a pod on the short way; to be read before plugins are asked again."""
+class EndedAttempt(NamedTuple):
+    """How an attempt ended, in plain values."""
 
-    profile: Profile
     pod: Pod
-    ranking: Ranking
-    nodes: NodeView
-    feasible: int
-    total: int | None
-    """Without a total the node was the only one."""
-    blocked: Bools | None
-    """The rows that live filters refuse, all of them together; None if none was asked."""
-    refusals: list[LiveRefusals]
-    scores: list[LiveScores]
-    unfiltered: list[str]
-    """Live plugins that had nothing to say about the pod where nodes are filtered ..."""
-    unscored: list[str]
-    """... and where they are scored."""
-    silent: Sequence[str]
-    """Live scorers that had nothing to say and no PreScore part to say so; () if none was asked."""
-
-
-class Setback(NamedTuple):
-    """How an attempt ended that did not send its pod to a node."""
-
-    result: str
-    """`UNSCHEDULABLE` or `ERROR` of `engine.observer`."""
-    message: str
+    profile: Profile
+    attempts: int
+    started: float
+    """By the recorder's clock; 0.0 if nobody looked."""
+    result: str = SCHEDULED
+    """`SCHEDULED`, `UNSCHEDULABLE` or `ERROR` of `engine.observer`."""
     node_name: str = ""
-    """Where the pod was refused in the end."""
+    """The chosen node, also if it was refused in the end."""
+    feasible: int = 0
+    total: int | None = None
+    message: str = ""
     nominated_node: str = ""
-    point: str = ""
-    """The extension point that refused the chosen node, if one did ..."""
-    refusal: Status | None = None
-    """... and what it said."""
+    victims: tuple[Pod, ...] = ()
+    refusal: Refusal | None = None
+    """Who refused the chosen node, and at which extension point."""
+    search_start: int = 0
+    """Where the search for nodes began."""
+    attempt: Attempt | None = None
+    """What plugins said; only needed where `DecisionRecorder.needs_answers`."""
+    binding: bool = False
+    """Was the pod on its way to the node? Its attempt was recorded as scheduled before."""
 
 
 class DecisionRecorder:
-    """Is told of attempts; must not call back. This one ignores everything."""
+    """Is told of changes and attempts; must not call back. This one ignores everything."""
 
-    # No defaults in the class: Python is quicker with attributes that only the instance has.
-    on: bool
+    on = False
     """Is it worth working out what to tell?"""
-    clock: Callable[[], float]
-    """What time is it? To be read when an attempt begins, and given back when it ends."""
-    short: ShortFindings | None
-    """The short way led to a node: how. Is left here instead of told, which would cost a call."""
 
-    def __init__(self, *, on: bool = False, clock: Callable[[], float] = float) -> None:
-        """Without a clock it is always 0.0."""
-        self.on = on
-        self.clock = clock
-        self.short = None
+    def __init__(self) -> None:
+        self.clock: Callable[[], float] = float
+        """What time is it? To be read when an attempt begins."""
 
-    def found(self, attempt: Attempt, decision: Bind | Unschedulable) -> None:
-        """The plain path led to a node, or to none."""
+    def follow(self, cycle: "Cycle", profiles: Mapping[str, Profile]) -> None:
+        """From now on everything about this cycle and its cluster is told."""
 
-    def evidence(self, pod: Pod) -> object:
-        """What was found last, to be kept by whoever ends the attempt later; forgets it."""
-        del pod
-        return None
+    def configured(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender]) -> None:
+        """Other profiles decide from now on."""
 
-    def scheduled(
-        self,
-        pod: Pod,
-        profile: Profile,
-        node_name: str,
-        attempts: int,
-        started: float,
-        evidence: object = None,
-    ) -> None:
-        """An attempt sent its pod to a node; what was found last is how, without `evidence`."""
+    def changed(self, obj: ApiObject, old: ApiObject | None = None) -> None:
+        """An object appeared, or took the place of an `old` one."""
 
-    def failed(
-        self,
-        pod: Pod,
-        profile: Profile,
-        setback: Setback,
-        attempts: int,
-        started: float,
-        evidence: object = None,
-    ) -> None:
-        """An attempt failed."""
+    def deleted(self, obj: ApiObject) -> None:
+        """An object is gone."""
+
+    def forgotten(self, pod: Pod) -> None:
+        """A pod that was sent to a node does not count there any more."""
+
+    def needs_answers(self, profile: Profile) -> bool:
+        """Must an attempt with this profile be told with all that plugins said?"""
+        del profile
+        return False
+
+    def attempt_ended(self, ended: EndedAttempt) -> None:
+        """An attempt ended; to be called before the pod is queued again."""
 
     def rest(self) -> float | None:
         """There is nothing to decide now; in so many seconds it would like to hear that again."""
@@ -129,14 +88,64 @@ class DecisionRecorder:
 NO_RECORD = DecisionRecorder()
 
 
-def setback_of(decision: Unschedulable) -> Setback:
-    """No node was found."""
-    result = UNSCHEDULABLE if decision.code.rejected else ERROR
-    return Setback(result, decision.message, "", decision.nominated_node or "")
+def ended_with(
+    decision: Bind | Unschedulable,
+    profile: Profile,
+    attempts: int,
+    started: float = 0.0,
+    *,
+    refusal: Refusal | None = None,
+    message: str = "",
+    search_start: int = 0,
+    attempt: Attempt | None = None,
+) -> EndedAttempt:
+    """The end of an attempt that led to a decision; `refusal`: the chosen node was refused."""
+    if isinstance(decision, Bind):
+        return EndedAttempt(
+            decision.pod,
+            profile,
+            attempts,
+            started,
+            SCHEDULED if refusal is None else _result(refusal.status),
+            decision.node_name,
+            decision.feasible_nodes,
+            decision.total_score,
+            message,
+            refusal=refusal,
+            search_start=search_start,
+            attempt=attempt,
+        )
+    return EndedAttempt(
+        decision.pod,
+        profile,
+        attempts,
+        started,
+        UNSCHEDULABLE if decision.code.rejected else ERROR,
+        message=decision.message,
+        nominated_node=decision.nominated_node or "",
+        victims=decision.victims,
+        search_start=search_start,
+        attempt=attempt,
+    )
 
 
-def setback_on(node_name: str, message: str, refusal: Refusal) -> Setback:
-    """The chosen node was refused after all."""
-    status, point = refusal
-    result = UNSCHEDULABLE if status.code.rejected else ERROR
-    return Setback(result, message, node_name, "", point, status)
+def binding_ended(
+    pod: Pod, profile: Profile, attempts: int, node_name: str, message: str, refusal: Refusal
+) -> EndedAttempt:
+    """A pod that was on its way to a node was refused there."""
+    result = _result(refusal.status)
+    return EndedAttempt(
+        pod,
+        profile,
+        attempts,
+        0.0,
+        result,
+        node_name,
+        message=message,
+        refusal=refusal,
+        binding=True,
+    )
+
+
+def _result(status: Status) -> str:
+    return UNSCHEDULABLE if status.code.rejected else ERROR

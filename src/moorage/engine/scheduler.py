@@ -32,9 +32,10 @@ from moorage.engine.pod_group_cycle import PodGroupCycle
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.recording import NO_RECORD, DecisionRecorder, setback_of, setback_on
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, binding_ended, ended_with
 from moorage.engine.requeueing import all_but
 from moorage.errors import CorruptStateError, StateError
+from moorage.framework.attempt import Attempt
 from moorage.framework.extenders import Extender
 from moorage.framework.guard import FAULTS, has_work
 from moorage.framework.metering import SILENT, Meter
@@ -167,9 +168,9 @@ class Scheduler:
         self.recorder: DecisionRecorder = NO_RECORD
 
     def record(self, recorder: DecisionRecorder) -> None:
-        """From now on tell a ledger of all attempts."""
-        self.recorder = recorder
-        self.cycle.record(recorder)
+        """From now on tell a ledger of all changes and attempts."""
+        self.recorder = self.handlers.recorder = recorder
+        recorder.follow(self.cycle, self.profiles)
 
     def schedule_one(self) -> bool:
         """Take the next pod, if any is ready, and decide about it."""
@@ -258,6 +259,7 @@ class Scheduler:
         self._note_deferring()
         self.observer.profiles_known(self.profiles)
         self.cycle.adopt(extenders)
+        self.recorder.configured(self.profiles, extenders)
         for pod in list(self._pods):
             if pod.spec.scheduler_name in before or pod.spec.node_name:
                 continue
@@ -334,50 +336,51 @@ class Scheduler:
             message, plugins = one_node_sentence(status), frozenset({status.plugin})
         failure = Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
         if self.recorder.on:
-            setback = setback_on(binding.node_name, message, Refusal(status, point))
-            self.recorder.failed(pod, profile, setback, info.attempts, 0.0)
+            refusal = Refusal(status, point)
+            self.recorder.attempt_ended(
+                binding_ended(pod, profile, info.attempts, binding.node_name, message, refusal)
+            )
         self.fail(info, profile, failure, binding.meter)
         if rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         meter = self.observer.meter()
-        recorder = self.recorder
-        clock = recorder.clock  # called as a method it would take longer
-        started = clock()
+        recorder, cycle, pod = self.recorder, self.cycle, info.pod
+        started, search_start = recorder.clock(), cycle.search_start
+        decision: Bind | Unschedulable | None = None
+        attempt: Attempt | None = None
         # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
-        decision: Bind | Unschedulable | None = self.cycle.choose(profile, info.pod, meter)
+        if not recorder.needs_answers(profile):
+            decision = cycle.choose(profile, pod, meter)
         if decision is None:
             try:
-                decision = self.cycle.attempt(profile, info.pod, meter=meter)[0]
+                decision, attempt = cycle.attempt(profile, pod, meter=meter)
             except FAULTS as error:
-                decision = error_decision(info.pod, error)
+                decision = error_decision(pod, error)
             self.observer.algorithm_finished(meter.seconds())
-        match decision:
-            case Bind():
-                self._send(info, profile, decision.node_name, meter, started)
-            case Unschedulable():
-                if decision.nominated_node:
-                    self.evict(info.pod, profile, decision.nominated_node, decision.victims)
-                if recorder.on:
-                    setback = setback_of(decision)
-                    recorder.failed(info.pod, profile, setback, info.attempts, started)
-                self.fail(info, profile, decision, meter)
-
-    def _send(
-        self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter, started: float
-    ) -> None:
-        """Place a pod, and have it recorded."""
-        pod, recorder = info.pod, self.recorder
-        refusal = self.place(info, profile, node_name, meter)
-        if not recorder.on:
-            return
-        if refusal is None:
-            recorder.scheduled(pod, profile, node_name, info.attempts, started)
-        else:
-            message = refused_there(pod, refusal).message
-            setback = setback_on(node_name, message, refusal)
-            recorder.failed(pod, profile, setback, info.attempts, started)
+        refusal, message = None, ""
+        if isinstance(decision, Bind):
+            refusal = self.place(info, profile, decision.node_name, meter)
+            if refusal is not None:
+                message = refused_there(pod, refusal).message
+        elif decision.nominated_node:
+            self.evict(pod, profile, decision.nominated_node, decision.victims)
+        if recorder.on:
+            recorder.attempt_ended(
+                ended_with(
+                    decision,
+                    profile,
+                    info.attempts,
+                    started,
+                    refusal=refusal,
+                    message=message,
+                    search_start=search_start,
+                    attempt=attempt,
+                )
+            )
+        if isinstance(decision, Unschedulable):
+            self.fail(info, profile, decision, meter)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted for a pod, unless all of them are on their way out already."""
@@ -439,6 +442,7 @@ class Scheduler:
     def undo(self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:
         """Take back what `hold` did."""
         unreserve(profile, pod, node_name, meter)
+        self.recorder.forgotten(pod)
         try:
             self.state.forget(pod)
         except StateError as error:

@@ -208,6 +208,8 @@ class PodExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     """The rows of the matrix for the nodes that were asked for by name."""
     decision: int | None = None
     """The number of the latest decision about the pod in the ledger."""
+    note: str = ""
+    """From a ledger: a sentence if the plugins, asked again, do not decide as they did then."""
 
 
 class NodePod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -242,7 +244,7 @@ class NodeExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """Waiting pods that could go here."""
     refusals: tuple[NodeRefusal, ...] = ()
     waiting: int = 0
-    """How many pods wait; of many only the most important (in a ledger the latest) were asked."""
+    """How many pods wait; of many only the most important were asked about."""
 
 
 class DecisionSummary(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -277,3 +279,5 @@ class DecisionExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defa
     matrix: Matrix | None = None
     skipped_filter_plugins: tuple[str, ...] = ()
     skipped_score_plugins: tuple[str, ...] = ()
+    note: str = ""
+    """A sentence if the plugins, asked again, do not come to the recorded decision."""

@@ -28,7 +28,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
 from moorage.kube.store import EmptyHandler
-from moorage.kube.timing import Timer, WallTimer
+from moorage.kube.timing import Timer, WallTimer, in_slices
 from moorage.ledger import Ledger
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -238,7 +238,7 @@ class AnnotationWriter(EmptyHandler):
             made: list[tuple[Pod, dict[str, str]]] = []
             for summary in batch:
                 with _unharmed(summary.pod):
-                    made += self._made(summary)
+                    made += await self._made(summary)
             for pod, values in made:
                 with _unharmed(pod.key):
                     await self._write(pod, values)
@@ -254,7 +254,7 @@ class AnnotationWriter(EmptyHandler):
             if not (isinstance(error, ApiError) and error.status in _GONE):
                 log.error("annotations of pod %s could not be written: %s", pod.key, error)
 
-    def _made(self, summary: DecisionSummary) -> list[tuple[Pod, dict[str, str]]]:
+    async def _made(self, summary: DecisionSummary) -> list[tuple[Pod, dict[str, str]]]:
         """The pod of a decision and what to write on it, if there is anything to write."""
         namespace, _, name = summary.pod.partition("/")
         pod = self._pods.get(name, namespace)
@@ -262,7 +262,9 @@ class AnnotationWriter(EmptyHandler):
         if pod is None or pod.uid != summary.uid or profile is None:
             return []
         try:
-            explained = self._ledger.explain(summary.number, top=TOP, matrix=(0, TOP))
+            explained = await in_slices(
+                self._ledger.explaining(summary.number, top=TOP, matrix=(0, TOP))
+            )
         except MoorageError as error:  # there were so many since that it is forgotten
             log.warning("no annotations of pod %s: %s", pod.key, error)
             return []

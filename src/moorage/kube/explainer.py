@@ -41,6 +41,7 @@ from moorage.kube.attempt_rates import AttemptRates
 from moorage.kube.decision_feed import DecisionFeed, Follower
 from moorage.kube.listings import node_page, pod_page
 from moorage.kube.live import LiveScheduler
+from moorage.kube.timing import in_slices
 from moorage.ledger import Ledger
 from moorage.model.pod import Pod
 
@@ -174,7 +175,7 @@ class Explainer:
         """One decision, whole."""
         book = self._book
         async with self._my_turn(informed=False):
-            return book.explain(number, top=top, matrix=matrix)
+            return await in_slices(book.explaining(number, top=top, matrix=matrix))
 
     async def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
         """Follow decisions from now on; with those after `last`, the oldest first.

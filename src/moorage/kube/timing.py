@@ -6,10 +6,16 @@ belong to the HTTP library instead.
 
 import asyncio
 import time
+from collections.abc import Generator
 from datetime import UTC, datetime
 from functools import lru_cache
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+SLICE_SECONDS = 0.01
+"""How long a long work may keep everything else waiting."""
 
 FIRST = 0.8
 LONGEST = 30.0
@@ -83,3 +89,17 @@ class Backoff:
         self._next = min(LONGEST, self._next * FACTOR)
         self._asked_at = now
         return wait * (1.0 + JITTER * self._random.random())
+
+
+async def in_slices(steps: Generator[None, None, T]) -> T:
+    """Take all steps of a long work; whatever else there is to do has its turn in between."""
+    until = time.monotonic() + SLICE_SECONDS
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        if time.monotonic() >= until:
+            await asyncio.sleep(0)
+            until = time.monotonic() + SLICE_SECONDS

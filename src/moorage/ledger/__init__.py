@@ -1,11 +1,10 @@
-"""The ledger of decisions: every scheduling attempt, with each node's verdicts and scores.
+"""The ledger: what the cluster was like and what was decided, to explain any decision later.
 
 `Ledger` records while a scheduler runs and can be asked; `open_ledger` reads what one left on disk.
 The file format is described in docs/ledger-format.md.
 """
 
 from moorage.ledger.ledger import Ledger
-from moorage.ledger.opening import open_ledger
-from moorage.ledger.reading import Reader
+from moorage.ledger.reading import Reader, open_ledger
 
 __all__ = ["Ledger", "Reader", "open_ledger"]

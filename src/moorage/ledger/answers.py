@@ -1,114 +1,281 @@
-"""What plugins told in short while pods were decided, and the changes it comes to.
+"""Answers that cannot be had again: of extenders, and of plugins that do not come with Moorage.
 
-Owns the order in which both belong. An answer is only noted when it comes, as whatever is done
-between two decisions costs far more than the same done for many answers in a row. `write` makes
-changes of them: before a chunk ends, and before a column is compared with numbers again.
+Owns taking them down when an attempt ends, and the stand-ins that give them again. Values go by the
+order in which nodes are searched, which a rebuilt cluster has, too; its rows may be others.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from moorage.framework.scores import Scale
-from moorage.ledger.bulks import Bulks
-from moorage.ledger.column import Column
-from moorage.ledger.held import Array
-from moorage.ledger.records import BULK, TABLE
+from moorage.cluster.columns import Ints, Rows
+from moorage.cluster.view import NodeView
+from moorage.framework.attempt import Attempt
+from moorage.framework.extenders import Extender, FilterReply
+from moorage.framework.plugin import (
+    FilterPlugin,
+    Handle,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ScorePlugin,
+)
+from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
+from moorage.ledger.entries import ExtenderSettings, RecordedAnswer
+from moorage.model.node import Node
+from moorage.model.pod import Pod
 
-_FIELDS = 4
-_FIELD_BYTES = 40
+EXTENDERS = "*"
+"""The name of what all extenders together made of the nodes; no plugin has it."""
+PODLESS = "podless"
+"""Its status code if nodes came back without their pods."""
+
+Numbers = tuple[str, bytes]
 
 
-class Answers(list[Any]):
-    """The answers of a chunk, four fields each, one after the other: no object is made for one.
+# Taking down
 
-    The fields: how long the track's log was then; the column, of refusals or of raw scores; what
-    it was told, see below; how the raw scores are normalised, or None if that was not told.
 
-    What a column was told is either the table of its domains as bytes, or how much of its patches
-    holds, or None if its numbers were compared.
-    """
+def answers_of(
+    attempt: Attempt, foreign: Sequence[str], order: Rows, chosen: str
+) -> tuple[RecordedAnswer, ...]:
+    """What some plugins and all extenders said in an attempt that ended."""
+    found = [_plugin_answer(attempt, name, order) for name in foreign]
+    if attempt.extenders and attempt.outcome is not None:
+        found.append(_extenders_answer(attempt, order, chosen))
+        names = {one.name for one in attempt.extenders}
+        parts = () if attempt.scores is None else attempt.scores.parts
+        for part in parts:
+            if part.plugin in names:
+                raw = _ordered(attempt, part.raw, order)
+                found.append(RecordedAnswer(part.plugin, raw=_written(raw)))
+    return tuple(found)
 
-    __slots__ = ("_changes", "_ends", "_places", "_written")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._written = 0
-        self._changes: list[int] = []
-        """Column, row and value of each change, as in the track's log, ..."""
-        self._places: list[int] = []
-        """... before which one of the log it belongs, ..."""
-        self._ends: list[int] = []
-        """... and how many there are after each answer."""
+def _plugin_answer(attempt: Attempt, name: str, order: Rows) -> RecordedAnswer:
+    before, outcome, scores = attempt.before, attempt.outcome, attempt.scores
+    status = before.rejection
+    refused = status is not None and status.plugin == name
+    verdicts = () if outcome is None else outcome.verdicts
+    said = next((one for plugin, one in verdicts if plugin == name), None)
+    parts = () if scores is None else scores.parts
+    part = next((one for one in parts if one.plugin == name), None)
+    raw = normalized = ("", b"")
+    if part is not None:
+        weight = attempt.profile.weights[name] or 1
+        raw = _written(_ordered(attempt, part.raw, order))
+        normalized = _written(_ordered(attempt, part.weighted, order) // weight)
+    return RecordedAnswer(
+        name,
+        status=(status.code.value, status.reasons) if status is not None and refused else None,
+        nodes=tuple(before.node_names or ()) if name in before.narrowed_by else None,
+        skipped=name in before.skipped,
+        unscored=part is None,
+        reasons=() if said is None else tuple((r.text, r.code.value) for r in said.reasons),
+        bits=("", b"") if said is None else _written(said.bits[order]),
+        raw=raw,
+        normalized=normalized,
+    )
 
-    @property
-    def held_bytes(self) -> int:
-        """About how much memory they take; tables that are not written yet are left out."""
-        return _FIELD_BYTES * (len(self) + len(self._changes) + len(self._places))
 
-    @property
-    def unwritten(self) -> int:
-        """How many are not written."""
-        return (len(self) - self._written) // _FIELDS
+def _extenders_answer(attempt: Attempt, order: Rows, chosen: str) -> RecordedAnswer:
+    """Which nodes they left; with only one left there are no scores to tell."""
+    outcome, names = attempt.outcome, attempt.nodes.names()
+    assert outcome is not None, "extenders are asked after the plugins"
+    left = () if attempt.scored is None else tuple(names[row] for row in attempt.scored.tolist())
+    verdicts = Verdicts(len(names))
+    for row, status in outcome.refused.items():
+        for text in status.reasons or ("",):
+            verdicts.reject(row, Reason(text, status.code))
+    return RecordedAnswer(
+        EXTENDERS,
+        status=(PODLESS, ()) if attempt.podless else None,
+        nodes=left or ((chosen,) if chosen else ()),
+        reasons=tuple((reason.text, reason.code.value) for reason in verdicts.reasons),
+        bits=_written(verdicts.bits[order]),
+    )
 
-    @property
-    def changes(self) -> int:
-        """About how many changes they come to."""
-        return self.unwritten + len(self._places)
 
-    def write(self, bulks: Bulks) -> None:
-        """Make changes of the answers that came since the last time."""
-        places, ends, end = self._places, self._ends, len(self._places)
-        fresh = iter(self[self._written :])
-        for length, column, told, scale in zip(fresh, fresh, fresh, fresh, strict=True):
-            before = end
-            if type(told) is int:
-                end += self._take_patches(column, told)
-            elif told is not None and told != column.told:
-                end += self._take_table(column, told, bulks)
-            if scale is not None and scale != column.normalized.scale:
-                end += self._take_scale(column.normalized, scale, bulks)
-            ends.append(end)
-            if end != before:
-                places += [length // 3] * (end - before)
-        self._written = len(self)
+def _ordered(attempt: Attempt, values: Ints, order: Rows) -> Ints:
+    """Numbers of the scored rows as numbers of all nodes in the search order."""
+    every: Ints = np.zeros(len(order), np.int64)
+    every[attempt.scored] = values
+    return every[order]
 
-    # Each of these says how many changes it made.
 
-    def _take_patches(self, column: Column, length: int) -> int:
-        index, patches, cells = column.index, column.patches, column.held.cells
-        assert patches is not None, "only patches that are followed are told by their length"
-        seen, changes = column.patches_seen, self._changes
-        for at in range(seen, length, 2):
-            row, value = patches[at], patches[at + 1]
-            changes += (index, row, value)
-            cells[row] = value
-        column.patches_seen = length
-        return (length - seen) // 2
+def _written(values: NDArray[Any]) -> Numbers:
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind == "i" and len(values):
+        values = values.astype(
+            np.result_type(*map(np.min_scalar_type, (values.min(), values.max())))
+        )
+    return values.dtype.newbyteorder("<").str, values.tobytes()
 
-    def _take_table(self, column: Column, told: bytes, bulks: Bulks) -> int:
-        domains = column.domains
-        assert domains is not None, "only domains that are followed are told by a table"
-        column.told, column.stale = told, True
-        self._changes += (column.index, TABLE, bulks.table(domains, told))
-        return 1
 
-    def _take_scale(self, column: Column, scale: Scale, bulks: Bulks) -> int:
-        if column.scale is None:
-            column.follow_domains(None)
-            column.filled = None
-        column.scale = scale
-        self._changes += (column.index, BULK, bulks.scale(scale))
-        return 1
+def _read(numbers: Numbers, size: int) -> NDArray[Any]:
+    """Numbers as they were written; ValueError if they are not one for each node."""
+    kind, data = numbers
+    if not kind:
+        return np.zeros(size, np.int64)
+    if kind[1:] not in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8") or kind[0] not in "<|":
+        raise ValueError(f"numbers of type {kind}")
+    values = np.frombuffer(data, np.dtype(kind))
+    if len(values) != size:
+        raise ValueError(f"an answer about {len(values)} of {size} nodes")
+    return values
 
-    def position(self, logged: int, answered: int) -> int:
-        """How many changes there were when the log and the answers had so many fields."""
-        answers = answered // _FIELDS
-        return logged // 3 + (self._ends[answers - 1] if answers else 0)
 
-    def merged(self, log: Array) -> Array:
-        """A track's log, a row for each change, with the changes of the answers in their places."""
-        if not self._places:
-            return log
-        mine = np.array(self._changes, np.int64).reshape(-1, 3)
-        return np.insert(log, self._places, mine, axis=0)
+# Giving again
+
+
+class RecordedPlugin(
+    PreFilterPlugin[None],
+    FilterPlugin[None],
+    PreScorePlugin[None],
+    ScorePlugin[None],
+    QueueSortPlugin,
+):
+    """Stands in for a plugin: says about one pod what the plugin said, and nothing about others."""
+
+    row_local = False
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.uid = ""
+        self.answer: RecordedAnswer | None = None
+        self.order: Rows = np.zeros(0, np.intp)
+        self._scored: Rows = self.order
+
+    def recall(self, uid: str, answer: RecordedAnswer | None, order: Rows) -> None:
+        """From now on give this answer about a pod; ValueError if it does not fit the nodes."""
+        self.uid, self.answer, self.order = uid, answer, order
+        if answer is not None:
+            for numbers in (answer.bits, answer.raw, answer.normalized):
+                _read(numbers, len(order))
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip | Status:
+        """As recorded."""
+        answer = self._about(pod)
+        if answer is None or answer.skipped:
+            return SKIP
+        if answer.status is not None:
+            code, reasons = answer.status
+            return Status(Code(code), reasons)
+        return PreFilterResult(None, None if answer.nodes is None else frozenset(answer.nodes))
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
+        """As recorded."""
+        answer = self._about(pod)
+        reasons = () if answer is None else tuple(Reason(t, Code(c)) for t, c in answer.reasons)
+        verdicts = Verdicts(len(nodes), reasons)
+        if answer is not None and reasons:
+            verdicts.bits[:] = self._by_row(answer.bits)[nodes.rows]
+        return verdicts
+
+    def pre_score(self, pod: Pod, nodes: NodeView) -> Skip | None:
+        """As recorded."""
+        answer = self._about(pod)
+        return SKIP if answer is None or answer.unscored else None
+
+    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
+        """As recorded."""
+        answer = self._about(pod)
+        self._scored = nodes.rows
+        if answer is None:
+            return np.zeros(len(nodes), np.int64)
+        return self._by_row(answer.raw)[nodes.rows]
+
+    def normalize(self, scores: Ints, state: None) -> Ints:
+        """As recorded, about the nodes that were just scored."""
+        if self.answer is None:
+            return scores
+        return self._by_row(self.answer.normalized)[self._scored]
+
+    def sort_key(self, pod: Pod, timestamp: float) -> Any:
+        """Nobody sorts by it."""
+        return timestamp
+
+    def _about(self, pod: Pod) -> RecordedAnswer | None:
+        return self.answer if pod.uid == self.uid else None
+
+    def _by_row(self, numbers: Numbers) -> Ints:
+        values: Ints = np.zeros(len(self.order), np.int64)
+        values[self.order] = _read(numbers, len(self.order))
+        return values
+
+
+def recorded_plugin(name: str, handle: Handle) -> RecordedPlugin:
+    """A stand-in for the plugin of a name."""
+    kind: type[RecordedPlugin] = type(name, (RecordedPlugin,), {"name": name})
+    return kind(None, handle)
+
+
+class RecordedExtender(Extender):
+    """Stands in for an extender."""
+
+    def __init__(self, settings: ExtenderSettings, uid: str) -> None:
+        self.name, self.weight = settings.name, settings.weight
+        self.filters, self.prioritizes = settings.filters, settings.prioritizes
+        self._uid = uid
+        self._reply: FilterReply | None = None
+        self._points: Mapping[str, int] | None = None
+
+    def recall(self, *, reply: FilterReply | None, points: Mapping[str, int] | None) -> None:
+        """Give these answers."""
+        self._reply, self._points = reply, points
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Was it asked about the pod?"""
+        return pod.uid == self._uid and (self._reply is not None or self._points is not None)
+
+    def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterReply:
+        """As recorded; what was asked about then may be less than now."""
+        known = {node.name for node in nodes}
+        if self._reply is None:
+            return FilterReply(tuple(node.name for node in nodes))
+        reply = self._reply
+        return FilterReply(
+            tuple(name for name in reply.names if name in known),
+            reply.as_objects,
+            {name: text for name, text in reply.failed.items() if name in known},
+            {name: text for name, text in reply.unresolvable.items() if name in known},
+        )
+
+    def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
+        """As recorded."""
+        return [(node.name, (self._points or {}).get(node.name, 0)) for node in nodes]
+
+
+def recorded_extenders(
+    settings: Sequence[ExtenderSettings],
+    uid: str,
+    answers: Sequence[RecordedAnswer],
+    names: Sequence[str],
+) -> Iterator[RecordedExtender]:
+    """Stand-ins for all extenders; `names` are the nodes in the search order."""
+    given = {answer.name: answer for answer in answers}
+    together = given.get(EXTENDERS)
+    for one in settings:
+        extender, own, reply = RecordedExtender(one, uid), given.get(one.name), None
+        if together is not None and one.filters:
+            # They were asked one after the other: what all of them left is the first one's answer.
+            reply, together = _reply(together, names), None
+        points = None
+        if own is not None:
+            points = dict(zip(names, _read(own.raw, len(names)).tolist(), strict=True))
+        extender.recall(reply=reply, points=points)
+        yield extender
+
+
+def _reply(answer: RecordedAnswer, names: Sequence[str]) -> FilterReply:
+    bits = _read(answer.bits, len(names)).tolist()
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for name, mask in zip(names, bits, strict=True):
+        for place, (text, code) in enumerate(answer.reasons):
+            if mask >> place & 1:
+                (unresolvable if code == Code.UNRESOLVABLE.value else failed)[name] = text
+    return FilterReply(answer.nodes or (), answer.status is not None, failed, unresolvable)

@@ -1,40 +1,46 @@
 """A ledger on disk: files that are only ever appended to, the oldest removed when there are many.
 
-Owns the frame around chunks and blobs (docs/ledger-format.md): a header with the version, then
-records with a length and a checksum. A file needs no other file: every blob that a chunk needs
-stands before it. A write that was cut off is noticed when the file is read, and costs no more than
-itself.
+Owns the frame around the entries (docs/ledger-format.md): a header with the version, then records
+with a length and a checksum. A file needs no other file: it begins with a snapshot of all objects.
+A write that was cut off is noticed when the file is read, and costs no more than itself.
 """
 
+import contextlib
 import fcntl
 import logging
 import os
 import re
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from moorage.errors import InputError
-from moorage.ledger.records import READABLE, VERSION, Blob, Chunk
+from moorage.ledger.entries import VERSION, Change, Chunk, ChunkPlace, changes_of, pack_changes
+from moorage.ledger.objects import Objects
 
 log = logging.getLogger(__name__)
 
-MAGIC = b"MOORLEDG"
+MAGIC = b"MOORAGE\n"
+_UNRELEASED = b"MOORLEDG"
+"""How ledgers began before the first release."""
 SUFFIX = ".ledger"
 FILE_BYTES = 64 * 1024 * 1024
 KEPT_FILES = 8
 
 _HEADER = struct.Struct("<8sII")
 _RECORD = struct.Struct("<BII")
-_BLOB, _CHUNK = 1, 2
+_SNAPSHOT, _CHUNK = 1, 2
 _PREFIX = "decisions-"
 _NAME = re.compile(rf"{_PREFIX}([0-9]{{12}})(-[0-9]+)?{re.escape(SUFFIX)}")
 _MOST_RECORD_BYTES = 2**30
+_SLICE = 500
+"""So many objects of a snapshot are written at once."""
 
 
 class LedgerFiles:
@@ -46,8 +52,10 @@ class LedgerFiles:
         self._kept_files = max(kept_files, 1)
         self._file: BinaryIO | None = None
         self._size = 0
-        self._known: set[int] = set()
-        """The blobs that the current file has."""
+        self._snapshot: deque[Sequence[Change]] = deque()
+        """What is left of the snapshot that the current file begins with ..."""
+        self._chunks: deque[Chunk] = deque()
+        """... and what has to be written after that."""
         self.broken = False
         """The disk failed: nothing is written any more."""
         try:
@@ -61,46 +69,90 @@ class LedgerFiles:
         except OSError as error:
             raise InputError(f"{directory}: the ledger cannot be kept here: {error}.") from error
 
-    def write(self, chunk: Chunk, blobs: Sequence[Blob]) -> None:
-        """Append a chunk; a disk that fails is told once and not used any more."""
+    @property
+    def begun(self) -> bool:
+        """Has a file been begun?"""
+        return self._file is not None or self.broken
+
+    @property
+    def full(self) -> bool:
+        """Should another file be begun?"""
+        return self._size >= self._file_bytes and not self.broken
+
+    @property
+    def behind(self) -> bool:
+        """Is a snapshot being written?"""
+        return bool(self._snapshot)
+
+    def begin(self, first: int, snapshot: Sequence[Change]) -> None:
+        """Begin a file with the objects as they are before decision `first`."""
+        self._finish()
+        if not self.broken:
+            try:
+                self._rotate(first)
+                self._snapshot.extend(
+                    snapshot[start : start + _SLICE] for start in range(0, len(snapshot), _SLICE)
+                )
+                self.write_some()
+            except OSError as error:
+                self._give_up(error)
+
+    def write(self, chunk: Chunk) -> None:
+        """Append a chunk, after the snapshot; a disk that fails is told once and not used again."""
         if self.broken:
             return
+        self._chunks.append(chunk)
+        self.write_some()
+
+    def write_some(self) -> None:
+        """Write a part of what waits."""
+        if self.broken or self._file is None:
+            return
         try:
-            if self._file is None or self._size >= self._file_bytes:
-                self._rotate(chunk.first)
-            self._append(chunk, blobs)
+            if self._snapshot:
+                self._append(_SNAPSHOT, pack_changes(self._snapshot.popleft()))
+            while self._chunks and not self._snapshot:
+                self._append(_CHUNK, msgspec.msgpack.encode(self._chunks.popleft()))
         except OSError as error:
-            self.broken = True
-            log.error("%s: the ledger is not written any more: %s", self.directory, error)
+            self._give_up(error)
+
+    def _finish(self) -> None:
+        """Write all that waits, and close the file."""
+        while self.behind and not self.broken:
+            self.write_some()
+        self.write_some()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def close(self) -> None:
-        """Finish the current file; the directory is another's to use."""
+        """Write everything; the directory is another's to use."""
         self._finish()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def _finish(self) -> None:
+    def _give_up(self, error: OSError) -> None:
+        self.broken = True
+        self._snapshot.clear()
+        self._chunks.clear()
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
+        log.error("%s: the ledger is not written any more: %s", self.directory, error)
 
-    def _append(self, chunk: Chunk, blobs: Sequence[Blob]) -> None:
-        assert self._file is not None, "a file is opened before anything is written"
-        new = [blob for blob in blobs if blob.number not in self._known]
-        data = b"".join([*(_record(_BLOB, blob) for blob in new), _record(_CHUNK, chunk)])
-        self._file.write(data)
+    def _append(self, kind: int, payload: bytes) -> None:
+        assert self._file is not None, "a file is begun before anything is written"
+        self._file.write(_RECORD.pack(kind, len(payload), _checksum(kind, payload)) + payload)
         self._file.flush()
-        self._size += len(data)
-        self._known.update(blob.number for blob in new)
+        self._size += _RECORD.size + len(payload)
 
     def _rotate(self, first: int) -> None:
-        self._finish()
         current, self._file = _create(self.directory, first)
         header = _HEADER.pack(MAGIC, VERSION, 0)
         self._file.write(header)
         self._size = len(header)
-        self._known = set()
         # The current file is kept wherever its name stands among the others.
         others = [path for path in ledger_files(self.directory) if path != current]
         for path in others[: max(len(others) + 1 - self._kept_files, 0)]:
@@ -141,11 +193,6 @@ def _create(directory: Path, first: int) -> tuple[Path, BinaryIO]:
     raise FileExistsError(f"too many files of decision {first}")
 
 
-def _record(kind: int, value: Chunk | Blob) -> bytes:
-    payload = msgspec.msgpack.encode(value)
-    return _RECORD.pack(kind, len(payload), _checksum(kind, payload)) + payload
-
-
 def _checksum(kind: int, payload: bytes) -> int:
     return zlib.crc32(payload, zlib.crc32(struct.pack("<BI", kind, len(payload))))
 
@@ -179,46 +226,73 @@ def _next_number(directory: Path) -> int:
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a chunk is, and what is in it."""
-
-    first: int
-    count: int
-    hashes: bytes
+class _Place(NamedTuple):
     offset: int
     length: int
 
 
-class Scanned(NamedTuple):
+class LedgerFile:
     """What is in a file."""
 
-    path: Path
-    chunks: list[Place]
-    blobs: dict[int, tuple[int, int]]
-    """Offset and length of each blob."""
-    problem: str = ""
-    """What could not be read, as one sentence."""
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.chunks: list[ChunkPlace] = []
+        self.problem = ""
+        """What could not be read, as one sentence."""
+        self._snapshot: list[_Place] = []
+
+    def start(self) -> Objects:
+        """The objects that it begins with; ValueError if they cannot be read."""
+        objects = Objects()
+        for place in self._snapshot:
+            for change in changes_of(_read(self.path, place)):
+                objects.apply(change)
+        return objects
+
+    def note(self, kind: int, offset: int, payload: bytes) -> bool:
+        """Note where a record is; false if it makes no sense."""
+        place = _Place(offset, len(payload))
+        if kind == _SNAPSHOT:
+            self._snapshot.append(place)
+        elif kind == _CHUNK:
+            try:
+                chunk = msgspec.msgpack.decode(payload, type=Chunk)
+            except (msgspec.MsgspecError, ValueError):  # text that is no UTF-8 is a ValueError
+                return False
+            self.chunks.append(ChunkPlace(chunk, partial(_chunk, self.path, place)))
+        return True
 
 
-def scan(path: Path) -> Scanned:
+def _chunk(path: Path, place: _Place) -> Chunk:
+    return msgspec.msgpack.decode(_read(path, place), type=Chunk)
+
+
+def _read(path: Path, place: _Place) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(place.offset)
+            return file.read(place.length)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from error
+
+
+def scan(path: Path) -> LedgerFile:
     """Find everything in a file; `InputError` if it is not a ledger that can be read."""
-    scanned = Scanned(path, [], {})
+    found = LedgerFile(path)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             cut = _check_header(path, file.read(_HEADER.size))
             end = _HEADER.size
             for kind, offset, payload in _records(file, end):
-                if not _note(scanned, kind, offset, payload):
+                if not found.note(kind, offset, payload):
                     break
-                # Blobs are there for the chunk that follows.
-                end = end if kind == _BLOB else offset + len(payload)
+                end = offset + len(payload)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
     if cut or end < size:
-        return scanned._replace(problem=_damage(scanned, 0 if cut else end, size))
-    return scanned
+        found.problem = _damage(found, 0 if cut else end, size)
+    return found
 
 
 def _check_header(path: Path, header: bytes) -> bool:
@@ -226,14 +300,16 @@ def _check_header(path: Path, header: bytes) -> bool:
     if len(header) < _HEADER.size:
         if MAGIC.startswith(header[: len(MAGIC)]):
             return True
-        raise InputError(f"{path} is not a ledger: it does not begin with {MAGIC.decode()}.")
+        raise InputError(f"{path} is not a ledger: it does not begin as one.")
     magic, version, _ = _HEADER.unpack(header)
+    if magic == _UNRELEASED:
+        raise InputError(f"{path} is a ledger of a format that was never released: delete it.")
     if magic != MAGIC:
-        raise InputError(f"{path} is not a ledger: it does not begin with {MAGIC.decode()}.")
-    if version not in READABLE:
+        raise InputError(f"{path} is not a ledger: it does not begin as one.")
+    if version != VERSION:
         raise InputError(
             f"{path} is a ledger of format version {version}, "
-            f"but this version of Moorage reads versions {READABLE[0]} to {READABLE[-1]}."
+            f"but this version of Moorage reads version {VERSION}."
         )
     return False
 
@@ -255,24 +331,9 @@ def _records(file: BinaryIO, offset: int) -> Iterator[tuple[int, int, bytes]]:
         offset += length
 
 
-def _note(scanned: Scanned, kind: int, offset: int, payload: bytes) -> bool:
-    """Note where a record is; false if it makes no sense."""
-    try:
-        if kind == _BLOB:
-            blob = msgspec.msgpack.decode(payload, type=Blob)
-            scanned.blobs[blob.number] = (offset, len(payload))
-        elif kind == _CHUNK:
-            chunk = msgspec.msgpack.decode(payload, type=Chunk)
-            place = Place(chunk.first, chunk.count, chunk.hashes, offset, len(payload))
-            scanned.chunks.append(place)
-    except (msgspec.MsgspecError, ValueError):  # text that is no UTF-8 is a ValueError
-        return False
-    return True
-
-
-def _damage(scanned: Scanned, end: int, size: int) -> str:
-    where = f"{scanned.path} is cut off or damaged at byte {end} of {size}"
-    if not scanned.chunks:
+def _damage(found: LedgerFile, end: int, size: int) -> str:
+    where = f"{found.path} is cut off or damaged at byte {end} of {size}"
+    if not found.chunks:
         return f"{where}, before its first decision."
-    last = scanned.chunks[-1].first + scanned.chunks[-1].count - 1
+    last = found.chunks[-1].first + found.chunks[-1].count - 1
     return f"{where}; the decisions up to {last} can be read."

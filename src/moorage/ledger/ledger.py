@@ -6,28 +6,65 @@ there as well. One thread uses it, the scheduler's.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from moorage.explain.report import DecisionSummary
+from moorage.ledger.entries import Change, Chunk, ChunkPlace, RecordedDecision, pack
 from moorage.ledger.files import FILE_BYTES, KEPT_FILES, LedgerFiles
-from moorage.ledger.pending import Noted
-from moorage.ledger.reading import Entry, Reader
+from moorage.ledger.moment import Moment, Steps
+from moorage.ledger.objects import Objects
+from moorage.ledger.reading import Reader, Stretch
 from moorage.ledger.recorder import Recorder
-from moorage.ledger.records import Blob, Chunk
-from moorage.ledger.ring import Ring
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
 
 log = logging.getLogger(__name__)
 
 DEFAULT_LIMIT_BYTES = 16 * 1024 * 1024
+_ENTRY_BYTES = 1000
+"""About how much memory an entry takes that is not packed."""
+_CHUNK_WEIGHT = 512
+"""How many entries are packed at once: a few milliseconds' work."""
 _REST_SECONDS = 1.0
 """How long decisions may wait in memory before they are written to disk."""
+_NEAR_SECONDS = 30.0
+"""How long a rebuilt cluster is kept for whoever asks about its neighbours."""
 
 Listener = Callable[[DecisionSummary], None]
 
 
+class Ring:
+    """The newest chunks, and the objects before the oldest of them."""
+
+    def __init__(self) -> None:
+        self.base = Objects()
+        self.chunks: deque[ChunkPlace] = deque()
+        self.bytes = 0
+        self.count = 0
+
+    def start(self) -> Objects:
+        """The objects before the first chunk."""
+        return self.base.copy()
+
+    def add(self, chunk: Chunk) -> None:
+        """Take a chunk in."""
+        self.chunks.append(ChunkPlace(chunk))
+        self.bytes += chunk.bytes
+        self.count += chunk.count
+
+    def drop(self, known: Callable[[Change], Change]) -> None:
+        """Let the oldest chunk go; `known` says which objects are in memory anyway."""
+        place = self.chunks.popleft()
+        self.bytes -= place.chunk().bytes
+        self.count -= place.count
+        place.changes[:] = map(known, place.changes)
+        self.base.follow(place)
+
+
 class Ledger(Reader):
-    """Records attempts through `recorder`, and answers questions about them."""
+    """Records changes and attempts through `recorder`, and answers questions about them."""
 
     def __init__(
         self,
@@ -36,29 +73,26 @@ class Ledger(Reader):
         *,
         file_bytes: int = FILE_BYTES,
         kept_files: int = KEPT_FILES,
-        now: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         super().__init__()
         self.limit_bytes = limit_bytes
         self._files: LedgerFiles | None = None
-        first = 1
+        self._next = 1
+        """The number of the first decision that is not packed, or that comes next."""
         if directory is not None:
             self._files = LedgerFiles(Path(directory), file_bytes, kept_files)
-            first = self._files.next_number
+            self._next = self._files.next_number
+        self._cut: tuple[int, list[Change]] | None = None
+        """After how many waiting entries another file begins, and with which objects."""
         self._stopwatch = stopwatch
-        self._written_at = stopwatch()
+        self._written_at = self._asked_at = stopwatch()
         self._ring = Ring()
         self._listeners: list[Listener] = []
-        self.recorder = Recorder(
-            self._keep,
-            limit_bytes,
-            first=first,
-            now=now,
-            rest=self.rest,
-            completed=self._shrink,
-        )
+        self._most_weight = max(limit_bytes // (4 * _ENTRY_BYTES), 16)
+        self.recorder = Recorder(self._ring.base, self._decided, self._pack, self._most_weight)
         """What `Scheduler.record` wants to have."""
+        self.recorder.resting = self.rest
 
     @property
     def directory(self) -> Path | None:
@@ -67,36 +101,33 @@ class Ledger(Reader):
 
     @property
     def used_bytes(self) -> int:
-        """About how much memory it takes."""
-        return self._ring.bytes + self.recorder.bytes
+        """About how much memory it takes, beside the objects that the scheduler has anyway."""
+        return self._ring.bytes + self.recorder.weight * _ENTRY_BYTES
 
     def __len__(self) -> int:
-        """How many decisions it holds."""
-        return self._ring.count + self.recorder.waiting
+        return self._ring.count + self.recorder.decisions
 
-    def entries(self) -> Sequence[Entry]:
-        """The chunks that are written."""
-        return self._ring.entries
+    def stretches(self) -> Sequence[Stretch]:
+        """All that is packed."""
+        return (self._ring,)
 
-    def unwritten(self, before: int | None, pod: str | None) -> Iterator[DecisionSummary]:
-        """Decisions that are in no chunk yet, newest first."""
-        for number, noted in self.recorder.unwritten():
-            if (before is None or number < before) and (pod is None or noted.pod == pod):
-                yield noted.summary(number)
+    def unpacked(self) -> Sequence[RecordedDecision]:
+        """The newest decisions, which are in no chunk yet."""
+        return [one for one in self.recorder.waiting if isinstance(one, RecordedDecision)]
 
     def _numbers(self) -> range:
-        recorder = self.recorder
-        unwritten = recorder.first_unwritten
-        written = super()._numbers()
-        return range(written.start if written else unwritten, unwritten + recorder.waiting)
+        chunks = self._ring.chunks
+        return range(
+            chunks[0].first if chunks else self._next, self._next + self.recorder.decisions
+        )
 
-    def _entry_of(self, number: int) -> Entry:
-        recorder = self.recorder
-        first = recorder.first_unwritten
-        # Small chunks are dear: only what can be found by it is worth writing one.
-        if first <= number < first + recorder.waiting:
-            recorder.flush()
-        return super()._entry_of(number)
+    def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
+        """The cluster just before a decision, and the decision; in steps."""
+        self._asked_at = self._stopwatch()
+        while self._next <= number < self._next + self.recorder.decisions:
+            self._pack()
+            yield
+        return (yield from super().moment(number))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every decision from now on, until the function returned is called.
@@ -104,49 +135,92 @@ class Ledger(Reader):
         It is called in the scheduler's thread, between two pods: it must be quick.
         """
         self._listeners.append(listener)
-        self.recorder.told = self._tell
 
         def unsubscribe() -> None:
             if listener in self._listeners:
                 self._listeners.remove(listener)
-            if not self._listeners:
-                self.recorder.told = None
 
         return unsubscribe
 
     def rest(self) -> float | None:
-        """There is nothing to decide: write something; the seconds until it wants to write more."""
-        recorder = self.recorder
-        if recorder.write_one():
+        """There is nothing to decide: do some work; the seconds until there is more to do."""
+        recorder, files = self.recorder, self._files
+        now = self._stopwatch()
+        if recorder.weight >= _CHUNK_WEIGHT:
+            self._pack()
             return 0.0
-        if self._files is None or not recorder.waiting:
-            return None
-        left = self._written_at + _REST_SECONDS - self._stopwatch()
-        if left > 0:
-            return left
-        recorder.flush()
-        return None
+        if files is not None and files.behind:
+            files.write_some()
+            return 0.0
+        left: list[float] = []
+        if files is not None and recorder.decisions:
+            left.append(self._written_at + _REST_SECONDS - now)
+            if left[-1] <= 0:
+                self._pack()
+                return 0.0
+        if self._near is not None:
+            left.append(self._asked_at + _NEAR_SECONDS - now)
+            if left[-1] <= 0:
+                # A cluster takes more memory than all that is recorded of it.
+                self._near = self._passed = None
+        return min((seconds for seconds in left if seconds > 0), default=None)
+
+    def flush(self) -> None:
+        """Pack all that waits."""
+        while self.recorder.waiting:
+            self._pack()
 
     def close(self) -> None:
         """Write everything to disk."""
-        self.recorder.flush()
         if self._files is not None:
+            self.flush()
             self._files.close()
 
-    def _keep(self, chunk: Chunk, blobs: list[Blob]) -> None:
+    def _decided(self, decision: RecordedDecision) -> None:
+        """A decision was noted, and the cluster is as the stream says: a file may begin here."""
+        recorder = self.recorder
+        if self._files is not None and self._files.full and self._cut is None:
+            self._cut = len(recorder.waiting), recorder.snapshot()
+        if self._listeners:
+            number = self._next + recorder.decisions - 1
+            summary = decision.summary(number)
+            for listener in tuple(self._listeners):
+                try:
+                    listener(summary)
+                except Exception:
+                    log.exception("a listener failed on decision %d", number)
+
+    def _pack(self) -> None:
+        """Pack the oldest entries that wait."""
+        files, cut = self._files, self._cut
+        entries = self.recorder.take(_CHUNK_WEIGHT, None if cut is None else cut[0])
+        chunk = pack(self._next, entries)
+        self._next += chunk.count
         self._written_at = self._stopwatch()
-        if self._files is not None:
-            self._files.write(chunk, blobs)
-        self._ring.add(chunk, blobs)
-        self._shrink()
+        if files is not None:
+            if not files.begun:
+                files.begin(chunk.first, self._ring.base.changes())
+            files.write(chunk)
+        if cut is not None:
+            self._cut = cut[0] - len(entries), cut[1]
+            if files is not None and self._cut[0] == 0:
+                files.begin(self._next, cut[1])
+                self._cut = None
+        self._ring.add(chunk)
+        limit = self.limit_bytes - self._most_weight * _ENTRY_BYTES
+        while self._ring.bytes > limit and self._ring.chunks:
+            self._ring.drop(self._known)
 
-    def _shrink(self) -> None:
-        self._ring.shrink(max(self.limit_bytes - self.recorder.most_bytes, 0))
-
-    def _tell(self, number: int, noted: Noted) -> None:
-        summary = noted.summary(number)
-        for listener in tuple(self._listeners):
-            try:
-                listener(summary)
-            except Exception:
-                log.exception("a listener failed on decision %d", number)
+    def _known(self, change: Change) -> Change:
+        """The object that the scheduler has, if it is the same: then it takes no memory twice."""
+        cycle = self.recorder.cycle
+        if cycle is None or not isinstance(change, ApiObject):
+            return change
+        state = cycle.state
+        current: ApiObject | None
+        if isinstance(change, Node):
+            row = state.nodes.row_of.get(change.name)
+            current = None if row is None else state.nodes.nodes[row]
+        else:
+            current = state.listers.of(type(change)).get(change.name, change.namespace)
+        return current if current is not None and current == change else change

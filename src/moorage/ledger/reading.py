@@ -1,134 +1,39 @@
-"""Asking a ledger: decisions by number or by pod, and everything about one of them.
+"""Asking a ledger: decisions by number or by pod, the cluster at a moment, and why.
 
-Owns what both kinds of ledger share, the running one and the files. They say which chunks there
-are; chunks are opened when they are asked for, and a few stay open.
+Owns what both kinds of ledger share, the running one and the files. They say which stretches of
+the stream there are; each can be followed from its first object on. Whatever takes long is done in
+steps (see `moment`).
 """
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from stat import S_ISDIR
+from typing import Protocol
 
-import msgspec
-
-from moorage.errors import InputError
+from moorage.errors import ConfigError, InputError
 from moorage.explain.report import DecisionExplanation, DecisionSummary
-from moorage.ledger.explaining import Evidence, rejections_without_columns
-from moorage.ledger.packing import Array, unpack
-from moorage.ledger.rebuilding import columns_at, node_names
-from moorage.ledger.records import (
-    RESULTS,
-    Blob,
-    Chunk,
-    Decisions,
-    StatusWords,
-    TrackRecord,
-    expand,
-)
+from moorage.ledger.entries import ChunkPlace, RecordedDecision
+from moorage.ledger.explaining import explain_decision
+from moorage.ledger.files import LedgerFile, ledger_files, scan
+from moorage.ledger.moment import Moment, Steps, at, finish
+from moorage.ledger.objects import Objects
 
-SOURCE = "ledger"
 _MOST_OPEN = 8
-_MOST_TRACKS_OPEN = 2
-
-T = TypeVar("T")
 
 
-class Entry(Protocol):
-    """A chunk, wherever it is."""
+class Stretch(Protocol):
+    """A part of the stream that needs nothing before it."""
 
     @property
-    def first(self) -> int:
-        """The number of its first decision."""
+    def chunks(self) -> Sequence[ChunkPlace]:
+        """Its chunks in their order."""
 
-    @property
-    def count(self) -> int:
-        """How many decisions it has."""
-
-    def mentions(self, pod: str) -> bool:
-        """May it have a decision about a pod?"""
-
-    def chunk(self) -> Chunk:
-        """The chunk itself."""
-
-    def blob(self, number: int) -> Blob:
-        """A blob that belongs to it; ValueError if there is none."""
-
-
-class OpenChunk:
-    """The decisions of a chunk, ready to be read."""
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        chunk = entry.chunk()
-        self._tracks = chunk.tracks
-        told = self._told = expand(chunk.decisions, Decisions)
-        self._columns: dict[str, Array] = {
-            name: unpack(getattr(told, name))
-            for name in msgspec.structs.asdict(told)
-            if name in _COLUMNS
-        }
-        self._times = told.first_time + self._columns["times"].cumsum(dtype="i8")
-        sizes = {len(told.names), len(told.uids), *(len(c) for c in self._columns.values())}
-        if sizes != {chunk.count}:
-            raise ValueError("columns of different lengths")
-
-    def pod(self, index: int) -> str:
-        """The pod of a decision."""
-        namespace = self._string("namespaces", index)
-        name = self._told.names[index]
-        return f"{namespace}/{name}" if namespace else name
-
-    def note(self, index: int) -> StatusWords | None:
-        """A refusal that is about no column."""
-        number = self.number("notes", index)
-        return self._told.statuses[number - 1] if number else None
-
-    def node(self, index: int) -> str:
-        """The node that was chosen, be it refused later."""
-        return self._string("nodes", index)
-
-    def number(self, column: str, index: int) -> int:
-        """What a column has for a decision."""
-        return int(self._columns[column][index])
-
-    def tracks(self) -> tuple[TrackRecord, ...]:
-        """All tracks."""
-        return expand(self._tracks, tuple[TrackRecord, ...])
-
-    def name_lists(self) -> set[int]:
-        """The blobs with the names of the nodes that were looked at."""
-        return {track.names for track in self.tracks()}
-
-    def summary(self, index: int) -> DecisionSummary:
-        """One decision in a line."""
-        number = self.number
-        result = RESULTS[number("results", index)]
-        return DecisionSummary(
-            number=self.entry.first + index,
-            time=int(self._times[index]) / 1e6,
-            pod=self.pod(index),
-            result=result,
-            profile=self._string("profiles", index),
-            node=self.node(index) if result == RESULTS[0] else "",
-            nodes=number("sizes", index),
-            feasible=number("feasible", index),
-            score=number("totals", index) if number("scored", index) else None,
-            attempts=number("attempts", index),
-            seconds=number("microseconds", index) / 1e6,
-            message=self._string("messages", index),
-            uid=self._told.uids[index],
-            nominated_node=self._string("nominated", index),
-        )
-
-    def _string(self, column: str, index: int) -> str:
-        return self._told.strings[self.number(column, index)]
-
-
-_COLUMNS = frozenset(
-    name for name, kind in Decisions.__annotations__.items() if kind.__name__ == "Packed"
-)
+    def start(self) -> Objects:
+        """The objects before its first chunk, for the caller to change."""
 
 
 class Reader(ABC):
@@ -138,123 +43,127 @@ class Reader(ABC):
     """What could not be read, each as one sentence."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[Entry, Any] = OrderedDict()
-        self._open_tracks: OrderedDict[Entry, Any] = OrderedDict()
+        self._open: deque[ChunkPlace] = deque()
+        """The chunks that were read last."""
+        self._passed: tuple[ChunkPlace, Objects] | None = None
+        """The objects before the chunk that was asked about last."""
+        self._near: Moment | None = None
+        """The moment that was made last, unless somebody uses it."""
 
     @abstractmethod
-    def entries(self) -> Sequence[Entry]:
-        """The chunks, those with smaller numbers first."""
+    def stretches(self) -> Sequence[Stretch]:
+        """The stream, those with smaller numbers first."""
 
-    def unwritten(self, before: int | None, pod: str | None) -> Iterator[DecisionSummary]:
-        """Decisions that are in no chunk yet, newest first; see `summaries`."""
-        del before, pod
-        return iter(())
+    def unpacked(self) -> Sequence[RecordedDecision]:
+        """The newest decisions, which are in no chunk yet."""
+        return ()
 
     def __len__(self) -> int:
         """How many decisions there are."""
-        return sum(entry.count for entry in self.entries())
+        return sum(place.count for place in self._places()) + len(self.unpacked())
 
     def summaries(
         self, before: int | None = None, limit: int = 100, pod: str | None = None
     ) -> list[DecisionSummary]:
         """Decisions with smaller numbers than `before`, newest first; only those about `pod`."""
-        summaries = (opened.summary(index) for opened, index in self._newest_first(before, pod))
         with _readable("The list of decisions"):
-            return list(islice(chain(self.unwritten(before, pod), summaries), max(limit, 0)))
+            found = islice(self._newest_first(before, pod), max(limit, 0))
+            return [decision.summary(number) for number, decision in found]
 
     def latest_about(self, pod: str) -> int | None:
         """The number of the latest decision about a pod."""
-        for summary in self.unwritten(None, pod):
-            return summary.number
         with _readable(f"The decisions about {pod}"):
-            for opened, index in self._newest_first(None, pod):
-                return opened.entry.first + index
-        return None
+            return next((number for number, _ in self._newest_first(None, pod)), None)
 
     def explain(
         self, number: int, *, top: int = 10, matrix: tuple[int, int] | None = None
     ) -> DecisionExplanation:
         """Everything about a decision; `matrix` is a page as its offset and its length."""
-        entry = self._entry_of(number)
-        opened, index = self._opened(entry), number - entry.first
+        return finish(self.explaining(number, top=top, matrix=matrix))
+
+    def explaining(
+        self, number: int, *, top: int = 10, matrix: tuple[int, int] | None = None
+    ) -> Steps[DecisionExplanation]:
+        """The same in steps."""
         with _readable(f"Decision {number}"):
-            summary, note, node = opened.summary(index), opened.note(index), opened.node(index)
-            track = opened.number("tracks", index)
-            if track < 0:
-                refusals = rejections_without_columns(note, summary.nodes, node)
-                return DecisionExplanation(summary, SOURCE, rejections=refusals)
-            evidence = self._evidence(opened, index, track, note, summary)
-            return DecisionExplanation(
-                summary,
-                SOURCE,
-                rejections=evidence.rejections(),
-                scores=evidence.best(top, node),
-                matrix=None if matrix is None else evidence.matrix(*matrix),
-                skipped_filter_plugins=evidence.skipped_filters,
-                skipped_score_plugins=evidence.skipped_scorers,
-            )
+            moment, decision = yield from self.moment(number)
+            told = explain_decision(moment, decision, number, top=top, matrix=matrix)
+        self._near = moment
+        return told
 
-    def evidence(self, number: int) -> Evidence | None:
-        """The columns that a decision was made by; None if it has none."""
-        entry = self._entry_of(number)
-        opened, index = self._opened(entry), number - entry.first
+    def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
+        """The cluster just before a decision, and the decision; in steps."""
+        stretch, chunks, index = self._find(number)
+        place = chunks[index]
         with _readable(f"Decision {number}"):
-            track = opened.number("tracks", index)
-            if track < 0:
-                return None
-            summary = opened.summary(index)
-            return self._evidence(opened, index, track, opened.note(index), summary)
+            objects = yield from self._objects(stretch, chunks, index)
+            decision = self._opened(place).decisions[number - place.first]
+            objects.follow(place, number - place.first)
+            near, self._near = self._near, None
+            moment = yield from at(objects, decision, near)
+        return moment, decision
 
-    def knows_node(self, name: str) -> bool:
-        """Was a node of that name there when something was decided?
+    def last_moment(self) -> Moment | None:
+        """The cluster after everything that is recorded; None if nothing is."""
+        stretches = self.stretches()
+        if not stretches:
+            return None
+        with _readable("The end of the ledger"):
+            objects = stretches[-1].start()
+            for place in stretches[-1].chunks:
+                objects.follow(self._opened(place))
+            return finish(at(objects, None, None))
 
-        What is damaged tells nothing of it.
-        """
-        for entry in reversed(self.entries()):
-            try:
-                opened = self._opened(entry)
-                if any(name in node_names(one, entry.blob) for one in opened.name_lists()):
-                    return True
-            except (InputError, ValueError, IndexError):
+    def _objects(
+        self, stretch: Stretch, chunks: Sequence[ChunkPlace], index: int
+    ) -> Steps[Objects]:
+        """The objects before a chunk, for the caller to change."""
+        begin, objects = 0, None
+        if self._passed is not None:
+            known = next((i for i in range(index + 1) if chunks[i] is self._passed[0]), None)
+            if known is not None:
+                begin, objects = known, self._passed[1].copy()
+        if objects is None:
+            objects = stretch.start()
+        for place in chunks[begin:index]:
+            objects.follow(self._opened(place))
+            yield
+        self._passed = chunks[index], objects.copy()
+        return objects
+
+    def _newest_first(
+        self, before: int | None, pod: str | None
+    ) -> Iterator[tuple[int, RecordedDecision]]:
+        unpacked = self.unpacked()
+        after = self._numbers().stop
+        newest = ((after - 1 - i, one) for i, one in enumerate(reversed(unpacked)))
+        for number, decision in chain(newest, self._packed(before, pod)):
+            if (before is None or number < before) and (pod is None or decision.pod == pod):
+                yield number, decision
+
+    def _packed(
+        self, before: int | None, pod: str | None
+    ) -> Iterator[tuple[int, RecordedDecision]]:
+        for place in reversed(self._places()):
+            if not place.count or (before is not None and place.first >= before):
                 continue
-        return False
-
-    def _evidence(
-        self,
-        opened: OpenChunk,
-        index: int,
-        track: int,
-        note: StatusWords | None,
-        summary: DecisionSummary,
-    ) -> Evidence:
-        entry = opened.entry
-        tracks = _kept(self._open_tracks, entry, opened.tracks, _MOST_TRACKS_OPEN)
-        record = tracks[track]
-        return Evidence(
-            record,
-            node_names(record.names, entry.blob),
-            columns_at(record, opened.number("positions", index), entry.blob),
-            note,
-            node=opened.node(index),
-            scored=summary.score is not None,
-        )
-
-    def _newest_first(self, before: int | None, pod: str | None) -> Iterator[tuple[OpenChunk, int]]:
-        for entry in reversed(self.entries()):
-            if before is not None and entry.first >= before:
+            if pod is not None and not place.mentions(pod):
                 continue
-            if pod is not None and not entry.mentions(pod):
-                continue
-            opened = self._opened(entry)
-            last = entry.count if before is None else min(entry.count, before - entry.first)
-            for index in range(last - 1, -1, -1):
-                if pod is None or opened.pod(index) == pod:
-                    yield opened, index
+            decisions = self._opened(place).decisions
+            for index in range(len(decisions) - 1, -1, -1):
+                yield place.first + index, decisions[index]
 
-    def _entry_of(self, number: int) -> Entry:
-        for entry in reversed(self.entries()):
-            if entry.first <= number < entry.first + entry.count:
-                return entry
+    def _places(self) -> list[ChunkPlace]:
+        places = [place for stretch in self.stretches() for place in stretch.chunks]
+        return sorted(places, key=lambda place: place.first)
+
+    def _find(self, number: int) -> tuple[Stretch, Sequence[ChunkPlace], int]:
+        """Where a decision is."""
+        for stretch in self.stretches():
+            chunks = list(stretch.chunks)
+            for index, place in enumerate(chunks):
+                if place.first <= number < place.first + place.count:
+                    return stretch, chunks, index
         held = self._numbers()
         if not held:
             raise InputError(f"There is no decision {number}: the ledger holds no decisions.")
@@ -264,15 +173,18 @@ class Reader(ABC):
 
     def _numbers(self) -> range:
         """From the first decision to the last."""
-        entries = self.entries()
-        if not entries:
+        places = self._places()
+        if not places:
             return range(0)
-        return range(entries[0].first, max(entry.first + entry.count for entry in entries))
+        return range(places[0].first, max(place.first + place.count for place in places))
 
-    def _opened(self, entry: Entry) -> OpenChunk:
-        # Not by its first number: two ledgers in one directory may have the same.
-        with _readable(f"The decisions from {entry.first} on"):
-            return _kept(self._open, entry, lambda: OpenChunk(entry), _MOST_OPEN)
+    def _opened(self, place: ChunkPlace) -> ChunkPlace:
+        """A chunk to be read, which stays in memory for a while."""
+        if place not in self._open:
+            self._open.append(place)
+            if len(self._open) > _MOST_OPEN:
+                self._open.popleft().close()
+        return place
 
 
 @contextmanager
@@ -280,16 +192,62 @@ def _readable(what: str) -> Iterator[None]:
     """Records that contradict each other are told in one sentence."""
     try:
         yield
-    except (ValueError, IndexError, OverflowError) as error:
+    except InputError:
+        raise
+    except (ValueError, IndexError, KeyError, OverflowError, ConfigError) as error:
         raise InputError(f"{what} cannot be read: {error}.") from error
 
 
-def _kept(store: "OrderedDict[Entry, Any]", key: Entry, make: Callable[[], T], most: int) -> T:
-    if key in store:
-        store.move_to_end(key)
-    else:
-        store[key] = make()
-        while len(store) > most:
-            store.popitem(last=False)
-    found: T = store[key]
-    return found
+class FileReader(Reader):
+    """The decisions in some files."""
+
+    def __init__(self, files: Sequence[LedgerFile], problems: Sequence[str]) -> None:
+        super().__init__()
+        self.problems = tuple(problems)
+        self._files = files
+
+    def stretches(self) -> Sequence[Stretch]:
+        """A file each."""
+        return self._files
+
+    def _find(self, number: int) -> tuple[Stretch, Sequence[ChunkPlace], int]:
+        files = [
+            file.path
+            for file in self._files
+            for place in file.chunks
+            if place.first <= number < place.first + place.count
+        ]
+        if len(files) > 1:
+            raise InputError(
+                f"There are {len(files)} decisions {number}, in {files[0]} and in {files[1]}: "
+                "more than one scheduler wrote here, so ask one of the files."
+            )
+        return super()._find(number)
+
+
+def open_ledger(path: Path | str) -> Reader:
+    """Read a ledger; `InputError` if there is none, or none that can be read."""
+    path = Path(path)
+    # `Path.exists` and `Path.is_dir` raise for some of what is wrong and say no to the rest.
+    try:
+        files = ledger_files(path) if S_ISDIR(path.stat().st_mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: there is no such file or directory.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    if files is None:
+        found = scan(path)
+        return FileReader([found], [found.problem] if found.problem else [])
+    if not files:
+        raise InputError(f"{path} holds no ledger: there is no file decisions-*.ledger in it.")
+    read: list[LedgerFile] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            read.append(scan(file))
+        except InputError as error:
+            problems.append(str(error))
+    if not read:
+        raise InputError(problems[0])
+    problems += [one.problem for one in read if one.problem]
+    return FileReader(read, problems)

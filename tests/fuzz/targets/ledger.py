@@ -70,7 +70,10 @@ class Ledger(Target):
                 reader.latest_about(pod)
             except InputError as error:
                 _one_sentence(str(error))
-        reader.knows_node("node-1")
+        try:
+            reader.last_moment()
+        except InputError as error:
+            _one_sentence(str(error))
 
 
 def _records(data: bytes) -> list[tuple[int, bytes]]:

@@ -4,7 +4,7 @@ Owns which pending pod is promised which node. A promise may be newer here than 
 status: the API hears of it later. Must not decide who is nominated; preemption does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moorage.cluster.view import NodeView
 from moorage.model.pod import Pod
@@ -57,6 +57,12 @@ class NominatedPods:
             del waiting[pod.uid]
             if not waiting:
                 del self._by_node[node_name]
+
+    def __iter__(self) -> Iterator[tuple[Pod, str]]:
+        """Every nominated pod with its node."""
+        for node_name, waiting in self._by_node.items():
+            for pod in waiting.values():
+                yield pod, node_name
 
     def node_of(self, pod: Pod) -> str | None:
         """The node a pod is nominated to."""

@@ -34,6 +34,7 @@ function show(view, path, found) {
     ),
     facts([
       ["Message", decision.message],
+      ["Note", found.note || null],
       ["Time", timeOfDay(decision.time)],
       ["Feasible nodes", `${count(decision.feasible)} of ${count(decision.nodes)}`],
       ["Nominated node", decision.nominatedNode ? nodeLink(decision.nominatedNode) : null],
