@@ -12,8 +12,8 @@ from moorage.model.decode import decode_object
 from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.pod import Pod
-from moorage.model.priority import PriorityClass
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.model.workloads import PriorityClass
 from moorage.testing import make_node, make_pod
 from properties.harness import effort
 

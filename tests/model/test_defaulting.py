@@ -14,9 +14,8 @@ from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import HostPort, Pod
 from moorage.model.pod_group import PodGroup
-from moorage.model.priority import PriorityClass
 from moorage.model.storage import PersistentVolumeClaim, StorageClass
-from moorage.model.workloads import Namespace, ReplicationController
+from moorage.model.workloads import Namespace, PriorityClass, ReplicationController
 
 
 def pod(spec: dict[str, Any], classes: Classes = NO_CLASSES, **metadata: Any) -> Pod:

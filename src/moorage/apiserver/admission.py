@@ -18,8 +18,8 @@ from moorage.model.defaulting import Classes, default_pod
 from moorage.model.labels import LabelSelector
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.model.priority import PriorityClass
 from moorage.model.storage import StorageClass
+from moorage.model.workloads import PriorityClass
 
 _PRIORITIES = "priorityclasses.scheduling.k8s.io"
 _STORAGE_CLASSES = "storageclasses.storage.k8s.io"

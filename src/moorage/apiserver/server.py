@@ -39,7 +39,7 @@ from moorage.connections.freed_memory import give_back_freed_memory
 from moorage.connections.limits import LOCAL
 from moorage.connections.server import HttpServer, ProtocolLog
 from moorage.errors import InputError
-from moorage.model.priority import SYSTEM_PRIORITIES
+from moorage.model.workloads import SYSTEM_PRIORITIES
 from moorage.private_files import write_privately
 
 _log = logging.getLogger(__name__)

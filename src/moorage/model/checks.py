@@ -48,7 +48,6 @@ from moorage.model.pod import (
     TopologySpreadConstraint,
 )
 from moorage.model.pod_group import PodGroupSchedulingPolicy
-from moorage.model.priority import PriorityClass
 from moorage.model.quantity import parse_milli
 from moorage.model.resources import (
     CPU,
@@ -66,6 +65,7 @@ from moorage.model.taints import (
     Taint,
     Toleration,
 )
+from moorage.model.workloads import PriorityClass
 
 _QUANTITY_TYPES = {str, int, float}
 _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)

@@ -24,7 +24,6 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
-from moorage.model.priority import PriorityClass
 from moorage.model.storage import (
     CSIDriver,
     CSINode,
@@ -37,6 +36,7 @@ from moorage.model.storage import (
 from moorage.model.workloads import (
     Namespace,
     PodDisruptionBudget,
+    PriorityClass,
     ReplicaSet,
     ReplicationController,
     Service,

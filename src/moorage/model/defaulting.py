@@ -40,11 +40,16 @@ from moorage.model.pod import (
 )
 from moorage.model.pod_group import DISRUPT_POD, PodGroup
 from moorage.model.pod_requests import container_totals
-from moorage.model.priority import SYSTEM_PRIORITIES, PriorityClass, default_class
 from moorage.model.quantity import Quantity
 from moorage.model.resources import Resources, is_hugepages, is_pod_level, to_milli
 from moorage.model.storage import IMMEDIATE, PersistentVolumeClaim, StorageClass
-from moorage.model.workloads import Namespace, ReplicationController
+from moorage.model.workloads import (
+    SYSTEM_PRIORITIES,
+    Namespace,
+    PriorityClass,
+    ReplicationController,
+    default_class,
+)
 
 T = TypeVar("T", bound=ApiObject)
 

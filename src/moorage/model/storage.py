@@ -1,8 +1,11 @@
 """Storage objects of the cluster: volumes, claims, classes, CSI drivers and attachments.
 
-Owns what follows from one such object alone (its class, whether it is bound, which nodes reach
-it). Matching claims with volumes and counting attachments belong to the plugins.
+Owns what follows from one such object alone (its class, whether it is bound, which nodes reach it),
+and which claims a pod uses and whether they are really its own. Must not look claims up; matching
+them with volumes and counting attachments belong to the plugins.
 """
+
+from collections.abc import Iterator
 
 import msgspec
 
@@ -10,6 +13,7 @@ from moorage.errors import SelectorError
 from moorage.model.labels import NOTHING, Labels, LabelSelector, Selector, compile_selector
 from moorage.model.meta import ApiObject, Int32, Object, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
+from moorage.model.pod import Pod
 from moorage.model.quantity import Quantity, parse_milli
 from moorage.model.volumes import (
     ISCSI,
@@ -317,3 +321,43 @@ class VolumeAttachment(ApiObject, frozen=True, dict=True):
     """A volume that is attached to a node, or soon will be."""
 
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+class PodClaim(msgspec.Struct, frozen=True):
+    """A claim that one of a pod's volumes stands for."""
+
+    name: str
+    ephemeral: bool
+    """Made for this pod alone from a template in its spec."""
+
+
+def claims_of(pod: Pod) -> Iterator[PodClaim]:
+    """The claims behind a pod's volumes, in the order of the volumes."""
+    for volume in pod.spec.volumes:
+        name = volume.claim_name(pod.name)
+        if name is not None:
+            yield PodClaim(name, volume.persistent_volume_claim is None)
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
+    """Does the pod use the claim? Some plugins look at claims of ephemeral volumes, some do not."""
+    return pod.namespace == claim.namespace and any(
+        used.name == claim.name and (ephemeral or not used.ephemeral) for used in claims_of(pod)
+    )
+
+
+def not_made_for(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
+    """Why the claim of an ephemeral volume must not be used by the pod; None if it may."""
+    controller = claim.metadata.controller()
+    if (
+        claim.namespace == pod.namespace
+        and controller is not None
+        and controller.uid == pod.metadata.uid
+    ):
+        return None
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def claim_not_found(name: str) -> str:
+    """What upstream's lister says of a claim that does not exist."""
+    return f'persistentvolumeclaim "{name}" not found'

@@ -1,5 +1,9 @@
-"""Objects around pods that a scheduler only looks up: services, owners, namespaces, budgets."""
+"""Objects around pods that a scheduler only looks up.
 
+Services, owners, namespaces, disruption budgets and priority classes.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 from moorage.model.labels import LabelSelector
@@ -77,3 +81,22 @@ class PodDisruptionBudget(ApiObject, frozen=True, dict=True):
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+class PriorityClass(ApiObject, frozen=True, dict=True):
+    """A named priority."""
+
+    value: Int32 = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+def default_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
+    """The class for pods that name none: of several global defaults the lowest, as upstream."""
+    return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)

@@ -23,8 +23,13 @@ from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterRes
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claim_not_found, claims_of, uses_claim
-from moorage.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from moorage.model.storage import (
+    READ_WRITE_ONCE_POD,
+    PersistentVolumeClaim,
+    claim_not_found,
+    claims_of,
+    uses_claim,
+)
 from moorage.model.volumes import Volume
 
 

@@ -21,8 +21,13 @@ from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claim_not_found, uses_claim
-from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.model.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    claim_not_found,
+    uses_claim,
+)
 
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 # A volume may still carry the old name of a label that nodes have under the new one only.

@@ -16,8 +16,7 @@ from moorage.explain.fixes.requests import PLUGIN as FIT
 from moorage.explain.fixes.requests import crowded, lacking, left_over
 from moorage.explain.fixes.volumes import LIMITS, RESTRICTIONS
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claims_of, uses_claim
-from moorage.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from moorage.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, claims_of, uses_claim
 
 _ANY_PRIORITY = 2**31
 _MOST_ROWS = 12

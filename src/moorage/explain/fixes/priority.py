@@ -17,7 +17,7 @@ from moorage.framework.plugin import PostFilterPlugin, PostFilterResult
 from moorage.framework.status import Code
 from moorage.model.meta import ObjectMeta
 from moorage.model.pod import Pod
-from moorage.model.priority import PriorityClass
+from moorage.model.workloads import PriorityClass
 from moorage.plugins.default_preemption import DefaultPreemption, columns
 
 _HIGHEST = 1_000_000_000

@@ -19,7 +19,6 @@ from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import HOSTNAME_LABEL, Node
 from moorage.model.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claims_of
 from moorage.model.storage import (
     NO_PROVISIONER,
     STORAGE,
@@ -31,6 +30,7 @@ from moorage.model.storage import (
     PersistentVolumeStatus,
     StorageClass,
     VolumeNodeAffinity,
+    claims_of,
 )
 from moorage.model.volumes import (
     PersistentVolumeClaimSpec,

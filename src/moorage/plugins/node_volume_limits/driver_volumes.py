@@ -13,12 +13,13 @@ from moorage.framework.status import Code, Reason
 from moorage.model.csi_migration import handle_of_inline, handle_of_volume, plugin_named, plugin_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claim_not_found, not_made_for
 from moorage.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
+    claim_not_found,
+    not_made_for,
 )
 from moorage.model.volumes import Volume
 from moorage.plugins.node_volume_limits.errors import UncountableError

@@ -27,7 +27,6 @@ from moorage.framework.status import SKIP, Reason, Skip, Verdicts
 from moorage.model.csi_migration import handle_of_inline, plugin_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import uses_claim
 from moorage.model.storage import (
     CSIDriver,
     CSINode,
@@ -35,6 +34,7 @@ from moorage.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
+    uses_claim,
 )
 from moorage.plugins.node_volume_limits.counts import VolumeCounts
 from moorage.plugins.node_volume_limits.driver_volumes import Volumes

@@ -5,8 +5,13 @@ import msgspec
 from moorage.cluster.listers import Listers
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claim_not_found, claims_of, not_made_for
-from moorage.model.storage import PersistentVolumeClaim, StorageClass
+from moorage.model.storage import (
+    PersistentVolumeClaim,
+    StorageClass,
+    claim_not_found,
+    claims_of,
+    not_made_for,
+)
 from moorage.plugins.volume_binding.assume_cache import AssumeCache
 
 LOST = "Lost"

@@ -9,7 +9,6 @@ from moorage.framework.cluster_events import (
 )
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import uses_claim
 from moorage.model.quantity import whole
 from moorage.model.storage import (
     MIGRATED_PLUGINS,
@@ -18,6 +17,7 @@ from moorage.model.storage import (
     CSIStorageCapacity,
     PersistentVolumeClaim,
     StorageClass,
+    uses_claim,
 )
 
 

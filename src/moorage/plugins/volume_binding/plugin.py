@@ -24,7 +24,6 @@ from moorage.framework.plugin import (
 )
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.pod import Pod
-from moorage.model.pod_claims import claims_of
 from moorage.model.storage import (
     CSIDriver,
     CSINode,
@@ -32,6 +31,7 @@ from moorage.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    claims_of,
 )
 from moorage.plugins.volume_binding import hints, reservation, scoring
 from moorage.plugins.volume_binding.assume_cache import ClaimCache, VolumeCache
