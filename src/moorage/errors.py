@@ -9,12 +9,16 @@
     │   └── UnreachableError  no answer: nobody listens, the connection broke, time ran out
     ├── ProcessError        a process that was started to be measured ended, or does not answer
     ├── NotNeededError      a request was not sent: what it asks for has happened already
+    ├── AuthorizationFailedError, BadParameterError, UnknownObjectError, NotReadyError
+    │                       a question at the port cannot be answered
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
     │   └── CorruptStateError  ... so badly that only a restart helps
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
         └── ExtenderError   an extender failed, in its own words or in those of the transport
-    SelectorError           a selector that the API's parser refuses (a ValueError)
-    TranslationError        an in-tree volume that cannot be told in CSI's terms (a ValueError)
+
+What is always caught before a person sees it stands outside: FlagError, UnauthenticatedError,
+ConnectError, BrokenError, WireError, AbandonedError, FollowerTooSlowError, SelectorError,
+TranslationError.
 
 A pod that fits nowhere is *not* an error: that is a value (`framework.diagnosis`).
 """
@@ -202,3 +206,15 @@ class ProcessError(MoorageError):
         super().__init__(message)
         self.log_end = log_end
         self.add_note(log_end)
+
+
+class UnknownObjectError(MoorageError):
+    """There is no such thing; the message says what was asked for."""
+
+
+class NotReadyError(MoorageError):
+    """Nothing can be told yet; the message says why."""
+
+
+class FollowerTooSlowError(Exception):
+    """A follower missed decisions: they are not in the list any more."""

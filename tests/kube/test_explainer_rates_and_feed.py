@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.fake_api import run
+from moorage.errors import FollowerTooSlowError
 from moorage.explain.listing import SecondRates
 from moorage.explain.report import DecisionSummary
 from moorage.kube.attempt_rates import WINDOW, AttemptRates
-from moorage.kube.decision_feed import DecisionFeed, TooSlowError
+from moorage.kube.decision_feed import DecisionFeed
 
 
 def decision(number: int) -> DecisionSummary:
@@ -85,7 +86,7 @@ def test_followers_read_at_their_own_pace_and_those_too_slow_are_told() -> None:
         for number in range(4, 8):
             feed.tell(decision(number))
         assert [one.number for one in quick.take(10)] == [4, 5, 6, 7]
-        with pytest.raises(TooSlowError):
+        with pytest.raises(FollowerTooSlowError):
             slow.take(10)
         slow.leave()
         assert feed.followers == 1

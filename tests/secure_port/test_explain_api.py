@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from moorage.errors import NotReadyError
 from moorage.explain.listing import NodePage, PodPage
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import SCHEMA, PodExplanation
@@ -20,7 +21,7 @@ from moorage.framework.plugin import Candidate
 from moorage.http.endpoints import Endpoints, ProcessStatus
 from moorage.http.explain_api import explain_routes
 from moorage.kube import explainer as explainer_module
-from moorage.kube.explainer import Explainer, NotReadyError
+from moorage.kube.explainer import Explainer
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.testing import make_pod

@@ -18,13 +18,19 @@ import msgspec
 from aiohttp import web
 
 from moorage.config.field_errors import quoted
-from moorage.errors import BadParameterError, InputError
+from moorage.errors import (
+    BadParameterError,
+    FollowerTooSlowError,
+    InputError,
+    NotReadyError,
+    UnknownObjectError,
+)
 from moorage.explain.report import DecisionSummary
 from moorage.http.answers import NO_SNIFF, failure
 from moorage.http.endpoints import Route
 from moorage.http.pages import accepts_gzip
-from moorage.kube.decision_feed import Follower, TooSlowError
-from moorage.kube.explainer import Explainer, NotReadyError, UnknownError
+from moorage.kube.decision_feed import Follower
+from moorage.kube.explainer import Explainer
 
 NOT_CONTINUED = "parameter continue is not what the page before gave"
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -186,7 +192,7 @@ class _Stream:
                 continue
             try:
                 fresh = self._follower.take(MOST_AT_ONCE)
-            except TooSlowError:
+            except FollowerTooSlowError:
                 await self.send(_TOO_SLOW)
                 return
             if fresh:
@@ -244,7 +250,7 @@ class _Api:
             return await self._answer(request)
         except BadParameterError as error:
             return _refusal(request, 400, "BadRequest", str(error))
-        except (UnknownError, InputError) as error:
+        except (UnknownObjectError, InputError) as error:
             return _refusal(request, 404, "NotFound", str(error))
         except NotReadyError as error:
             return _refusal(request, 503, "ServiceUnavailable", str(error))
@@ -274,7 +280,7 @@ class _Api:
             case ["config"]:
                 QueryParameters(request)
                 return await _json(request, self._explainer.settings())
-        raise UnknownError(f"there is nothing at {quoted(request.path)}")
+        raise UnknownObjectError(f"there is nothing at {quoted(request.path)}")
 
     async def _pods(self, request: web.Request) -> web.StreamResponse:
         asked = QueryParameters(request, "state", "limit", "continue")
@@ -326,7 +332,9 @@ class _Api:
         asked = QueryParameters(request, "top", *_MATRIX)
         which = _number(number)
         if which is None:
-            raise UnknownError(f"there is no decision {quoted(number)}: decisions have numbers")
+            raise UnknownObjectError(
+                f"there is no decision {quoted(number)}: decisions have numbers"
+            )
         found = await self._explainer.decision(
             which, top=asked.number("top", 10, 0, _MOST_SCORES), matrix=_matrix(asked)
         )

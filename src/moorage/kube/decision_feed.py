@@ -9,14 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from moorage.errors import FollowerTooSlowError
 from moorage.explain.report import DecisionSummary
 
 LENGTH = 4096
 """How many decisions a follower may be behind."""
-
-
-class TooSlowError(Exception):
-    """A follower missed decisions: they are not in the list any more."""
 
 
 class Follower:
@@ -39,7 +36,7 @@ class Follower:
         self._at_end = call
 
     def take(self, most: int) -> Sequence[DecisionSummary]:
-        """What came since the last call, the oldest first; `TooSlowError` if some of it is gone."""
+        """What came since the last call, oldest first; `FollowerTooSlowError` if some is gone."""
         found = self._feed.since(self._position, most)
         self._position += len(found)
         if self._position == self._feed.position and not self._feed.closed:
@@ -100,7 +97,7 @@ class DecisionFeed:
         """The decisions after so many."""
         behind = self.position - position
         if behind > len(self._kept):
-            raise TooSlowError
+            raise FollowerTooSlowError
         start = len(self._kept) - behind
         return [self._kept[place] for place in range(start, min(start + most, len(self._kept)))]
 

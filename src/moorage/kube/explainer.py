@@ -16,7 +16,7 @@ import msgspec
 
 from moorage.engine.cycle import Cycle
 from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
-from moorage.errors import MoorageError
+from moorage.errors import NotReadyError, UnknownObjectError
 from moorage.explain.listing import (
     DecisionPage,
     LedgerFacts,
@@ -57,14 +57,6 @@ MOST_MISSED = 1000
 """How many decisions a follower who comes back is told of at most."""
 LIVE = "live"
 _STANDBY = "Another instance leads: the pod waits in its queue."
-
-
-class UnknownError(MoorageError):
-    """There is no such thing; the message says what was asked for."""
-
-
-class NotReadyError(MoorageError):
-    """Nothing can be told yet; the message says why."""
 
 
 class Explainer:
@@ -236,7 +228,7 @@ class Explainer:
     @property
     def _book(self) -> Ledger:
         if self._ledger is None:
-            raise UnknownError("This scheduler keeps no ledger: --ledger-memory is 0.")
+            raise UnknownObjectError("This scheduler keeps no ledger: --ledger-memory is 0.")
         return self._ledger
 
     def _check(self) -> None:
@@ -305,11 +297,11 @@ class Explainer:
     def _find(self, namespace: str, name: str) -> tuple[Pod, Profile]:
         pod = self._scheduler.state.listers.of(Pod).get(name, namespace)
         if pod is None:
-            raise UnknownError(f'pods "{name}" not found in namespace "{namespace}"')
+            raise UnknownObjectError(f'pods "{name}" not found in namespace "{namespace}"')
         profile = self._scheduler.profiles.get(pod.spec.scheduler_name)
         if profile is None:
             mine = ", ".join(self._scheduler.profiles)
-            raise UnknownError(
+            raise UnknownObjectError(
                 f'pod "{pod.key}" is for the scheduler "{pod.spec.scheduler_name}", this is {mine}'
             )
         return pod, profile
@@ -317,7 +309,7 @@ class Explainer:
     def _row(self, node: str) -> int:
         row = self._scheduler.state.nodes.row_of.get(node)
         if row is None:
-            raise UnknownError(f'nodes "{node}" not found')
+            raise UnknownObjectError(f'nodes "{node}" not found')
         return row
 
     def _node_of(self, pod: Pod) -> str | None:
