@@ -1,7 +1,17 @@
 """An embedded Kubernetes API server: the REST protocol for every kind a scheduler touches.
 
 Talks to its clients over HTTP only; other packages use `ApiServer` (and `run_apiserver`) to start
-and stop it. Imports nothing of Moorage but `model` and `errors`.
+and stop it. Knows nothing of the scheduler.
+
+A request takes this way: `handlers` (what `requests` and `bodies` make of it) to `operations`, the
+one way to write (`admission`, `defaults`, `validation`, `updates`, `deletion`, `subresources`), to
+`storage` (versions, `history`, `journal`), and back as `responses`; reads go through `listing` and
+`watching`.
+
+Another kind is a row in `resources`, and where it needs them rows in the tables of `defaults`,
+`columns` (kubectl get), `selection` (field selectors) and `updates` (fields that stay). Whatever
+reacts to objects follows a collection's history and writes through `Operations`, as `kubelets`
+does.
 """
 
 from moorage.apiserver.authentication import ApiUser, read_token_file
