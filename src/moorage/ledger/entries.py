@@ -39,6 +39,7 @@ class Deleted(Entry, frozen=True):
     kind: str
     namespace: str
     name: str
+    uid: str
 
 
 class Assumed(Entry, frozen=True):
@@ -62,9 +63,9 @@ class Asked(Entry, frozen=True):
 
 
 class Nominations(Entry, frozen=True):
-    """All pods that wait for a node to be freed: namespace, name and node of each."""
+    """All pods that wait for a node to be freed: uid and node of each."""
 
-    pods: tuple[tuple[str, str, str], ...] = ()
+    pods: tuple[tuple[str, str], ...] = ()
 
 
 class PluginArguments(Entry, frozen=True):

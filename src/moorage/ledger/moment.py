@@ -31,6 +31,7 @@ from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 
 T = TypeVar("T")
+K = TypeVar("K")
 Steps = Generator[None, None, T]
 """Work in steps of a few milliseconds, which returns a result."""
 
@@ -135,7 +136,7 @@ class Moment:
                 yield
         for kind in {**before.others, **after.others}:
             yield from self._list(before.others.get(kind, {}), after.others.get(kind, {}))
-        yield from self._list(before.pods, after.pods)
+        yield from self._list(before.pods, after.pods, ordered=False)
         was, is_now = _placed(before), _placed(after)
         for uid, placed in was.items():
             if is_now.get(uid) != placed:
@@ -151,19 +152,17 @@ class Moment:
                 yield
 
     def _list(
-        self,
-        before: Mapping[tuple[str, str], ApiObject],
-        after: Mapping[tuple[str, str], ApiObject],
+        self, before: Mapping[K, ApiObject], after: Mapping[K, ApiObject], *, ordered: bool = True
     ) -> Iterator[None]:
-        """Have listers hold other objects; their order counts, as some are taken in it."""
+        """Have listers hold other objects; `ordered`: some are taken in the order they came."""
         listers = self.state.listers
-        if list(before) != list(after):
-            for obj in before.values():
+        anew = ordered and list(before) != list(after)
+        for key, obj in before.items():
+            if anew or key not in after:
                 listers.of(type(obj)).remove(obj)
                 yield
-            before = {}
         for key, obj in after.items():
-            if before.get(key) is not obj:
+            if anew or before.get(key) is not obj:
                 listers.of(type(obj)).put(obj)
                 yield
 
@@ -185,8 +184,8 @@ class Moment:
         clock = VirtualClock(0.0 if decision is None else decision.time)
         cycle = Cycle(self.state, clock, reuse=False, extenders=extenders)
         cycle.search_start = 0 if decision is None else decision.search_start
-        for namespace, name, node in objects.nominations.pods:
-            pod = objects.pods.get((namespace, name))
+        for uid, node in objects.nominations.pods:
+            pod = objects.pods.get(uid)
             if pod is not None:
                 cycle.nominated.add(pod, node)
         return cycle

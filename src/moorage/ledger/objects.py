@@ -30,7 +30,8 @@ class Objects:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.order = NodeOrder()
-        self.pods: dict[Key, Pod] = {}
+        self.pods: dict[str, Pod] = {}
+        """By uid: they are many, and these are strings that are there anyway."""
         self.others: dict[str, dict[Key, ApiObject]] = {}
         self.assumed: dict[str, Assumed] = {}
         self.nominations = Nominations()
@@ -79,7 +80,7 @@ class Objects:
     def put(self, obj: ApiObject) -> None:
         """An object was added or replaced."""
         if isinstance(obj, Pod):
-            self.pods[obj.namespace, obj.name] = obj
+            self.pods[obj.uid] = obj
             if obj.spec.node_name:
                 self.assumed.pop(obj.uid, None)
         elif isinstance(obj, Node):
@@ -115,15 +116,14 @@ class Objects:
         """The pod that a decision was about, as it was looked at."""
         if self.asked is not None and self.asked.uid == decision.uid:
             return self.asked
-        pod = self.pods.get((decision.namespace, decision.name))
-        return pod if pod is not None and pod.uid == decision.uid else None
+        return self.pods.get(decision.uid)
 
     def _delete(self, gone: Deleted) -> None:
         key = gone.namespace, gone.name
         if gone.kind == Pod.__name__:
-            pod = self.pods.pop(key, None)
+            pod = self.pods.pop(gone.uid, None)
             if pod is not None and pod.spec.node_name:
-                self.assumed.pop(pod.uid, None)
+                self.assumed.pop(gone.uid, None)
         elif gone.kind == Node.__name__:
             self.nodes.pop(gone.name, None)
             self.order.remove(gone.name)
@@ -150,4 +150,4 @@ def snapshot(cycle: Cycle, settings: SchedulerSettings) -> list[Change]:
 
 def nominations_of(cycle: Cycle) -> Nominations:
     """The pods that wait for nodes to be freed."""
-    return Nominations(tuple((pod.namespace, pod.name, node) for pod, node in cycle.nominated))
+    return Nominations(tuple((pod.uid, node) for pod, node in cycle.nominated))

@@ -101,7 +101,8 @@ class Recorder(DecisionRecorder):
     def deleted(self, obj: ApiObject) -> None:
         """An object is gone."""
         if type(obj) in _RECORDED:
-            self._append(Deleted(type(obj).__name__, obj.namespace, obj.name))
+            meta = obj.metadata
+            self._append(Deleted(type(obj).__name__, meta.namespace, meta.name, meta.uid))
 
     def forgotten(self, pod: Pod) -> None:
         """A pod that was sent to a node does not count there any more."""
@@ -199,7 +200,8 @@ class Recorder(DecisionRecorder):
 def _weight(entry: Change | RecordedDecision) -> int:
     """How much an entry counts for: 1 for a kilobyte or so."""
     if isinstance(entry, RecordedDecision):
-        return 1 + len(entry.message) // 500
+        answers = sum(len(a.bits[1]) + len(a.raw[1]) + len(a.normalized[1]) for a in entry.answers)
+        return 1 + (len(entry.message) + answers) // 500
     return 8 if isinstance(entry, Node) else 1
 
 
