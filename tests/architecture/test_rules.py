@@ -13,8 +13,6 @@ PURE = ("model", "config", "cel", "cluster", "framework", "plugins", "engine", "
 """What is handed its clock and its chance."""
 CLOCKS = {
     "src/moorage/engine/clock.py",
-    "src/moorage/plugins/dynamic_resources/plugin.py",
-    "src/moorage/plugins/dynamic_resources/results.py",
 }
 EXTENSION_POINTS = {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "normalize"}
 ASKING = {
@@ -41,9 +39,7 @@ STILL_TWICE = re.findall(
 )
 STILL_ELSEWHERE = re.findall(
     r"\w+",
-    """AllocationError BindingError BindingFailedError ClaimError GaveWayError GroupClaimError
-    LawBrokenError NodeAllocatableError NodeAllocationError TimedOutError
-    """,
+    "BindingError LawBrokenError",
 )
 
 

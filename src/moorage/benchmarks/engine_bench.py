@@ -23,7 +23,6 @@ from moorage.errors import InputError
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.simulator.world import World
 
 _BARE_PASSES = 500
@@ -157,9 +156,8 @@ def _attempt(
 def _carry_out(world: World, profile: Profile, pod: Pod, decision: object) -> None:
     """What the API would bring about: claims are written, or victims go and the pod takes over."""
     if isinstance(decision, Bind):
-        for plugin in profile.reserve:
-            if isinstance(plugin, DynamicResources):
-                plugin.settle(pod)
+        for plugin in profile.pre_bind:
+            plugin.pre_bind_offline(pod)
     elif isinstance(decision, Unschedulable) and decision.nominated_node:
         for victim in decision.victims:
             world.state.remove_pod(victim)

@@ -5,7 +5,6 @@ same configuration as the plugin itself, but what it notes in itself (the pod it
 last, say), what it counts and what chance it uses is not seen by the scheduler.
 """
 
-from collections import deque
 from copy import copy
 from random import Random
 from typing import Any
@@ -16,7 +15,6 @@ from moorage.engine.cycle import Cycle
 from moorage.framework.metering import FrameworkObserver
 from moorage.framework.plugin import DeferringPlugin, Handle, Plugin
 from moorage.framework.profile import Profile
-from moorage.plugins.dynamic_resources import DynamicResources
 
 _POINTS = (
     "pre_enqueue",
@@ -57,24 +55,23 @@ def trial_profile(profile: Profile) -> Profile:
     for point in _POINTS:
         plugins: tuple[Any, ...] = getattr(profile, point)
         setattr(bare, point, tuple(copies[plugin.name] for plugin in plugins))
-    # Such a plugin leaves work behind when it is asked to make room, and only of our own it is
-    # known how to keep that from being done.
+    # Such a plugin leaves work behind when it is asked to make room, and it may be impossible to
+    # keep that from being done.
     bare.post_filter = tuple(
         plugin
         for plugin in bare.post_filter
-        if not isinstance(plugin, DeferringPlugin) or isinstance(plugin, DynamicResources)
+        if not isinstance(plugin, DeferringPlugin) or plugin.trial_copy() is not None
     )
     return bare
 
 
 def _copy(plugin: Plugin, handles: dict[int, Handle]) -> Plugin:
-    twin = copy(plugin)
+    trial = plugin.trial_copy() if isinstance(plugin, DeferringPlugin) else None
+    twin: Plugin = trial or copy(plugin)
     handle = handles.get(id(plugin.handle))
     if handle is None:
         handle = handles[id(plugin.handle)] = _unheard(plugin.handle)
     twin.handle = handle
-    if isinstance(twin, DynamicResources):
-        twin.work = deque()
     return twin
 
 

@@ -11,7 +11,7 @@ answer depends on: `reads` on the node side, `pod_key` on the pod side.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -78,6 +78,8 @@ class Handle(msgspec.Struct, frozen=True):
     """Which extended resources are backed by devices."""
     observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)
     """Whom plugins tell what is worth counting."""
+    now: Callable[[], float] = lambda: 0.0
+    """Seconds since the epoch."""
 
 
 class Plugin:
@@ -408,6 +410,10 @@ class PreBindPlugin(Plugin, ABC):
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """None when done."""
 
+    def pre_bind_offline(self, pod: Pod) -> None:
+        """What `pre_bind` and the watch would bring about, where there is no API to write to."""
+        del pod
+
 
 class DeferringPlugin(Plugin, ABC):
     """Wants something written from points that must not write (PostFilter, Unreserve)."""
@@ -420,6 +426,10 @@ class DeferringPlugin(Plugin, ABC):
     @abstractmethod
     async def flush(self, api: ApiPort) -> list[str]:
         """Write it; what failed is told, and tried again by the next attempt."""
+
+    def trial_copy(self) -> Self | None:
+        """A copy to try things on, whose work is never written; None if there can be none."""
+        return None
 
 
 class BindPlugin(Plugin, ABC):

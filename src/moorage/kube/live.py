@@ -28,6 +28,7 @@ from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import AbandonedError, ConfigError
 from moorage.framework.guard import events_of
+from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle
 from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
@@ -77,7 +78,16 @@ def build_scheduler(
     pods = state.listers.of(Pod)
     nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
     cycle = Cycle(state, clock, nominated=nominated, extenders=http_extenders(config))
-    handle = with_devices(Handle(state.listers, gates, random=Random(), observer=observer))
+    handle = with_devices(
+        Handle(
+            state.listers,
+            gates,
+            random=Random(),
+            pacing=Pacing(time.monotonic),
+            observer=observer,
+            now=clock.now,
+        )
+    )
     profiles = build_profiles(config, registry, handle)
     queue = SchedulingQueue(
         profiles,

@@ -8,7 +8,7 @@ from moorage.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.delegation import Delegation
+from moorage.plugins.dynamic_resources.extended_resources import DeviceBackedResources
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
@@ -63,4 +63,4 @@ def in_tree_registry() -> Registry:
 
 def with_devices(handle: Handle) -> Handle:
     """The handle with what DynamicResources knows of devices, for plugins that count resources."""
-    return msgspec.structs.replace(handle, devices=Delegation(handle))
+    return msgspec.structs.replace(handle, devices=DeviceBackedResources(handle))

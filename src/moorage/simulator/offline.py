@@ -22,7 +22,6 @@ from moorage.framework.reserving import reserve, unreserve
 from moorage.model.labels import compile_selector
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
-from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.simulator.world import World
 
 FILES = "files"
@@ -175,9 +174,8 @@ class _Run:
                 if refusal is not None:
                     self._undo(profile, pod, decision.node_name)
                     return _record(pod, Outcome.PENDING, message=refusal.message)
-                for plugin in profile.reserve:
-                    if isinstance(plugin, DynamicResources):
-                        plugin.settle(pod)
+                for plugin in profile.pre_bind:
+                    plugin.pre_bind_offline(pod)
                 self._changes += 1
                 return _record(
                     pod,

@@ -24,9 +24,9 @@ from moorage.model.decode import KINDS, decode_json
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.allocator import Chosen
-from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice
-from moorage.plugins.dynamic_resources.state import PodState
+from moorage.plugins.dynamic_resources.demands import ChosenDevices
+from moorage.plugins.dynamic_resources.pod_state import PodState
+from moorage.plugins.dynamic_resources.search import ChosenDevice
 from moorage.simulator.golden import GoldenCase
 from moorage.simulator.world import World
 
@@ -191,11 +191,11 @@ def _scored(world: World, attempt: Attempt, decision: Bind) -> Json:
     return fields
 
 
-def _allocations(claims: ClaimsChoice) -> list[list[Json]]:
+def _allocations(claims: ChosenDevices) -> list[list[Json]]:
     return [[_allocated(chosen) for chosen in devices] for devices in claims]
 
 
-def _allocated(chosen: Chosen) -> Json:
+def _allocated(chosen: ChosenDevice) -> Json:
     driver, pool, device = chosen.device.id
     found: Json = {
         "request": chosen.request.full_name,

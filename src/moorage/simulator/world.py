@@ -4,6 +4,7 @@ Owns the way from decoded objects and a configuration to a cluster state, its pr
 cycle: what the informers and the start-up code do in a live scheduler. Makes no decisions itself.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 
 from moorage.cluster.state import ClusterState
@@ -16,6 +17,7 @@ from moorage.engine.clock import Clock, WallClock
 from moorage.engine.cycle import Cycle
 from moorage.errors import InputError
 from moorage.framework.extenders import Extender
+from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle
 from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
@@ -47,8 +49,10 @@ class World:
         extenders: Sequence[Extender] = (),
     ) -> None:
         self.state = ClusterState()
-        self.cycle = Cycle(self.state, clock or WallClock(), reuse=reuse, extenders=extenders)
-        handle = with_devices(Handle(self.state.listers, gates))
+        clock = clock or WallClock()
+        self.cycle = Cycle(self.state, clock, reuse=reuse, extenders=extenders)
+        pacing = Pacing(time.monotonic)
+        handle = with_devices(Handle(self.state.listers, gates, pacing=pacing, now=clock.now))
         self.profiles: dict[str, Profile] = build_profiles(
             config, registry or full_registry(), handle
         )

@@ -14,7 +14,7 @@ from moorage.model.devices import DELETE_PROTECTION, DeviceCondition, ResourceCl
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.state import PodState
+from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
     allocated,
@@ -66,7 +66,7 @@ class Scene:
         return asyncio.run(self.plugin.flush(self.api))
 
     def claim(self, name: str = "a") -> ResourceClaim:
-        found = self.plugin.books.get("default", name)
+        found = self.plugin.tracker.get("default", name)
         assert found is not None
         return found
 
@@ -130,7 +130,7 @@ def test_what_was_written_counts_before_the_watch_shows_it() -> None:
     scene = Scene(claim("a"), claim("b"), devices=1, shows=False)
     scene.reserve(FIRST)
     assert scene.pre_bind(FIRST) is None
-    assert scene.plugin.books.pending_allocation("uid-a") is None
+    assert scene.plugin.tracker.pending_allocation("uid-a") is None
     assert scene.ask(SECOND) == ["cannot allocate all claims"]
     scene.api.show_all()
     assert scene.ask(SECOND) == ["cannot allocate all claims"]

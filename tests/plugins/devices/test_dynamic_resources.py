@@ -19,7 +19,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.capacity import binary_text
-from moorage.plugins.dynamic_resources.claim_work import Deallocate
+from moorage.plugins.dynamic_resources.claim_writes import Deallocate
 from moorage.simulator.offline import Outcome, place_all
 from moorage.simulator.world import World
 from moorage.testing import cluster, make_node, make_pod
@@ -219,7 +219,7 @@ def test_the_search_ends_when_its_time_is_up() -> None:
     state = cluster([make_node("n")], others=[device_class(), offered, impossible])
     asked = plugin(state.listers)
     ticks = iter(range(10**6))
-    asked.timer = lambda: float(next(ticks)) * 20
+    asked.handle.pacing.timer = lambda: float(next(ticks)) * 20
     nodes = NodeView(state)
     before = asked.pre_filter(POD, nodes)
     assert isinstance(before, PreFilterResult)

@@ -51,10 +51,10 @@ def test_every_pod_gets_again_what_it_was_promised_there(last_try: str) -> None:
             _try(asked, pod, nodes, node)
         for pod in reversed(pods):
             asked.unreserve(pod, node)
-        assert not asked.books.usage.dedicated
+        assert not asked.tracker.usage.dedicated
     for pod in pods:
         assert asked.reserve(pod, "n0") is None
-    assert set(asked.books.usage.dedicated) == {
+    assert set(asked.tracker.usage.dedicated) == {
         ("gpu.example.com", "n0", "d0"),
         ("gpu.example.com", "n0", "d1"),
     }

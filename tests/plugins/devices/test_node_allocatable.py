@@ -18,7 +18,7 @@ from moorage.model.meta import Json
 from moorage.model.pod import NodeAllocatableResourceClaimStatus, Pod
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.claim_work import ClearStatus
+from moorage.plugins.dynamic_resources.claim_writes import ClearStatus
 from moorage.plugins.dynamic_resources.node_allocatable import quantity_text, with_statuses
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import claim, device, device_class, plugin, request, slice_of

@@ -12,7 +12,7 @@ from moorage.model.devices import ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources import DynamicResources, pools
-from moorage.plugins.dynamic_resources.allocator import Search
+from moorage.plugins.dynamic_resources.search import DeviceSearch
 from moorage.testing import cluster, make_node
 from plugins.devices.device_objects import (
     DRIVER,
@@ -114,13 +114,13 @@ def test_nodes_that_reach_the_same_slices_are_searched_once() -> None:
     )
     state = cluster(_nodes(*SIDES), others=others)
     searched = []
-    run = Search.run
+    run = DeviceSearch.run
 
-    def counted(search: Search) -> object:
+    def counted(search: DeviceSearch) -> object:
         searched.append(search)
         return run(search)
 
-    with patch.object(Search, "run", counted):
+    with patch.object(DeviceSearch, "run", counted):
         found = _answers(plugin(state.listers), NodeView(state))
     assert [devices for _, devices in found.values()] == [[f"{DRIVER}/all/d0"]] * len(SIDES)
     assert len(searched) == 1
@@ -137,13 +137,13 @@ def test_devices_that_no_selector_wants_are_passed_over() -> None:
     ]
     state = cluster(_nodes("n0"), others=others)
     asked, looked_at = plugin(state.listers), []
-    available = Search._available
+    available = DeviceSearch._available
 
-    def counted(search: Search, number: int, what: object, one: object) -> bool:
+    def counted(search: DeviceSearch, number: int, what: object, one: object) -> bool:
         looked_at.append(one)
         return available(search, number, what, one)  # type: ignore[arg-type]
 
-    with patch.object(Search, "_available", counted):
+    with patch.object(DeviceSearch, "_available", counted):
         found = _answers(asked, NodeView(state))
     assert found["n0"] == ([], [f"{DRIVER}/all/red"])
     assert len(looked_at) == 1

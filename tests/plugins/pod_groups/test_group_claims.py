@@ -11,9 +11,13 @@ from moorage.framework.status import Code, Status
 from moorage.model.devices import ResourceClaim, ResourceClaimConsumerReference
 from moorage.model.pod_group import PodGroup, PodGroupResourceClaim
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.claim_work import Release
-from moorage.plugins.dynamic_resources.claims import ClaimError, claims_of
-from moorage.plugins.dynamic_resources.group_claims import reserved_for, users_of_claims
+from moorage.plugins.dynamic_resources.claim_writes import Release
+from moorage.plugins.dynamic_resources.claims import (
+    claims_of,
+    reserved_for,
+    users_of_claims,
+)
+from moorage.plugins.dynamic_resources.errors import ClaimError
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
     allocated,
@@ -57,7 +61,7 @@ def test_pods_of_a_gang_share_a_claim_that_is_only_being_allocated() -> None:
     world = world_of("p0", "p1", "p2")
     world.run()
     assert sorted(world.bound) == ["p0", "p1", "p2"]
-    usage = devices_of(world).books.usage
+    usage = devices_of(world).tracker.usage
     assert dict(usage.dedicated) == {("gpu.example.com", "n", "d0"): 1}, "it is taken once"
 
 
@@ -76,7 +80,7 @@ def test_a_gang_that_fails_promises_nothing_any_more() -> None:
     world.handlers.update_object(make_group(min_count=2), make_group(min_count=3))
     world.run()
     assert not world.bound
-    assert not devices_of(world).books.usage.dedicated
+    assert not devices_of(world).tracker.usage.dedicated
 
 
 @pytest.mark.parametrize(
@@ -92,19 +96,19 @@ def test_for_whom_a_claim_is_reserved(
     gates: tuple[str, ...], group: PodGroup, user: tuple[str, ...] | None
 ) -> None:
     state = cluster(others=[group, claim("shared")])
-    books = plugin(state.listers, FeatureGates(dict.fromkeys(gates, True))).books
-    users = users_of_claims(member("p0", spec=USES), books)
+    tracker = plugin(state.listers, FeatureGates(dict.fromkeys(gates, True))).tracker
+    users = users_of_claims(member("p0", spec=USES), tracker)
     assert [(u.api_group, u.resource, u.name) for u in users] == ([user] if user else [])
 
 
 def test_a_claim_of_the_group_may_be_used_by_all_its_pods() -> None:
     state = cluster()
-    books = plugin(state.listers, FeatureGates(dict.fromkeys(OWNED, True))).books
+    tracker = plugin(state.listers, FeatureGates(dict.fromkeys(OWNED, True))).tracker
     held = _held_by_group(claim("shared", status=allocated(("n", "d0"))))
-    assert reserved_for(member("p0"), held, books)
-    assert not reserved_for(member("p0", "others"), held, books)
-    assert not reserved_for(make_pod("single"), held, books)
-    assert not reserved_for(member("p0"), held, plugin(cluster().listers).books)
+    assert reserved_for(member("p0"), held, tracker)
+    assert not reserved_for(member("p0", "others"), held, tracker)
+    assert not reserved_for(make_pod("single"), held, tracker)
+    assert not reserved_for(member("p0"), held, plugin(cluster().listers).tracker)
 
 
 def test_a_claim_made_for_the_group_is_accepted_only_with_the_gate() -> None:
@@ -122,9 +126,9 @@ def test_a_claim_made_for_the_group_is_accepted_only_with_the_gate() -> None:
         made = claim("shared", ownerReferences=[reference])
         state = cluster(others=[made, make_group()])
         pod = member("p0", group, spec={"resourceClaims": template}, status=status)
-        books = plugin(state.listers, FeatureGates(dict.fromkeys(gates, True))).books
+        tracker = plugin(state.listers, FeatureGates(dict.fromkeys(gates, True))).tracker
         try:
-            return claims_of(pod, books)[0].name
+            return claims_of(pod, tracker)[0].name
         except ClaimError as error:
             return str(error)
 

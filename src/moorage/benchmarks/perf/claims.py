@@ -27,7 +27,6 @@ from moorage.model.decode import decode_object
 from moorage.model.devices import ResourceClaim, ResourceClaimStatus
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.simulator.world import World
 
 Json = dict[str, Any]
@@ -188,15 +187,15 @@ def _allocated(
     world: World, claim: ResourceClaim, nodes: Sequence[str]
 ) -> ResourceClaimStatus | None:
     profile = world.profiles["default-scheduler"]
-    plugin = next(found for found in profile.reserve if isinstance(found, DynamicResources))
     for node_name in nodes:
         pod = _pod_with(claim, node_name)
         decision, _ = world.cycle.decide(profile, pod)
         if isinstance(decision, Bind) and reserve(profile, pod, node_name) is None:
-            plugin.settle(pod)
-            settled = world.state.listers.of(ResourceClaim).get(claim.name, claim.namespace)
-            if settled is not None and settled.status.allocation is not None:
-                return ResourceClaimStatus(allocation=settled.status.allocation)
+            for plugin in profile.pre_bind:
+                plugin.pre_bind_offline(pod)
+            written = world.state.listers.of(ResourceClaim).get(claim.name, claim.namespace)
+            if written is not None and written.status.allocation is not None:
+                return ResourceClaimStatus(allocation=written.status.allocation)
     return None
 
 

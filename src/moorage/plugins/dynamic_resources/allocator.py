@@ -1,361 +1,112 @@
-"""The structured allocator: devices for all claims of a pod on one node, or none.
+"""Allocating devices on nodes: a search where one is needed, otherwise what is known.
 
-An exhaustive search, claim by claim, request by request, device by device, in a fixed order; the
-first full solution is taken. Owns that order, because it decides which devices a claim gets. It
-writes nothing: the result is a proposal.
+Owns the demands of the claims seen last (`demands`), which change of slices, classes or usage makes
+them outdated, and the search on a node that none of them knows about.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Literal
 
+import msgspec
+
+from moorage.cluster.listers import Lister
+from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.capacity import Amount, Consumed
-from moorage.plugins.dynamic_resources.constraints import Constraint, make_constraint
-from moorage.plugins.dynamic_resources.pools import CounterKey, NodePools, Pool
-from moorage.plugins.dynamic_resources.records import DeviceId, DeviceRecord, PoolId
-from moorage.plugins.dynamic_resources.requests import (
-    AllocationError,
-    ClaimPlan,
-    Features,
-    NodeAllocationError,
-    RequestPlan,
-)
+from moorage.plugins.dynamic_resources.claim_plans import ClaimPlan, Features, attributes_read
+from moorage.plugins.dynamic_resources.demands import ChosenDevices, Demand, Outcome
+from moorage.plugins.dynamic_resources.errors import NodeAllocationError
+from moorage.plugins.dynamic_resources.pools import Inventory, RemainingCounters
+from moorage.plugins.dynamic_resources.search import DeviceSearch, SearchClock
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
-MAX_RESULTS = 32
-"""As many devices as a claim can list."""
-_ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK = 64
+_MOST_DEMANDS = 256
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
-class _TooManyDevicesError(Exception):
-    """More devices than a claim can list would be needed; fewer might do elsewhere."""
-
-
-class Chosen(NamedTuple):
-    """A device for a request."""
-
-    request: RequestPlan
-    device: DeviceRecord
-    consumed: dict[str, Amount]
-
-
-class CounterBooks:
-    """What is left of shared counters, pool by pool, once devices in use are subtracted.
-
-    Made for one state of `DeviceUsage` and filled as pools are looked at.
-    """
-
-    def __init__(self, usage: DeviceUsage) -> None:
-        self._usage = usage
-        self._generation = -1
-        self._left: dict[PoolId, dict[CounterKey, int]] = {}
-
-    def left(self, pool: Pool) -> dict[CounterKey, int]:
-        """What is left in a pool; negative if too much was given out."""
-        if self._generation != self._usage.generation:
-            self._generation = self._usage.generation
-            self._left.clear()
-        found = self._left.get(pool.id)
-        if found is None:
-            found = self._left[pool.id] = dict(pool.counters)
-            for device in pool.all_devices:
-                if device.counters and self._usage.in_use(device.id):
-                    for key, value in device.counters:
-                        found[key] = found.get(key, 0) - value
-        return found
-
-    def forget(self) -> None:
-        """Pools may have changed."""
-        self._left.clear()
-
-
-class Search:
-    """The search on one node."""
+class Allocator:
+    """Answers demands on nodes, out of an inventory and the usage of its devices."""
 
     def __init__(
         self,
-        node: Node,
-        pools: NodePools,
-        claims: Sequence[ClaimPlan],
         features: Features,
+        inventory: Inventory,
         usage: DeviceUsage,
-        counters: CounterBooks,
-        checkpoint: Callable[[], None],
+        classes: Lister[DeviceClass],
+        clock: SearchClock,
     ) -> None:
-        self._node = node
-        self._pools = pools
-        self._claims = claims
+        self._clock = clock
         self._features = features
+        self._inventory = inventory
         self._usage = usage
-        self._counters = counters
-        self._checkpoint = checkpoint
-        self._rounds = 0
-        self._constraints: list[list[Constraint]] = []
-        self._all: dict[RequestPlan, list[tuple[DeviceRecord, Pool]]] = {}
-        self._result: list[list[Chosen]] = [[] for _ in claims]
-        self._taken: dict[DeviceId, set[int]] = {}
-        """Devices chosen so far, and for which claims."""
-        self._shares: dict[DeviceId, Consumed] = {}
-        """Shared devices chosen so far; the entry alone says that a share exists."""
-        self._drawn: dict[PoolId, dict[CounterKey, int]] = {}
+        self._classes = classes
+        self._counters = RemainingCounters(usage)
+        self._demands: OrderedDict[tuple[bytes, ...], Demand] = OrderedDict()
+        self._basis = (-1, -1)
 
-    def run(self) -> list[list[Chosen]] | None:
-        """The devices of each claim; None if there are not enough."""
-        self._prepare()
-        try:
-            found = self._claim(0)
-        except _TooManyDevicesError:
-            # Upstream lets this surface as an error of the attempt when nothing catches it.
-            raise AllocationError("allocation max size exceeded") from None
-        if found:
-            return self._result
-        if self._pools.any_invalid:
-            raise NodeAllocationError("invalid resource pools were encountered")
-        return None
+    def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
+        """The demand of some claims, brought up to date; raises `AllocationError`."""
+        self._inventory.refresh()
+        basis = (self._inventory.generation, self._classes.generation)
+        if basis != self._basis:
+            self._basis = basis
+            self._demands.clear()
+            self._counters.forget()
+        key = tuple(
+            _encode((claim.spec.devices.requests, claim.spec.devices.constraints))
+            for claim in claims
+        )
+        found = self._demands.get(key)
+        if found is None:
+            plans = [ClaimPlan(claim, self._features, self._classes.get) for claim in claims]
+            found = self._demands[key] = Demand(
+                plans, attributes_read(plans, self._inventory.selectors)
+            )
+            if len(self._demands) > _MOST_DEMANDS:
+                self._demands.popitem(last=False)
+        else:
+            self._demands.move_to_end(key)
+            found.repeated = True
+            self._drop_changed(found)
+        found.as_of = self._usage.generation
+        return found
 
-    # What can be said before the search
+    def _drop_changed(self, demand: Demand) -> None:
+        changed = self._usage.changed_since(demand.as_of)
+        if changed is None:
+            demand.drop(None)
+            return
+        for pool in changed:
+            names = self._inventory.nodes_reaching(pool)
+            demand.drop(names)
+            if names is None:
+                return
 
-    def _prepare(self) -> None:
-        for plan in self._claims:
-            fewest = 0
-            for alternatives in plan.requests:
-                fewest += min(self._number(request) for request in alternatives)
-            if fewest > MAX_RESULTS:
-                raise AllocationError(
-                    f"claim {plan.claim.key}: number of requested devices {fewest} "
-                    f"exceeds the claim limit of {MAX_RESULTS}"
-                )
-            constraints = []
-            for number, constraint in enumerate(plan.constraints):
-                made = make_constraint(constraint)
-                if made is None:
-                    raise AllocationError(
-                        f"claim {plan.claim.key}, constraint #{number}: "
-                        "empty constraint (unsupported constraint type?)"
-                    )
-                constraints.append(made)
-            self._constraints.append(constraints)
+    def known(self, demand: Demand, node: Node) -> Outcome | Literal[False]:
+        """What the node can give if that is known without a search; False if it is not."""
+        return demand.known(node, self._inventory.pools_of, self._usage)
 
-    def _number(self, request: RequestPlan) -> int:
-        """How many devices a request needs; for "all of them" they are found here."""
-        if not request.take_all:
-            return request.count
-        found = []
-        for pool in self._pools.pools:
-            where = f"claim {request.claim}, request {request.name}: asks for all devices"
-            if pool.incomplete:
-                raise AllocationError(
-                    f"{where}, but resource pool {pool.name} is currently being updated"
-                )
-            if pool.invalid:
-                raise AllocationError(
-                    f"{where}, but resource pool {pool.name} is currently invalid"
-                )
-            found += [
-                (device, pool)
-                for device in pool.devices
-                if self._selectable(request, device) and self._has_capacity(request, device)
+    def allocate(self, demand: Demand, claims: Sequence[ResourceClaim], node: Node) -> Outcome:
+        """What the node can give; raises `AllocationError`, and what ends a search early."""
+        known = self.known(demand, node)
+        if known is not False:
+            return known
+        pools = self._inventory.pools_of(node)
+        plans = demand.plans
+        if any(plan.claim is not claim for plan, claim in zip(plans, claims, strict=True)):
+            # Complaints name the claim, so the search is made with plans of these very claims.
+            plans = demand.plans = [
+                ClaimPlan(claim, self._features, self._classes.get) for claim in claims
             ]
-        self._all[request] = found
-        return len(found)
-
-    # The search: each step returns True once everything after it is settled as well
-
-    def _claim(self, claim: int) -> bool:
-        if claim >= len(self._claims):
-            return True
-        return self._request(claim, 0)
-
-    def _request(self, claim: int, number: int) -> bool:
-        requests = self._claims[claim].requests
-        if number >= len(requests):
-            try:
-                return self._claim(claim + 1)
-            except _TooManyDevicesError:
-                # Another choice for this claim may leave room for a smaller alternative.
-                return False
-        alternatives = requests[number]
-        if not alternatives[0].parent:
-            return self._devices(claim, number, alternatives[0], 0, 0)
-        exceeded = True
-        for alternative in alternatives:
-            try:
-                if self._devices(claim, number, alternative, 0, 0):
-                    return True
-                exceeded = False
-            except _TooManyDevicesError:
-                continue
-        if exceeded:
-            raise _TooManyDevicesError
-        return False
-
-    def _devices(
-        self, claim: int, number: int, request: RequestPlan, done: int, start: int
-    ) -> bool:
-        """Choose the remaining devices of a request, from place `start` on, then go on."""
-        self._watch_the_clock()
-        wanted = len(self._all[request]) if request.take_all else request.count
-        if request.take_all and wanted == 0:
-            return False
-        if done >= wanted:
-            return self._request(claim, number + 1)
-        if len(self._result[claim]) + wanted - done > MAX_RESULTS:
-            raise _TooManyDevicesError
-        if request.take_all:
-            device, pool = self._all[request][done]
-            if not self._choose(claim, request, device, pool, must=True):
-                return False
-            return self._continue(claim, number, request, done, 0, device)
-        devices, places = self._pools.devices, self._pools.candidates(request.expressions)
-        for place in islice(places, bisect_left(places, start), None):
-            device, pool = devices[place]
-            if (
-                self._available(claim, request, device)
-                and self._selectable(request, device)
-                and self._has_capacity(request, device)
-                and self._choose(claim, request, device, pool, must=False)
-                and self._continue(claim, number, request, done, place + 1, device)
-            ):
-                return True
-        return False
-
-    def _continue(
-        self,
-        claim: int,
-        number: int,
-        request: RequestPlan,
-        done: int,
-        start: int,
-        device: DeviceRecord,
-    ) -> bool:
-        """Go on after a choice, and take the choice back if that leads nowhere."""
+        search = DeviceSearch(
+            node, pools, plans, self._features, self._usage, self._counters, self._clock.checkpoint
+        )
+        outcome: ChosenDevices | NodeAllocationError | None
         try:
-            if self._devices(claim, number, request, done + 1, start):
-                return True
-        except _TooManyDevicesError:
-            self._give_back(claim, request, device)
-            raise
-        self._give_back(claim, request, device)
-        return False
-
-    def _watch_the_clock(self) -> None:
-        self._rounds += 1
-        if self._rounds % _ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-            self._checkpoint()
-
-    # One device
-
-    def _available(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
-        """Cheap, and so asked before selectors: is the device free for the request?"""
-        taken = self._taken.get(device.id)
-        if request.admin_access:
-            return not taken or claim not in taken
-        return not taken and device.id not in self._usage.dedicated
-
-    def _selectable(self, request: RequestPlan, device: DeviceRecord) -> bool:
-        if not self._features.binding_conditions and device.device.binding_conditions:
-            return False
-        if not request.selects(device):
-            return False
-        return device.nodes is None or device.nodes.matches(self._node)
-
-    def _has_capacity(self, request: RequestPlan, device: DeviceRecord) -> bool:
-        if not self._features.consumable_capacity:
-            return True
-        used = self._usage.capacity.get(device.id)
-        chosen = self._shares.get(device.id)
-        if used is None and chosen is None and device.capacity.plain and not request.amounts:
-            return True
-        return device.capacity.allows(request.amounts, used or {}, chosen or {})
-
-    def _choose(
-        self, claim: int, request: RequestPlan, device: DeviceRecord, pool: Pool, *, must: bool
-    ) -> bool:
-        """Take a device unless something speaks against it; then nothing is changed."""
-        taken = self._taken.get(device.id)
-        if request.admin_access:
-            if not device.shareable and taken and claim in taken:
-                return False
-        elif device.id in self._usage.dedicated or taken:
-            return False
-        if device.counters and not self._features.partitionable_devices:
-            return False
-        draws = bool(device.counters) and not self._already_shared(device)
-        if draws and not self._draw(device, pool):
-            return False
-        if self._features.device_taints and device.taints and not request.tolerates(device):
-            self._undraw(device, draws=draws)
-            return False
-        if not self._constrain(claim, request, device):
-            self._undraw(device, draws=draws)
-            if must:
-                raise AllocationError(
-                    f"claim {request.claim}, request {request.name}: cannot add device "
-                    f"{'/'.join(device.id)} because a claim constraint would not be satisfied"
-                )
-            return False
-        consumed: dict[str, Amount] = {}
-        if not self._has_capacity(request, device):
-            self._unconstrain(claim, request, len(self._constraints[claim]))
-            self._undraw(device, draws=draws)
-            return False
-        if device.shareable:
-            consumed = device.capacity.taken_by(request.amounts)
-            shares = self._shares.setdefault(device.id, {})
-            for name, amount in consumed.items():
-                shares[name] = shares.get(name, 0) + amount.nano
-        else:
-            self._taken.setdefault(device.id, set()).add(claim)
-        self._result[claim].append(Chosen(request, device, consumed))
-        return True
-
-    def _give_back(self, claim: int, request: RequestPlan, device: DeviceRecord) -> None:
-        """Undo the latest choice, which was this one."""
-        chosen = self._result[claim].pop()
-        draws = bool(device.counters)
-        if device.shareable:
-            others = any(other.device is device for results in self._result for other in results)
-            shares = self._shares[device.id]
-            for name, amount in chosen.consumed.items():
-                shares[name] -= amount.nano
-            if not others:
-                del self._shares[device.id]
-            draws = draws and not self._already_shared(device)
-        else:
-            self._taken[device.id].discard(claim)
-        self._unconstrain(claim, request, len(self._constraints[claim]))
-        self._undraw(device, draws=draws)
-
-    def _already_shared(self, device: DeviceRecord) -> bool:
-        """Does a share exist that pays for the device's counters already?"""
-        return device.shareable and (device.id in self._usage.capacity or device.id in self._shares)
-
-    def _constrain(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
-        for number, constraint in enumerate(self._constraints[claim]):
-            if not constraint.add(request.base_name, request.sub_name, device):
-                self._unconstrain(claim, request, number)
-                return False
-        return True
-
-    def _unconstrain(self, claim: int, request: RequestPlan, count: int) -> None:
-        for constraint in reversed(self._constraints[claim][:count]):
-            constraint.remove(request.base_name, request.sub_name)
-
-    def _draw(self, device: DeviceRecord, pool: Pool) -> bool:
-        """Take the device's part of the shared counters; no counter of the pool may be short."""
-        drawn = self._drawn.setdefault(pool.id, {})
-        for key, value in device.counters:
-            drawn[key] = drawn.get(key, 0) + value
-        left = self._counters.left(pool)
-        if all(drawn.get(key, 0) <= value for key, value in left.items()):
-            return True
-        self._undraw(device, draws=True)
-        return False
-
-    def _undraw(self, device: DeviceRecord, *, draws: bool) -> None:
-        if draws:
-            drawn = self._drawn[device.pool]
-            for key, value in device.counters:
-                drawn[key] -= value
+            found = search.run()
+            outcome = None if found is None else tuple(map(tuple, found))
+        except NodeAllocationError as error:
+            outcome = error.with_traceback(None)
+        demand.keep(node, pools, self._usage, outcome)
+        return outcome

@@ -1,7 +1,7 @@
 """PreBind: the allocation and the reservation of each claim written to the API, conditions awaited.
 
 Owns the order of the writes, what is tried again after a conflict, and upstream's wording of what
-went wrong. Runs outside the scheduling cycle, so it reads no cluster state but the claims' books.
+went wrong. Runs outside the scheduling cycle, so it reads no cluster state but the claims' tracker.
 """
 
 from collections.abc import Awaitable
@@ -13,36 +13,24 @@ from moorage.errors import ApiError
 from moorage.framework.metering import FrameworkObserver
 from moorage.framework.plugin import ApiPort
 from moorage.model.devices import DELETE_PROTECTION, ResourceClaim, ResourceClaimStatus
-from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.claim_work import (
-    ClaimWork,
-    ClearStatus,
-    Deallocate,
-    Delete,
-    Release,
-)
-from moorage.plugins.dynamic_resources.conditions import (
+from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from moorage.plugins.dynamic_resources.claim_writes import CONFLICT_TRIES, CONFLICT_WAIT
+from moorage.plugins.dynamic_resources.claims import (
     BINDING_FAILED,
     BINDING_TIMEOUT,
-    BindingFailedError,
     has_conditions,
     is_ready,
+    reserved_for,
     timed_out,
 )
-from moorage.plugins.dynamic_resources.extended import IN_MEMORY_NAME
-from moorage.plugins.dynamic_resources.group_claims import reserved_for
-from moorage.plugins.dynamic_resources.state import PodState
+from moorage.plugins.dynamic_resources.errors import ClaimBindingError, DeviceFailedError
+from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
+from moorage.plugins.dynamic_resources.pod_state import PodState
 
 POLL_SECONDS = 5.0
-_CONFLICT_TRIES = 5
-_CONFLICT_WAIT = 0.01
 _ASSUME_TRIES = 120
 # How a wait ended, in the words of the metrics, by the beginning of the error's text.
 _OUTCOMES = {BINDING_TIMEOUT: "timeout", BINDING_FAILED: "failure"}
-
-
-class BindingError(Exception):
-    """Binding the pod has to be tried again; the text is upstream's."""
 
 
 class ClaimBinder:
@@ -52,7 +40,7 @@ class ClaimBinder:
         self,
         state: PodState,
         node_name: str,
-        books: DeviceBooks,
+        tracker: ClaimTracker,
         api: ApiPort,
         observer: FrameworkObserver | None = None,
     ) -> None:
@@ -60,18 +48,20 @@ class ClaimBinder:
         self._state = state
         self._pod = state.pod
         self._node_name = node_name
-        self._books = books
+        self._tracker = tracker
         self._api = api
 
     async def bind(self) -> None:
-        """Write allocations and reservations; raises `BindingError`."""
+        """Write allocations and reservations; raises `ClaimBindingError`."""
         for index, claim in enumerate(self._state.claims):
-            if not reserved_for(self._pod, claim, self._books):
+            if not reserved_for(self._pod, claim, self._tracker):
                 self._state.claims[index] = await self._bind(index, claim)
 
     async def wait(self, binding_limit: float) -> None:
-        """Wait for devices that have to be prepared, if there are any; raises `BindingError`."""
-        if self._books.features.binding_conditions and any(map(has_conditions, self._state.claims)):
+        """Wait for devices that have to be prepared, if there are any; may raise as well."""
+        if self._tracker.features.binding_conditions and any(
+            map(has_conditions, self._state.claims)
+        ):
             await self._wait(binding_limit)
 
     # One claim
@@ -91,13 +81,13 @@ class ClaimBinder:
             written = claim = await self._write(index, claim)
         finally:
             # The promise ends here in any case. On success the claim itself shows the devices as
-            # taken; the books must know it first, or they would seem free in between.
+            # taken; the tracker must know it first, or they would seem free in between.
             assumed = False
             if written is not None and written.status.allocation is not None:
                 assumed = await self._assume(written, patient=extended)
             if allocation is not None:
                 for uid in promised:
-                    self._books.withdraw(uid, force=assumed)
+                    self._tracker.remove_in_flight(uid, force=assumed)
         if extended:
             await self._report_extended(claim)
         return claim
@@ -105,7 +95,7 @@ class ClaimBinder:
     async def _assume(self, claim: ResourceClaim, *, patient: bool) -> bool:
         """A claim just created may not be known from the watch yet: then wait for it."""
         for _ in range(_ASSUME_TRIES if patient else 1):
-            if self._books.assume(claim):
+            if self._tracker.assume(claim):
                 return True
             if patient:
                 await self._api.sleep(1.0)
@@ -114,7 +104,7 @@ class ClaimBinder:
     async def _create(self) -> ResourceClaim:
         node_claim = self._state.reserved
         if node_claim is None:
-            raise BindingError(f"extended resource claim not found for node {self._node_name}")
+            raise ClaimBindingError(f"extended resource claim not found for node {self._node_name}")
         claim = node_claim.claim
         metadata = msgspec.structs.replace(claim.metadata, name="", uid="")
         blank = msgspec.structs.replace(claim, metadata=metadata, status=ResourceClaimStatus())
@@ -124,35 +114,35 @@ class ClaimBinder:
             return created
         except ApiError as error:
             self._observer.claim_created("failure")
-            raise BindingError(
+            raise ClaimBindingError(
                 f"create claim for extended resources {claim.namespace}/: {error}"
             ) from error
 
     async def _write(self, index: int, claim: ResourceClaim) -> ResourceClaim:
         current = claim
-        for attempt in range(_CONFLICT_TRIES):
+        for attempt in range(CONFLICT_TRIES):
             try:
                 if attempt:
-                    await self._api.sleep(_CONFLICT_WAIT)
+                    await self._api.sleep(CONFLICT_WAIT)
                     current = await _named(
                         f"get updated claim {claim.key} after conflict",
                         self._api.get_claim(claim.namespace, claim.name),
                     )
                 return await self._write_once(index, current)
             except _NamedError as error:
-                if not error.cause.is_conflict or attempt == _CONFLICT_TRIES - 1:
-                    raise BindingError(str(error)) from error
+                if not error.cause.is_conflict or attempt == CONFLICT_TRIES - 1:
+                    raise ClaimBindingError(str(error)) from error
         raise AssertionError("the last attempt returns or raises")
 
     async def _write_once(self, index: int, claim: ResourceClaim) -> ResourceClaim:
         key = claim.key
         if claim.metadata.deletion_timestamp is not None:
-            raise BindingError(f"claim {key} got deleted in the meantime")
+            raise ClaimBindingError(f"claim {key} got deleted in the meantime")
         allocation = self._state.allocations.get(index)
         writes_allocation = allocation is not None
         if writes_allocation:
             if claim.status.allocation is not None:
-                raise BindingError(f"claim {key} got allocated elsewhere in the meantime")
+                raise ClaimBindingError(f"claim {key} got allocated elsewhere in the meantime")
             if DELETE_PROTECTION not in claim.metadata.finalizers:
                 finalizers = (*claim.metadata.finalizers, DELETE_PROTECTION)
                 metadata = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
@@ -162,9 +152,9 @@ class ClaimBinder:
                 )
         else:
             allocation = claim.status.allocation
-        if self._books.features.binding_conditions:
+        if self._tracker.features.binding_conditions:
             if allocation is None:
-                raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
+                raise ClaimBindingError(f"claim {key} got deallocated elsewhere in the meantime")
             if allocation.allocation_timestamp is None:
                 now = datetime.fromtimestamp(self._api.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                 allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
@@ -182,14 +172,14 @@ class ClaimBinder:
     async def _report_extended(self, claim: ResourceClaim) -> None:
         node_claim = self._state.reserved
         if node_claim is None or not node_claim.mappings:
-            raise BindingError(
+            raise ClaimBindingError(
                 f"nil or empty request mappings, no update of pod {self._pod.key} "
                 "ExtendedResourceClaimStatus"
             )
         try:
             await self._api.write_extended_claim(self._pod, claim.name, node_claim.mappings)
         except ApiError as error:
-            raise BindingError(
+            raise ClaimBindingError(
                 f"update pod {self._pod.key} ExtendedResourceClaimStatus: {error}"
             ) from error
 
@@ -206,7 +196,7 @@ class ClaimBinder:
         try:
             await self._poll(limit)
             outcome = "success"
-        except BindingError as error:
+        except ClaimBindingError as error:
             outcome = _OUTCOMES.get(str(error).partition(":")[0], outcome)
             raise
         finally:
@@ -216,7 +206,7 @@ class ClaimBinder:
         deadline = self._api.now() + limit
         while not self._ready(limit):
             if self._api.now() + POLL_SECONDS > deadline:
-                raise BindingError(f"{BINDING_TIMEOUT}: context deadline exceeded")
+                raise ClaimBindingError(f"{BINDING_TIMEOUT}: context deadline exceeded")
             await self._api.sleep(POLL_SECONDS)
 
     def _count(self, outcome: str, seconds: float) -> None:
@@ -233,50 +223,19 @@ class ClaimBinder:
         for index, known in enumerate(self._state.claims):
             if known.name == IN_MEMORY_NAME:
                 continue
-            claim = self._books.get(known.namespace, known.name)
+            claim = self._tracker.get(known.namespace, known.name)
             if claim is None:
-                raise BindingError(f'could not find ResourceClaim "{known.key}"')
+                raise ClaimBindingError(f'could not find ResourceClaim "{known.key}"')
             self._state.claims[index] = claim
             try:
                 if is_ready(claim):
                     continue
-            except BindingFailedError as error:
-                raise BindingError(str(error)) from error
+            except DeviceFailedError as error:
+                raise ClaimBindingError(str(error)) from error
             if timed_out(claim, self._api.now(), limit):
-                raise BindingError(f"{BINDING_TIMEOUT}: claim={claim.name}")
+                raise ClaimBindingError(f"{BINDING_TIMEOUT}: claim={claim.name}")
             return False
         return True
-
-
-async def carry_out(work: ClaimWork, api: ApiPort) -> None:
-    """Write what a synchronous extension point left; raises `ApiError`."""
-    match work:
-        case Release(claim, user_uid):
-            await api.release_claim(claim, user_uid)
-        case Deallocate(claim):
-            blank = msgspec.structs.replace(claim, status=ResourceClaimStatus())
-            await api.update_claim_status(blank)
-        case Delete(claim):
-            await _delete(claim, api)
-        case ClearStatus(pod):
-            await api.write_node_allocatable_claims(pod, ())
-
-
-async def _delete(claim: ResourceClaim, api: ApiPort) -> None:
-    """The finalizer has to go first, or the claim would stay."""
-    for attempt in range(_CONFLICT_TRIES):
-        if attempt:
-            await api.sleep(_CONFLICT_WAIT)
-            claim = await api.get_claim(claim.namespace, claim.name)
-        left = tuple(name for name in claim.metadata.finalizers if name != DELETE_PROTECTION)
-        metadata = msgspec.structs.replace(claim.metadata, finalizers=left)
-        try:
-            await api.update_claim_finalizers(msgspec.structs.replace(claim, metadata=metadata))
-            break
-        except ApiError as error:
-            if not error.is_conflict or attempt == _CONFLICT_TRIES - 1:
-                raise
-    await api.delete_claim(claim)
 
 
 class _NamedError(Exception):

@@ -1,6 +1,6 @@
 """Filter: which nodes can satisfy a pod's claims, allocated ones and those still to allocate."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,27 +10,33 @@ from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.allocation import Demand
-from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.claims import named_claims
-from moorage.plugins.dynamic_resources.conditions import (
-    BindingFailedError,
-    is_ready,
-    timed_out,
+from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from moorage.plugins.dynamic_resources.claims import is_ready, named_claims, timed_out
+from moorage.plugins.dynamic_resources.demands import (
+    ENOUGH,
+    SHORT,
+    UNKNOWN,
+    ChosenDevices,
+    ChosenPlaces,
+    Codes,
+    Demand,
 )
-from moorage.plugins.dynamic_resources.extended import NodeClaim
-from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice, Located
-from moorage.plugins.dynamic_resources.node_allocatable import (
-    Drawn,
+from moorage.plugins.dynamic_resources.errors import (
+    AllocationError,
+    DeviceFailedError,
     NodeAllocatableError,
+    NodeAllocationError,
+    SearchInterruptedError,
+    SearchTimedOutError,
+)
+from moorage.plugins.dynamic_resources.extended_resources import NodeClaim
+from moorage.plugins.dynamic_resources.node_allocatable import (
+    AllocatedDevice,
     claim_statuses,
     rejections,
     sharing,
 )
-from moorage.plugins.dynamic_resources.requests import AllocationError, NodeAllocationError
-from moorage.plugins.dynamic_resources.search_clock import GaveWayError, TimedOutError
-from moorage.plugins.dynamic_resources.standings import GIVES, SHORT, UNKNOWN, Codes
-from moorage.plugins.dynamic_resources.state import PodState
+from moorage.plugins.dynamic_resources.pod_state import PodState
 
 NOT_AVAILABLE = Reason("resourceclaim not available on the node", Code.UNRESOLVABLE)
 NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)
@@ -49,14 +55,14 @@ class NodeFilter:
     def __init__(
         self,
         state: PodState,
-        books: DeviceBooks,
-        start_clock: Callable[[], None],
+        tracker: ClaimTracker,
+        search_limit: float,
         now: float,
         binding_limit: float,
     ) -> None:
         self._state = state
-        self._books = books
-        self._start_clock = start_clock
+        self._tracker = tracker
+        self._search_limit = search_limit
         self._now = now
         self._binding_limit = binding_limit
         self._allocating = bool(state.to_allocate)
@@ -88,7 +94,7 @@ class NodeFilter:
         """
         state = self._state
         node_claim: NodeClaim | None = None
-        plain = self._books.node_allocatable
+        plain = self._tracker.node_allocatable
         if state.extended is not None and not plain:
             own = len(state.claims) > 1
             node_claim = state.extended.on_all(nodes, other_claims=own)
@@ -96,7 +102,7 @@ class NodeFilter:
         if plain:
             yield from range(len(nodes))
             return
-        standing = np.full(len(nodes), GIVES, np.int8)
+        standing = np.full(len(nodes), ENOUGH, np.int8)
         if self._allocating:
             try:
                 demand = self._demand(node_claim)[0]
@@ -106,7 +112,7 @@ class NodeFilter:
             standing = yield from self._standing(demand, nodes, node_claim)
             verdicts.reject(standing == SHORT, NOT_ENOUGH)
         for index, where in unavailable.items():
-            here = where & (standing == GIVES)
+            here = where & (standing == ENOUGH)
             if here.any():
                 state.unavailable.add(index)
                 verdicts.reject(here, NOT_AVAILABLE)
@@ -120,18 +126,18 @@ class NodeFilter:
         """
         if not demand.repeated:
             return (yield from self._asked(demand, nodes, node_claim, np.arange(len(nodes))))
-        standing = demand.standings.of(nodes)
+        standing = demand.status.of(nodes)
         unknown = np.flatnonzero(standing == UNKNOWN)
         # Of all nodes it is all that is kept, which need not be gathered node by node.
         whole = nodes.whole is nodes
         if not whole:
-            for place in np.flatnonzero(standing == GIVES).tolist():
+            for place in np.flatnonzero(standing == ENOUGH).tolist():
                 node = nodes.node(place)
                 outcome = demand.outcomes[node.name][1]
                 assert isinstance(outcome, tuple), "the codes say what the outcomes are"
                 self._put(node, outcome, node_claim)
         standing[unknown] = yield from self._asked(demand, nodes, node_claim, unknown)
-        demand.standings.settle(nodes, unknown, standing[unknown])
+        demand.status.settle(nodes, unknown, standing[unknown])
         if whole:
             self._state.nodes.adopt(demand.outcomes)
             self._state.common_claim = node_claim
@@ -142,21 +148,21 @@ class NodeFilter:
     ) -> Generator[int, None, Codes]:
         """The same for nodes that are asked one by one."""
         standing = np.full(len(places), UNKNOWN, np.int8)
-        known = self._books.allocator.known
+        known = self._tracker.allocator.known
         for number, place in enumerate(places.tolist()):
             node = nodes.node(place)
             outcome = known(demand, node)
             if outcome is None:
                 standing[number] = SHORT
             elif isinstance(outcome, tuple):
-                standing[number] = GIVES
+                standing[number] = ENOUGH
                 self._put(node, outcome, node_claim)
             else:
                 yield place
         return standing
 
     def _put(
-        self, node: Node, choice: ClaimsChoice | Located, node_claim: NodeClaim | None
+        self, node: Node, choice: ChosenDevices | ChosenPlaces, node_claim: NodeClaim | None
     ) -> None:
         self._state.nodes.put(node.name, choice)
         if node_claim is not None:
@@ -172,7 +178,7 @@ class NodeFilter:
             where = np.zeros(len(nodes), np.bool_)
             if selector is not None:
                 where = ~nodes.matching(selector)
-            if self._books.features.binding_conditions and self._stuck(claim):
+            if self._tracker.features.binding_conditions and self._stuck(claim):
                 where[:] = True
             if where.any():
                 found[index] = where
@@ -182,13 +188,13 @@ class NodeFilter:
         """Did preparing a device fail, or take too long?"""
         try:
             return not is_ready(claim) and timed_out(claim, self._now, self._binding_limit)
-        except BindingFailedError:
+        except DeviceFailedError:
             return True
 
     def _reasons(
         self, nodes: NodeView, place: int, unavailable: dict[int, Bools]
     ) -> Sequence[Reason]:
-        node, state, draws = nodes.node(place), self._state, self._books.node_allocatable
+        node, state, draws = nodes.node(place), self._state, self._tracker.node_allocatable
         reason = sharing(state.pod, state.claims, nodes.pods_on(place)) if draws else None
         reason = reason or self._reason(node, place, unavailable)
         if reason is not None:
@@ -208,10 +214,10 @@ class NodeFilter:
 
     @cached_property
     def _claim_uids(self) -> dict[str, str]:
-        named = named_claims(self._state.pod, self._books)
+        named = named_claims(self._state.pod, self._tracker)
         return {name: claim.metadata.uid for name, claim in named}
 
-    def _given(self, node: Node) -> Iterator[tuple[ResourceClaim, Sequence[Drawn]]]:
+    def _given(self, node: Node) -> Iterator[tuple[ResourceClaim, Sequence[AllocatedDevice]]]:
         """The claims that the pod is going to have allocated, and what they get on a node."""
         state = self._state
         chosen = state.nodes.get(node.name) or ()
@@ -220,16 +226,18 @@ class NodeFilter:
             yield (
                 claim,
                 [
-                    Drawn(pick.device.device, {n: a.text for n, a in pick.consumed.items()})
+                    AllocatedDevice(
+                        pick.device.device, {n: a.text for n, a in pick.consumed.items()}
+                    )
                     for pick in picks
                 ],
             )
         for place, allocation in state.pending.items():
             drawn = []
             for result in allocation.devices.results:
-                device = self._books.inventory.device(result.driver, result.pool, result.device)
+                device = self._tracker.inventory.device(result.driver, result.pool, result.device)
                 if device is not None:
-                    drawn.append(Drawn(device.device, result.consumed_capacity))
+                    drawn.append(AllocatedDevice(device.device, result.consumed_capacity))
             yield state.claims[place], drawn
 
     def _reason(self, node: Node, place: int, unavailable: dict[int, Bools]) -> Reason | None:
@@ -244,7 +252,7 @@ class NodeFilter:
             node_claim = state.extended.on_node(node, other_claims=own)
             if node_claim is None:
                 return None
-        chosen: ClaimsChoice | Located | None = None
+        chosen: ChosenDevices | ChosenPlaces | None = None
         if self._allocating:
             answer = self._allocate(node, node_claim)
             if isinstance(answer, Reason):
@@ -260,21 +268,21 @@ class NodeFilter:
 
     def _allocate(
         self, node: Node, node_claim: NodeClaim | None
-    ) -> ClaimsChoice | Located | Reason:
+    ) -> ChosenDevices | ChosenPlaces | Reason:
         try:
             demand, claims = self._demand(node_claim)
-            self._start_clock()
-            outcome = self._books.allocator.allocate(demand, claims, node)
-        except TimedOutError:
+            self._tracker.clock.start(self._search_limit)
+            outcome = self._tracker.allocator.allocate(demand, claims, node)
+        except SearchTimedOutError:
             self._ended = True
             return Reason(f"node {node.name}: timed out trying to allocate devices", Code.ERROR)
-        except GaveWayError:
+        except SearchInterruptedError:
             self._ended = True
             return Reason(GAVE_WAY, Code.ERROR)
         except AllocationError as error:
             return Reason(str(error), Code.ERROR)
         finally:
-            self._books.clock.stop()
+            self._tracker.clock.stop()
         if isinstance(outcome, NodeAllocationError):
             return Reason(str(outcome), Code.UNRESOLVABLE)
         return NOT_ENOUGH if outcome is None else outcome
@@ -285,5 +293,5 @@ class NodeFilter:
         found = self._demands.get(key)
         if found is None:
             claims = self._state.claims_for(node_claim)
-            found = self._demands[key] = (self._books.allocator.demand(claims), claims)
+            found = self._demands[key] = (self._tracker.allocator.demand(claims), claims)
         return found

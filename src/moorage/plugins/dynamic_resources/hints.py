@@ -13,8 +13,9 @@ from moorage.framework.cluster_events import (
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.claims import ClaimError, claim_names, claims_of
+from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from moorage.plugins.dynamic_resources.claims import claim_names, claims_of
+from moorage.plugins.dynamic_resources.errors import ClaimError
 
 _CHANGED = ActionType.ADD | ActionType.UPDATE
 
@@ -37,7 +38,7 @@ CLAIMS = Subjects(_claims_of_pod, _claim_of_event)
 """Pods wait by the thousand for claims of their own, and each of these changes a few times."""
 
 
-def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
+def registrations(tracker: ClaimTracker) -> Sequence[EventRegistration]:
     """The events; deleted claims and slices wake nobody, as upstream."""
 
     def after_claim(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
@@ -45,7 +46,7 @@ def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
             return QueueingHint.QUEUE
         before = old if isinstance(old, ResourceClaim) else None
         try:
-            uids = {claim.metadata.uid for claim in claims_of(pod, books)}
+            uids = {claim.metadata.uid for claim in claims_of(pod, tracker)}
         except ClaimError:
             return QueueingHint.SKIP
         if before is not None and before.allocated and not new.allocated:
@@ -61,7 +62,7 @@ def registrations(books: DeviceBooks) -> Sequence[EventRegistration]:
         if not isinstance(new, Pod) or new.uid != pod.uid:
             return QueueingHint.SKIP
         try:
-            claims_of(new, books)
+            claims_of(new, tracker)
         except ClaimError:
             return QueueingHint.SKIP
         return QueueingHint.QUEUE

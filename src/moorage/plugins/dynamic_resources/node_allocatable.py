@@ -19,6 +19,7 @@ from moorage.model.pod_requests import requests_without_pod_level
 from moorage.model.quantity import Quantity, parse_nano
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages
 from moorage.plugins.dynamic_resources.capacity import binary_text
+from moorage.plugins.dynamic_resources.errors import NodeAllocatableError
 
 _NANO = 10**9
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
@@ -27,20 +28,16 @@ _ALWAYS_CHECKED = (CPU, MEMORY, EPHEMERAL_STORAGE)
 Statuses = tuple[NodeAllocatableResourceClaimStatus, ...]
 
 
-class Drawn(NamedTuple):
+class AllocatedDevice(NamedTuple):
     """A device that a claim gets, and how much of its capacity."""
 
     device: Device
     consumed: Mapping[str, Quantity]
 
 
-class NodeAllocatableError(Exception):
-    """A device's mapping does not fit what was allocated; the text is upstream's."""
-
-
 def claim_statuses(
     pod: Pod,
-    claims: Iterable[tuple[ResourceClaim, Sequence[Drawn]]],
+    claims: Iterable[tuple[ResourceClaim, Sequence[AllocatedDevice]]],
     uids: Mapping[str, str],
 ) -> Statuses:
     """What each claim takes of the node, by the claims' names; claims that take nothing are out.
@@ -65,7 +62,7 @@ def claim_statuses(
     return tuple(sorted(found, key=lambda status: status.resource_claim_name))
 
 
-def _resources(claim: str, devices: Sequence[Drawn]) -> dict[str, Quantity] | None:
+def _resources(claim: str, devices: Sequence[AllocatedDevice]) -> dict[str, Quantity] | None:
     totals: dict[str, tuple[Fraction, bool]] = {}
     for drawn in devices:
         for name, mapping in drawn.device.node_allocatable_resource_mappings.items():
@@ -78,7 +75,7 @@ def _resources(claim: str, devices: Sequence[Drawn]) -> dict[str, Quantity] | No
 
 
 def _amount(
-    claim: str, resource: str, mapping: NodeAllocatableResourceMapping, drawn: Drawn
+    claim: str, resource: str, mapping: NodeAllocatableResourceMapping, drawn: AllocatedDevice
 ) -> tuple[Fraction, bool] | None:
     """How much of a resource, and whether it is written in powers of two; None: does not apply."""
     factor = mapping.allocation_multiplier

@@ -4,8 +4,9 @@ Ties the parts together at the extension points. Synchronous points write nothin
 written is left in `work`, and `flush` does it for whoever talks to the API.
 """
 
-import time
+from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,22 +36,23 @@ from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
-from moorage.plugins.dynamic_resources.binding import BindingError, ClaimBinder, carry_out
-from moorage.plugins.dynamic_resources.books import DeviceBooks
+from moorage.plugins.dynamic_resources.binding import ClaimBinder
+from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from moorage.plugins.dynamic_resources.claim_writes import write
 from moorage.plugins.dynamic_resources.claims import (
-    ClaimError,
     check_requests,
     claims_of,
     preference_score,
+    users_of_claims,
 )
-from moorage.plugins.dynamic_resources.extended import ExtendedResources, extended_claim
+from moorage.plugins.dynamic_resources.deallocation import deallocate, unschedulable
+from moorage.plugins.dynamic_resources.errors import ClaimBindingError, ClaimError, GroupClaimError
+from moorage.plugins.dynamic_resources.extended_resources import ExtendedResources, extended_claim
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
-from moorage.plugins.dynamic_resources.giving_up import give_up, unschedulable
-from moorage.plugins.dynamic_resources.group_claims import GroupClaimError, users_of_claims
 from moorage.plugins.dynamic_resources.hints import registrations
 from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
+from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.reservations import Reservations
-from moorage.plugins.dynamic_resources.state import PodState
 
 _NO_STATE = "not found"
 _NO_DEVICES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
@@ -76,27 +78,25 @@ class DynamicResources(
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.now = time.time
-        self.timer = time.monotonic
         gates = handle.gates
         self._enabled = gates.enabled("DynamicResourceAllocation")
         if gates.enabled("DRADeviceTaintRules"):
             self.looks_up = (*self.looks_up, DeviceTaintRule)
-        self.books = handle.listers.shared(
-            DeviceBooks, lambda: DeviceBooks(handle.listers, gates, handle.pacing)
+        self.tracker = handle.listers.shared(
+            ClaimTracker, lambda: ClaimTracker(handle.listers, gates, handle.pacing)
         )
-        self.work = self.books.work
+        self.work = self.tracker.work
         self._filter_limit = _seconds(args.filter_timeout)
         if not gates.enabled("DRASchedulerFilterTimeout"):
             self._filter_limit = 0.0
         self._binding_limit = _seconds(args.binding_timeout) or 600.0
         self._scores = gates.enabled("DRAPrioritizedList")
         self._current: PodState | None = None
-        self._reservations = Reservations(self.books, handle)
+        self._reservations = Reservations(self.tracker, handle)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Nodes, claims, classes and slices; a claim made for the pod itself."""
-        return registrations(self.books) if self._enabled else ()
+        return registrations(self.tracker) if self._enabled else ()
 
     # Before nodes are looked at
 
@@ -105,7 +105,7 @@ class DynamicResources(
         if not self._enabled or not pod.spec.resource_claims:
             return None
         try:
-            claims_of(pod, self.books)
+            claims_of(pod, self.tracker)
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return None
@@ -118,7 +118,7 @@ class DynamicResources(
         """A search for devices may, as may the expressions of their selectors."""
         if not self._enabled or self.idle_for(pod):
             return False
-        return bool(pod.spec.resource_claims) or len(self.books.classes) > 0
+        return bool(pod.spec.resource_claims) or len(self.tracker.classes) > 0
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodState] | Skip | Status:
         """Look the claims up; what cannot work on any node is refused here."""
@@ -126,19 +126,19 @@ class DynamicResources(
         state = self._current = PodState(pod)
         if not self._enabled:
             return SKIP
-        books = self.books
+        tracker = self.tracker
         try:
-            claims = claims_of(pod, books)
-            state.users = users_of_claims(pod, books)
+            claims = claims_of(pod, tracker)
+            state.users = users_of_claims(pod, tracker)
         except (ClaimError, GroupClaimError) as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         own = len(claims)
-        made_up = extended_claim(pod, books) if len(books.classes) else None
+        made_up = extended_claim(pod, tracker) if len(tracker.classes) else None
         if made_up is not None:
             claims.append(made_up)
         if not claims:
             return SKIP
-        books.refresh()
+        tracker.refresh()
         for place, claim in enumerate(claims):
             if claim.status.allocation is None:
                 pending = self._reservations.shared_allocation(claim)
@@ -150,19 +150,19 @@ class DynamicResources(
                     return problem
         state.claims = claims
         if made_up is not None:
-            state.extended = ExtendedResources(pod, made_up, books)
+            state.extended = ExtendedResources(pod, made_up, tracker)
             state.extended_uid = made_up.metadata.uid
         assert len(state.own_claims) == own
         return PreFilterResult(state)
 
     def _problem(self, claim: ResourceClaim, *, check: bool) -> Status | None:
-        if self.books.pending_allocation(claim.metadata.uid) is not None:
+        if self.tracker.pending_allocation(claim.metadata.uid) is not None:
             text = f"resource claim {claim.key} is in the process of being allocated"
             return Status(Code.UNRESOLVABLE, (text,))
         if not check:
             return None
         try:
-            problem = check_requests(claim, self.books)
+            problem = check_requests(claim, self.tracker)
         except ValueError as error:
             return Status(Code.ERROR, (str(error),))
         return None if problem is None else Status(Code.UNRESOLVABLE, (problem,))
@@ -178,12 +178,9 @@ class DynamicResources(
             everywhere = np.ones(len(nodes), np.bool_)
             return Verdicts(len(nodes)).reject(everywhere, Reason(_NO_STATE, Code.ERROR))
         node_filter = NodeFilter(
-            state, self.books, self._start_clock, self.now(), self._binding_limit
+            state, self.tracker, self._filter_limit, self.handle.now(), self._binding_limit
         )
         return node_filter.verdicts(nodes)
-
-    def _start_clock(self) -> None:
-        self.books.clock.start(self.timer, self._filter_limit)
 
     def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
         """Give back devices that only this pod holds and that keep it from every node."""
@@ -194,7 +191,7 @@ class DynamicResources(
         state = attempt.before.states.get(self.name)
         if not isinstance(state, PodState):
             return unschedulable("no new claims to deallocate")
-        result, work = give_up(pod, state, self.books, self.handle)
+        result, work = deallocate(pod, state, self.tracker, self.handle)
         if work is not None:
             self.work.append(work)
         return result
@@ -223,7 +220,7 @@ class DynamicResources(
     def assumed(self, pod: Pod, node_name: str) -> Pod:
         """Devices that count as the node's own resources count there with the pod."""
         state = self._state_on(pod, node_name)
-        if not self.books.node_allocatable or state is None:
+        if not self.tracker.node_allocatable or state is None:
             return pod
         return with_statuses(pod, state.node_statuses.get(node_name, ()))
 
@@ -252,12 +249,12 @@ class DynamicResources(
         state = self._reservations.get(pod)
         if state is None:
             return None
-        binder = ClaimBinder(state, node_name, self.books, api, self.handle.observer)
+        binder = ClaimBinder(state, node_name, self.tracker, api, self.handle.observer)
         try:
             await binder.bind()
             await self._write_status(state, node_name, api)
             await binder.wait(self._binding_limit)
-        except BindingError as error:
+        except ClaimBindingError as error:
             return Status(Code.ERROR, (str(error),))
         return None
 
@@ -268,14 +265,14 @@ class DynamicResources(
         try:
             await api.write_node_allocatable_claims(state.pod, statuses)
         except ApiError as error:
-            raise BindingError(
+            raise ClaimBindingError(
                 f"updating pod {state.pod.key} NodeAllocatableResourceClaimStatuses: {error}"
             ) from error
         state.status_written = True
 
-    def settle(self, pod: Pod) -> None:
-        """What PreBind and the watch would bring about, where there is no API to write to."""
-        self._reservations.settle(pod)
+    def pre_bind_offline(self, pod: Pod) -> None:
+        """The claims are allocated and reserved at once."""
+        self._reservations.write_offline(pod)
 
     @property
     def has_work(self) -> bool:
@@ -288,10 +285,16 @@ class DynamicResources(
         while self.work:
             work = self.work.popleft()
             try:
-                await carry_out(work, api)
+                await write(work, api)
             except ApiError as error:
                 failures.append(f"{type(work).__name__} {work.claim.key}: {error}")
         return failures
+
+    def trial_copy(self) -> "DynamicResources":
+        """The same with work of its own, which nobody writes."""
+        twin = copy(self)
+        twin.work = deque()
+        return twin
 
     def _state_of(self, pod: Pod) -> PodState | None:
         current = self._current

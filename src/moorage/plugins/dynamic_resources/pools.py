@@ -7,22 +7,26 @@ from collections.abc import Callable, Iterable, Sequence
 
 from moorage.cel import CompileError, EvaluationError
 from moorage.model.node import Node
-from moorage.plugins.dynamic_resources.records import (
-    DeviceRecord,
-    Layout,
-    PoolId,
-    Shapes,
-    SliceRecord,
-)
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors, Reads
-from moorage.plugins.dynamic_resources.taint_rules import TaintedSlices
+from moorage.plugins.dynamic_resources.slices import (
+    DeviceRecord,
+    DeviceShapes,
+    NodeShape,
+    PoolId,
+    SliceRecord,
+    TaintedSlices,
+)
+from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 CounterKey = tuple[str, str]
 """Counter set and counter."""
 
+ShapeInUse = tuple[NodeShape, tuple[int, ...]]
+"""What the devices of a node are like, and the places of those in use."""
+
 _MANY_DEVICES = 64
-_MOST_LAYOUTS = 8
-_NO_DEVICES = Layout()
+_MOST_KEPT = 8
+_NO_DEVICES = NodeShape()
 
 
 class Pool:
@@ -53,13 +57,13 @@ class NodePools:
 
     __slots__ = (
         "_candidates",
-        "_layouts",
+        "_shapes",
+        "_used_as_of",
+        "_used_places",
         "any_invalid",
         "devices",
         "for_any_node",
         "pools",
-        "used_as_of",
-        "used_places",
     )
 
     def __init__(self, pools: Sequence[Pool], *, several: bool = False) -> None:
@@ -74,10 +78,9 @@ class NodePools:
         self.for_any_node = several and all(device.nodes is None for device, _ in self.devices)
         """May several nodes have these very pools, and is a search the same on each of them?"""
         self._candidates: dict[tuple[str, ...], tuple[int, ...]] = {}
-        self._layouts: dict[Reads, Layout | None] = {}
-        # Kept for `lookalikes.sight_of`, as every demand wants to know.
-        self.used_as_of = 0
-        self.used_places: tuple[int, ...] | None = ()
+        self._shapes: dict[Reads, NodeShape | None] = {}
+        self._used_as_of = 0
+        self._used_places: tuple[int, ...] | None = ()
 
     def candidates(self, expressions: tuple[str, ...]) -> Sequence[int]:
         """The places of all devices that may satisfy selectors, and perhaps of others.
@@ -89,7 +92,7 @@ class NodePools:
             return range(len(self.devices))
         found = self._candidates.get(expressions)
         if found is None:
-            if len(self._candidates) >= _MOST_LAYOUTS:
+            if len(self._candidates) >= _MOST_KEPT:
                 self._candidates.clear()
             found = self._candidates[expressions] = tuple(
                 place
@@ -98,19 +101,31 @@ class NodePools:
             )
         return found
 
-    def layout(self, reads: Reads) -> Layout | None:
-        """What the devices are like, in the order of trying, to a search that reads attributes.
+    def shape_in_use(self, usage: DeviceUsage, reads: Reads) -> ShapeInUse | None:
+        """What the devices are like, in the order of trying, and which of them are in use.
 
-        Nodes of the same layout give the same devices, by their places, if the same ones are in
-        use. None where a search reads more than that: of the node, or of a pool as a whole.
+        Nodes of which both are equal give the same devices, by their places. `reads` are the
+        attributes that a search looks at. None where it looks at more: at the node, at a pool as a
+        whole, or at shares of a device.
         """
-        if reads not in self._layouts:
-            if len(self._layouts) >= _MOST_LAYOUTS:
-                self._layouts.clear()
-            self._layouts[reads] = self._layout(reads)
-        return self._layouts[reads]
+        if reads not in self._shapes:
+            if len(self._shapes) >= _MOST_KEPT:
+                self._shapes.clear()
+            self._shapes[reads] = self._shape(reads)
+        shape = self._shapes[reads]
+        if shape is None:
+            return None
+        changed_at = 0
+        for pool in self.pools:
+            changed_at = max(changed_at, usage.changed_at.get(pool.id, 0))
+        if not changed_at:
+            return shape.unused
+        if self._used_as_of != changed_at:
+            self._used_as_of, self._used_places = changed_at, self._used(usage)
+        used = self._used_places
+        return None if used is None else (shape, used)
 
-    def _layout(self, reads: Reads) -> Layout | None:
+    def _shape(self, reads: Reads) -> NodeShape | None:
         for pool in self.pools:
             if pool.incomplete or pool.invalid or pool.counters:
                 return None
@@ -120,7 +135,17 @@ class NodePools:
         if not self.devices:
             return _NO_DEVICES
         shapes = self.devices[0][0].slice.shapes
-        return shapes.layout(tuple(device.likeness(reads) for device, _ in self.devices))
+        return shapes.of_node(tuple(device.equivalence(reads) for device, _ in self.devices))
+
+    def _used(self, usage: DeviceUsage) -> tuple[int, ...] | None:
+        """The places of devices in use; None if one of them is shared."""
+        used = []
+        for place, (device, _) in enumerate(self.devices):
+            if device.id in usage.capacity:
+                return None
+            if device.id in usage.dedicated:
+                used.append(place)
+        return tuple(used)
 
 
 def _may_satisfy(device: DeviceRecord, expressions: tuple[str, ...]) -> bool:
@@ -129,6 +154,36 @@ def _may_satisfy(device: DeviceRecord, expressions: tuple[str, ...]) -> bool:
         return all(map(device.selected_by, expressions))
     except (CompileError, EvaluationError):
         return True
+
+
+class RemainingCounters:
+    """What is left of shared counters, pool by pool, once devices in use are subtracted.
+
+    Made for one state of `DeviceUsage` and filled as pools are looked at.
+    """
+
+    def __init__(self, usage: DeviceUsage) -> None:
+        self._usage = usage
+        self._generation = -1
+        self._left: dict[PoolId, dict[CounterKey, int]] = {}
+
+    def left(self, pool: Pool) -> dict[CounterKey, int]:
+        """What is left in a pool; negative if too much was given out."""
+        if self._generation != self._usage.generation:
+            self._generation = self._usage.generation
+            self._left.clear()
+        found = self._left.get(pool.id)
+        if found is None:
+            found = self._left[pool.id] = dict(pool.counters)
+            for device in pool.all_devices:
+                if device.counters and self._usage.in_use(device.id):
+                    for key, value in device.counters:
+                        found[key] = found.get(key, 0) - value
+        return found
+
+    def forget(self) -> None:
+        """Pools may have changed."""
+        self._left.clear()
 
 
 class Inventory:
@@ -144,7 +199,7 @@ class Inventory:
     ) -> None:
         self._slices = slices
         self.selectors = selectors
-        self._shapes = Shapes(selectors, checkpoint)
+        self._shapes = DeviceShapes(selectors, checkpoint)
         self._partitionable = partitionable
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}

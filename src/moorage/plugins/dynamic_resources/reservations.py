@@ -1,25 +1,41 @@
-"""Reserve and Unreserve: devices promised to the pods that a node was chosen for.
+"""Reserve and Unreserve: devices allocated to the pods that a node was chosen for.
 
-Owns which pods hold promises, until they are bound or come to nothing, and what of them the pods
-of one group may share. Writes nothing to the API: what has to be written is handed back as work.
+Owns which pods have allocations that are not written yet, what of these the pods of one group may
+share, and the form in which claims store an allocation. Writes nothing to the API: what has to be
+written is handed back as work.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from random import Random
+from uuid import UUID
 
 import msgspec
 
 from moorage.cluster.pod_groups import group_of
 from moorage.framework.plugin import Handle
 from moorage.framework.status import Code, Status
-from moorage.model.devices import DELETE_PROTECTION, AllocationResult, ResourceClaim
+from moorage.model.devices import (
+    DELETE_PROTECTION,
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from moorage.model.node_selector import (
+    NAME_FIELD,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources.books import DeviceBooks
-from moorage.plugins.dynamic_resources.claim_work import ClaimWork, ClearStatus, Delete, Release
-from moorage.plugins.dynamic_resources.extended import IN_MEMORY_NAME
-from moorage.plugins.dynamic_resources.group_claims import reserved_for
-from moorage.plugins.dynamic_resources.results import allocation_result
-from moorage.plugins.dynamic_resources.state import PodState
+from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
+from moorage.plugins.dynamic_resources.claim_writes import ClaimWrite, ClearStatus, Delete, Release
+from moorage.plugins.dynamic_resources.claims import reserved_for
+from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
+from moorage.plugins.dynamic_resources.pod_state import PodState
+from moorage.plugins.dynamic_resources.search import ChosenDevice
 
 # Bound pods are kept in mind for a while, in case binding fails after PreBind.
 _MOST_RESERVED = 10_000
@@ -28,10 +44,11 @@ _MOST_RESERVED = 10_000
 class Reservations:
     """The pods that devices are promised to."""
 
-    def __init__(self, books: DeviceBooks, handle: Handle) -> None:
-        self._books = books
+    def __init__(self, tracker: ClaimTracker, handle: Handle) -> None:
+        self._tracker = tracker
         self._claims = handle.listers.of(ResourceClaim)
         self._members = handle.members
+        self._random = handle.random
         self._shared: tuple[frozenset[str], set[str]] = (frozenset(), set())
         """The group that was tried last, and the claims whose allocations its pods can share."""
         self._reserved: OrderedDict[str, PodState] = OrderedDict()
@@ -51,7 +68,7 @@ class Reservations:
         trying, uids = self._shared
         if trying is not self._members.trying or claim.metadata.uid not in uids:
             return None
-        return self._books.pending_allocation(claim.metadata.uid)
+        return self._tracker.pending_allocation(claim.metadata.uid)
 
     def state_on(self, pod: Pod, node_name: str, latest: PodState | None) -> PodState | None:
         """What is meant by the pod on a node: the latest filter's state or the one released."""
@@ -65,13 +82,13 @@ class Reservations:
         self._reserved[state.pod.uid] = state
         while len(self._reserved) > _MOST_RESERVED:
             self._reserved.popitem(last=False)
-        problem = self._promise_choice(state, node_name) if state.to_allocate else None
+        problem = self._allocate(state, node_name) if state.to_allocate else None
         if problem is None:
             for place, allocation in state.pending.items():
-                self._promise(state, place, state.claims[place], allocation)
+                self._add_in_flight(state, place, state.claims[place], allocation)
         return problem
 
-    def _promise_choice(self, state: PodState, node_name: str) -> Status | None:
+    def _allocate(self, state: PodState, node_name: str) -> Status | None:
         places = state.to_allocate
         chosen = state.nodes.get(node_name)
         if chosen is None:
@@ -83,17 +100,19 @@ class Reservations:
         state.reserved = state.node_claim_on(node_name)
         claims = state.claims_for(state.reserved)
         for index, claim, devices in zip(places, claims, chosen, strict=True):
-            self._promise(state, index, claim, allocation_result(claim, devices, node_name))
+            self._add_in_flight(
+                state, index, claim, allocation_result(claim, devices, node_name, self._random)
+            )
         return None
 
-    def _promise(
+    def _add_in_flight(
         self, state: PodState, place: int, claim: ResourceClaim, allocation: AllocationResult
     ) -> None:
         state.allocations[place] = allocation
         finalizers = claim.metadata.finalizers
         if DELETE_PROTECTION not in finalizers:
             finalizers = (*finalizers, DELETE_PROTECTION)
-        self._books.promise(
+        self._tracker.add_in_flight(
             msgspec.structs.replace(
                 claim,
                 metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
@@ -106,7 +125,7 @@ class Reservations:
                 self._shared = (trying, set())
             self._shared[1].add(claim.metadata.uid)
 
-    def release(self, pod: Pod, node_name: str) -> list[ClaimWork]:
+    def release(self, pod: Pod, node_name: str) -> list[ClaimWrite]:
         """Take the promise back; handed back is what undoes the part that was written already."""
         state = self._reserved.pop(pod.uid, None)
         if state is None:
@@ -117,11 +136,11 @@ class Reservations:
                 self._released.popitem(last=False)
         return list(self._taken_back(pod, state))
 
-    def _taken_back(self, pod: Pod, state: PodState) -> Iterator[ClaimWork]:
-        books = self._books
+    def _taken_back(self, pod: Pod, state: PodState) -> Iterator[ClaimWrite]:
+        tracker = self._tracker
         for claim in state.own_claims:
-            if books.withdraw(claim.metadata.uid):
-                books.restore(claim)
+            if tracker.remove_in_flight(claim.metadata.uid):
+                tracker.restore(claim)
                 self._shared[1].discard(claim.metadata.uid)
             if claim.status.allocation is not None and claim.reserved_by(pod.uid):
                 yield Release(claim, pod.uid)
@@ -130,8 +149,8 @@ class Reservations:
             yield ClearStatus(pod)
         if state.extended is not None:
             made_up = state.claims[-1]
-            if books.withdraw(state.extended_uid):
-                books.restore(made_up)
+            if tracker.remove_in_flight(state.extended_uid):
+                tracker.restore(made_up)
             if made_up.name != IN_MEMORY_NAME:
                 yield Delete(made_up)
 
@@ -139,14 +158,14 @@ class Reservations:
         """The pod goes on to its node: no other node's released promise is wanted any more."""
         self._released.pop(pod.uid, None)
 
-    def settle(self, pod: Pod) -> None:
+    def write_offline(self, pod: Pod) -> None:
         """What PreBind and the watch would bring about, where there is no API to write to."""
         state = self._reserved.pop(pod.uid, None)
         if state is None:
             return
         for index, claim in enumerate(state.claims):
             allocation = state.allocations.get(index, claim.status.allocation)
-            if reserved_for(pod, claim, self._books) or allocation is None:
+            if reserved_for(pod, claim, self._tracker) or allocation is None:
                 continue
             users = (*claim.status.reserved_for, state.user(index))
             if claim.name == IN_MEMORY_NAME:
@@ -158,5 +177,115 @@ class Reservations:
                 claim.status, allocation=allocation, reserved_for=users
             )
             self._claims.put(msgspec.structs.replace(claim, status=status))
-            self._books.refresh()
-            self._books.withdraw(claim.metadata.uid)
+            self._tracker.refresh()
+            self._tracker.remove_in_flight(claim.metadata.uid)
+
+
+FROM_CLASS = "FromClass"
+FROM_CLAIM = "FromClaim"
+
+
+def allocation_result(
+    claim: ResourceClaim,
+    chosen: Sequence[ChosenDevice],
+    node_name: str,
+    random: Random,
+) -> AllocationResult:
+    """The allocation of a claim whose devices were chosen for a node."""
+    return AllocationResult(
+        devices=DeviceAllocationResult(
+            results=tuple(_result(choice, random) for choice in chosen),
+            config=tuple(_configuration(claim, chosen)),
+        ),
+        node_selector=_node_selector(chosen, node_name),
+    )
+
+
+def _result(chosen: ChosenDevice, random: Random) -> DeviceRequestAllocationResult:
+    request, record = chosen.request, chosen.device
+    driver, pool, device = record.id
+    return DeviceRequestAllocationResult(
+        request=request.full_name,
+        driver=driver,
+        pool=pool,
+        device=device,
+        admin_access=True if request.admin_access else None,
+        tolerations=request.tolerations,
+        binding_conditions=record.device.binding_conditions,
+        binding_failure_conditions=record.device.binding_failure_conditions,
+        share_id=_share_id(random) if record.shareable else None,
+        consumed_capacity={name: amount.text for name, amount in chosen.consumed.items()},
+    )
+
+
+def _share_id(random: Random) -> str:
+    """A name for one share of a device."""
+    return str(UUID(int=random.getrandbits(128), version=4))
+
+
+def _configuration(
+    claim: ResourceClaim, chosen: Sequence[ChosenDevice]
+) -> list[DeviceAllocationConfiguration]:
+    """First the classes' configuration, each class once; then the claim's own."""
+    picked = {choice.request.base_name: choice.request for choice in chosen}
+    by_class: dict[str, list[str]] = {}
+    for request in claim.spec.devices.requests:
+        plan = picked.get(request.name)
+        if plan is not None:
+            by_class.setdefault(plan.class_name, []).append(plan.full_name)
+    found = []
+    for class_name, names in by_class.items():
+        device_class = next(
+            plan.device_class for plan in picked.values() if plan.class_name == class_name
+        )
+        found += [
+            DeviceAllocationConfiguration(
+                source=FROM_CLASS, requests=tuple(names), opaque=config.opaque
+            )
+            for config in device_class.spec.config
+        ]
+    for config in claim.spec.devices.config:
+        own = DeviceAllocationConfiguration(
+            source=FROM_CLAIM, requests=config.requests, opaque=config.opaque
+        )
+        if not config.requests:
+            found.append(own)
+            continue
+        for request in claim.spec.devices.requests:
+            plan = picked.get(request.name)
+            full_name = plan.full_name if plan is not None else request.name
+            if request.name in config.requests or full_name in config.requests:
+                found.append(own)
+    return found
+
+
+def _node_selector(chosen: Sequence[ChosenDevice], node_name: str) -> NodeSelector | None:
+    """From which nodes the devices can be used; None means from all."""
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for choice in chosen:
+        record = choice.device
+        source = record.device if record.slice.per_device else record.slice.slice.spec
+        if source.node_name is not None or record.device.binds_to_node:
+            only = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=(node_name,))
+            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
+        selector = source.node_selector
+        if selector is not None and selector.node_selector_terms:
+            term = selector.node_selector_terms[0]
+            _extend(fields, term.match_fields)
+            _extend(expressions, term.match_expressions)
+    if not fields and not expressions:
+        return None
+    term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return NodeSelector(node_selector_terms=(term,))
+
+
+def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:
+    for requirement in more:
+        same = (
+            (other.key, other.operator) == (requirement.key, requirement.operator)
+            and set(other.values) == set(requirement.values)
+            for other in known
+        )
+        if not any(same):
+            known.append(requirement)

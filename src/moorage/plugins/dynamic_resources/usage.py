@@ -10,7 +10,7 @@ from typing import TypeVar
 from moorage.model.devices import ResourceClaim
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.capacity import Consumed
-from moorage.plugins.dynamic_resources.records import DeviceId, PoolId
+from moorage.plugins.dynamic_resources.slices import DeviceId, PoolId
 
 _MOST_CHANGES = 100_000
 

@@ -1,4 +1,4 @@
-"""The scheduler's own books about claims: assumed, in flight, and whose devices are in use.
+"""The scheduler's own tracker about claims: assumed, in flight, and whose devices are in use.
 
 Owns the claim as the scheduler has to see it: what was just written to the API counts before the
 watch shows it, and devices promised to a pod count before anything is written. Shared by all
@@ -22,13 +22,13 @@ from moorage.model.devices import (
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.resources import is_extended
-from moorage.plugins.dynamic_resources.allocation import Allocator
-from moorage.plugins.dynamic_resources.claim_work import ClaimWork
+from moorage.plugins.dynamic_resources.allocator import Allocator
+from moorage.plugins.dynamic_resources.claim_plans import Features
+from moorage.plugins.dynamic_resources.claim_writes import ClaimWrite
 from moorage.plugins.dynamic_resources.pools import Inventory
-from moorage.plugins.dynamic_resources.requests import Features
-from moorage.plugins.dynamic_resources.search_clock import SearchClock
+from moorage.plugins.dynamic_resources.search import SearchClock
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors
-from moorage.plugins.dynamic_resources.taint_rules import tainted_slices
+from moorage.plugins.dynamic_resources.slices import tainted_slices
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 
@@ -38,7 +38,7 @@ class _InFlight:
     sharers: int = 1
 
 
-class DeviceBooks:
+class ClaimTracker:
     """Claims, devices and classes as the scheduler sees them."""
 
     def __init__(
@@ -89,7 +89,7 @@ class DeviceBooks:
         self._made_for: dict[str, dict[str, ResourceClaim]] = {}
         """Those made for extended resources, by the uids of their owners and by key."""
         self._generation = -1
-        self.work: deque[ClaimWork] = deque()
+        self.work: deque[ClaimWrite] = deque()
         """What is to be written, by whichever plugin comes first."""
 
     # Claims
@@ -180,7 +180,7 @@ class DeviceBooks:
         in_flight = self._in_flight.get(uid)
         return in_flight.claim.status.allocation if in_flight is not None else None
 
-    def promise(self, claim: ResourceClaim) -> None:
+    def add_in_flight(self, claim: ResourceClaim) -> None:
         """A pod is going to write this allocation; its devices are taken from now on."""
         uid = claim.metadata.uid
         in_flight = self._in_flight.get(uid)
@@ -190,7 +190,7 @@ class DeviceBooks:
         self._in_flight[uid] = _InFlight(claim)
         self.usage.add(claim)
 
-    def withdraw(self, uid: str, *, force: bool = False) -> bool:
+    def remove_in_flight(self, uid: str, *, force: bool = False) -> bool:
         """One pod less will write it; True if that was the last one."""
         in_flight = self._in_flight.get(uid)
         if in_flight is None:

@@ -16,7 +16,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.delegation import Delegation
+from moorage.plugins.dynamic_resources.extended_resources import DeviceBackedResources
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
     allocated,
@@ -61,7 +61,7 @@ def _for_the_left() -> ResourceSlice:
 
 
 @dataclass
-class Books:
+class Scene:
     """A cluster and the objects it was made of, which are there to make it again."""
 
     state: ClusterState
@@ -69,9 +69,9 @@ class Books:
     others: dict[str, ApiObject] = field(default_factory=dict)
 
     @classmethod
-    def made(cls) -> "Books":
+    def made(cls) -> "Scene":
         nodes = {name: _node(name) for name in NAMES}
-        books = cls(cluster(nodes.values()), nodes)
+        scene = cls(cluster(nodes.values()), nodes)
         elsewhere = allocated(("n1", "d0"), nodeSelector=_only("n1"))
         for one in (
             device_class(extendedResourceName=GPU),
@@ -80,8 +80,8 @@ class Books:
             claim("elsewhere", status=elsewhere),
             *map(_slice, NAMES),
         ):
-            books.put(one)
-        return books
+            scene.put(one)
+        return scene
 
     def put(self, one: ApiObject) -> None:
         self.others[f"{type(one).__name__}/{one.name}"] = one
@@ -157,17 +157,17 @@ def _answers(asked: DynamicResources, pod: Pod, nodes: NodeView) -> dict[str, An
 def test_a_demand_is_answered_as_if_it_were_the_first(
     left_has_more: bool, turns: Sequence[tuple[list[tuple[str, str, str]], str, bool]]
 ) -> None:
-    books = Books.made()
+    scene = Scene.made()
     if left_has_more:
-        books.put(_for_the_left())
-    asked = plugin(books.state.listers)
+        scene.put(_for_the_left())
+    asked = plugin(scene.state.listers)
     for changes, kind, partly in turns:
         for change in changes:
-            books.step(*change)
-        nodes = NodeView(books.state)
+            scene.step(*change)
+        nodes = NodeView(scene.state)
         if partly:
             nodes = nodes.take(np.arange(0, len(nodes), 2))
-        again = books.again()
+        again = scene.again()
         expected = _answers(plugin(again.listers), _pod(kind), NodeView(again))
         found = _answers(asked, _pod(kind), nodes)
         assert found == {name: expected[name] for name in nodes.names()}
@@ -178,51 +178,51 @@ def test_a_demand_is_answered_as_if_it_were_the_first(
 def test_devices_are_counted_for_scores_as_if_for_the_first_time(
     turns: Sequence[list[tuple[str, str, str]]],
 ) -> None:
-    books = Books.made()
-    books.put(_for_the_left())
-    kept = Delegation(Handle(books.state.listers, DEFAULT_FEATURE_GATES))
+    scene = Scene.made()
+    scene.put(_for_the_left())
+    kept = DeviceBackedResources(Handle(scene.state.listers, DEFAULT_FEATURE_GATES))
     for changes in turns:
         for change in changes:
-            books.step(*change)
-        again = books.again()
-        fresh = Delegation(Handle(again.listers, DEFAULT_FEATURE_GATES))
-        assert _counted(kept, books.state) == _counted(fresh, again)
+            scene.step(*change)
+        again = scene.again()
+        fresh = DeviceBackedResources(Handle(again.listers, DEFAULT_FEATURE_GATES))
+        assert _counted(kept, scene.state) == _counted(fresh, again)
 
 
-def _counted(delegation: Delegation, state: ClusterState) -> dict[str, tuple[int, int]]:
+def _counted(backed: DeviceBackedResources, state: ClusterState) -> dict[str, tuple[int, int]]:
     """How many devices of each node are in use, and how many it has."""
     nodes = NodeView(state)
     nothing = np.zeros(len(nodes), np.int64)
-    used, total = delegation.with_devices(GPU, nodes, nothing, nothing)
+    used, total = backed.with_devices(GPU, nodes, nothing, nothing)
     return dict(zip(nodes.names(), zip(used.tolist(), total.tolist(), strict=True), strict=True))
 
 
 def test_devices_of_few_nodes_change_hands_and_only_these_nodes_are_asked_again() -> None:
-    books = Books.made()
-    asked = plugin(books.state.listers)
-    nodes = NodeView(books.state)
+    scene = Scene.made()
+    asked = plugin(scene.state.listers)
+    nodes = NodeView(scene.state)
     questions: list[str] = []
-    known = asked.books.allocator.known
-    asked.books.allocator.known = (  # type: ignore[method-assign]
+    known = asked.tracker.allocator.known
+    asked.tracker.allocator.known = (  # type: ignore[method-assign]
         lambda demand, node: questions.append(node.name) or known(demand, node)  # type: ignore[func-returns-value]
     )
     for _ in range(2):  # what nobody asks for twice is not kept
         _answers(asked, _pod("one"), nodes)
     questions.clear()
-    books.step("device", "n2", "d0")
+    scene.step("device", "n2", "d0")
     found = _answers(asked, _pod("one"), nodes)
     assert questions == ["n2"]
     assert found["n2"][1] == ["gpu.example.com/n2/d1"]
 
 
 def test_a_choice_stays_what_it_was_when_the_device_is_taken_meanwhile() -> None:
-    books = Books.made()
-    asked = plugin(books.state.listers)
-    nodes = NodeView(books.state)
+    scene = Scene.made()
+    asked = plugin(scene.state.listers)
+    nodes = NodeView(scene.state)
     states = []
     for name in ("first", "second", "kept", "late"):
         if name == "late":
-            books.step("device", "n3", "d0")
+            scene.step("device", "n3", "d0")
         pod = pod_with("one", name=name)
         before = asked.pre_filter(pod, nodes)
         assert isinstance(before, PreFilterResult)
@@ -233,17 +233,17 @@ def test_a_choice_stays_what_it_was_when_the_device_is_taken_meanwhile() -> None
     assert devices == ["d0", "d0", "d0", "d1"]
 
 
-def test_the_books_follow_claims_one_by_one_as_they_do_from_the_start() -> None:
-    books = Books.made()
-    asked = plugin(books.state.listers).books
+def test_the_tracker_follows_claims_one_by_one_as_it_does_from_the_start() -> None:
+    scene = Scene.made()
+    asked = plugin(scene.state.listers).tracker
     asked.refresh()
     for change in (("device", "n0", "d0"), ("device", "n1", "d1"), ("device", "n0", "d0")):
-        books.step(*change)
+        scene.step(*change)
         asked.refresh()
-        fresh = plugin(books.again().listers).books
+        fresh = plugin(scene.again().listers).tracker
         fresh.refresh()
         assert asked.usage.dedicated == fresh.usage.dedicated
-        for one in books.others.values():
+        for one in scene.others.values():
             if isinstance(one, ResourceClaim):
                 assert asked.get("default", one.name) is one
     assert asked.get("default", "held-n0-d0") is None

@@ -1,24 +1,28 @@
-"""Devices and slices prepared for allocation: quantities parsed, taints sorted out, answers kept.
+"""Devices and slices prepared for allocation, with the taints that DeviceTaintRules put on them.
 
 A record lives as long as the slice object it was made from. What selectors said is kept per shape
 of device (its driver, attributes and capacity), so devices that differ only in their names are put
 to an expression once, and an unchanged slice never again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from moorage.cel import EvaluationError
-from moorage.model.devices import Device, DeviceAttribute, ResourceSlice
-from moorage.model.node import Node
-from moorage.model.node_selector import (
-    CompiledNodeSelector,
-    NodeSelector,
-    compile_node_selector,
+from moorage.cluster.listers import Lister, Listers
+from moorage.config.feature_gates import FeatureGates
+from moorage.model.devices import (
+    Device,
+    DeviceAttribute,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceSlice,
 )
+from moorage.model.node import Node
+from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources.capacity import CapacityRecord
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors, Reads, qualified
@@ -33,7 +37,7 @@ _NO_VALUE = DeviceAttribute()
 _BLOCKING = frozenset(("NoSchedule", "NoExecute"))
 
 
-class NodeChoice:
+class NodeScope:
     """Which nodes reach something: one by name, all, or those a selector matches."""
 
     __slots__ = ("_selector", "all_nodes", "node_name")
@@ -61,7 +65,7 @@ class NodeChoice:
         return self._selector is not None and self._selector.matches(node.labels, node.name)
 
 
-class Shape:
+class DeviceShape:
     """Everything of a device that a selector can see, and what selectors said of it."""
 
     __slots__ = (
@@ -118,35 +122,37 @@ def _harmless(value: DeviceAttribute) -> bool:
     return any(one is not None for one in plain) and others == _NO_VALUE
 
 
-class Likeness:
+class DeviceEquivalence:
     """Stands for what matters of a device, never its name: devices alike have the same one."""
 
     __slots__ = ("__weakref__",)
 
 
-class Layout:
+class NodeShape:
     """Stands for what the devices of a node are like, in order: equal ones are the same object."""
 
-    __slots__ = ("__weakref__", "likenesses", "unused")
+    __slots__ = ("__weakref__", "equivalences", "unused")
 
-    def __init__(self, likenesses: tuple[Likeness, ...] = ()) -> None:
-        self.likenesses = likenesses
-        self.unused: tuple[Layout, tuple[int, ...]] = (self, ())
-        """The layout together with the places in use, as long as there are none."""
+    def __init__(self, equivalences: tuple[DeviceEquivalence, ...] = ()) -> None:
+        self.equivalences = equivalences
+        self.unused: tuple[NodeShape, tuple[int, ...]] = (self, ())
+        """The shape together with the places in use, as long as there are none."""
 
 
-class Shapes:
-    """The shapes, likenesses and layouts in use."""
+class DeviceShapes:
+    """The shapes of devices and nodes in use."""
 
     def __init__(self, selectors: DeviceSelectors, checkpoint: Callable[[], None]) -> None:
         self.selectors = selectors
         self._checkpoint = checkpoint
-        self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
-        self._likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
-        self._layouts: WeakValueDictionary[tuple[Likeness, ...], Layout] = WeakValueDictionary()
+        self._known: WeakValueDictionary[bytes, DeviceShape] = WeakValueDictionary()
+        self._equivalences: WeakValueDictionary[bytes, DeviceEquivalence] = WeakValueDictionary()
+        self._of_nodes: WeakValueDictionary[tuple[DeviceEquivalence, ...], NodeShape] = (
+            WeakValueDictionary()
+        )
 
-    def likeness(self, device: Device, driver: str, reads: Reads) -> Likeness:
-        """The likeness of a device to those who look only at some of its attributes."""
+    def equivalence(self, device: Device, driver: str, reads: Reads) -> DeviceEquivalence:
+        """The equivalence of a device to those who look only at some of its attributes."""
         attributes = device.attributes
         if reads is not None:
             attributes = {
@@ -155,19 +161,21 @@ class Shapes:
                 if qualified(name, driver) in reads or not _harmless(value)
             }
         seen = msgspec.structs.replace(device, name="", attributes=attributes)
-        return self._likenesses.setdefault(msgspec.msgpack.encode((driver, seen)), Likeness())
+        return self._equivalences.setdefault(
+            msgspec.msgpack.encode((driver, seen)), DeviceEquivalence()
+        )
 
-    def layout(self, likenesses: tuple[Likeness, ...]) -> Layout:
-        """The layout of devices like these."""
-        return self._layouts.setdefault(likenesses, Layout(likenesses))
+    def of_node(self, equivalences: tuple[DeviceEquivalence, ...]) -> NodeShape:
+        """The shape of a node with devices like these."""
+        return self._of_nodes.setdefault(equivalences, NodeShape(equivalences))
 
-    def of(self, device: Device, driver: str) -> Shape:
+    def of(self, device: Device, driver: str) -> DeviceShape:
         """The shape of a device."""
         parts = (driver, device.attributes, device.capacity, device.allow_multiple_allocations)
         key = msgspec.msgpack.encode(parts)
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = Shape(device, driver, self.selectors, self._checkpoint)
+            shape = self._known[key] = DeviceShape(device, driver, self.selectors, self._checkpoint)
         return shape
 
 
@@ -187,7 +195,7 @@ class DeviceRecord:
         "taints",
     )
 
-    def __init__(self, device: Device, owner: "SliceRecord", shapes: Shapes) -> None:
+    def __init__(self, device: Device, owner: "SliceRecord", shapes: DeviceShapes) -> None:
         self.device = device
         self.slice = owner
         self.pool = owner.pool
@@ -202,14 +210,14 @@ class DeviceRecord:
             for consumption in device.consumes_counters
             for name, counter in consumption.counters.items()
         )
-        self.nodes: NodeChoice | None = None
+        self.nodes: NodeScope | None = None
         if owner.per_device:
-            self.nodes = NodeChoice(device.node_name, device.all_nodes, device.node_selector)
+            self.nodes = NodeScope(device.node_name, device.all_nodes, device.node_selector)
         self.selected_by = shapes.of(device, self.id[0]).selected_by
 
-    def likeness(self, reads: Reads) -> Likeness:
+    def equivalence(self, reads: Reads) -> DeviceEquivalence:
         """What devices alike have in common, of these attributes and of everything else."""
-        return self.slice.shapes.likeness(self.device, self.id[0], reads)
+        return self.slice.shapes.equivalence(self.device, self.id[0], reads)
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """An attribute by its full name; the driver's own may be written without the domain."""
@@ -227,13 +235,13 @@ class SliceRecord:
 
     __slots__ = ("counts", "devices", "nodes", "per_device", "pool", "shapes", "slice")
 
-    def __init__(self, source: ResourceSlice, shapes: Shapes) -> None:
+    def __init__(self, source: ResourceSlice, shapes: DeviceShapes) -> None:
         spec = source.spec
         self.slice = source
         self.shapes = shapes
         self.pool: PoolId = (spec.driver, spec.pool.name)
         self.per_device = bool(spec.per_device_node_selection)
-        self.nodes = NodeChoice(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.nodes = NodeScope(spec.node_name, spec.all_nodes, spec.node_selector)
         self.devices = tuple(DeviceRecord(device, self, shapes) for device in spec.devices)
         self.counts = {
             (counter_set.name, name): parse_nano(counter.value)
@@ -265,3 +273,57 @@ class SliceRecord:
         return self.per_device and any(
             device.nodes is not None and device.nodes.matches(node) for device in self.devices
         )
+
+
+_Added = tuple[tuple[DeviceTaint, ...], ...]
+"""The taints that rules add, device by device."""
+
+
+class TaintedSlices:
+    """All slices; without `rules` just as the API has them."""
+
+    def __init__(
+        self, slices: Lister[ResourceSlice], rules: Lister[DeviceTaintRule] | None = None
+    ) -> None:
+        self._slices = slices
+        self._rules = rules
+        self._tainted: dict[str, tuple[ResourceSlice, _Added, ResourceSlice]] = {}
+
+    @property
+    def generation(self) -> int:
+        """Grows with every change."""
+        return self._slices.generation + (self._rules.generation if self._rules is not None else 0)
+
+    def __iter__(self) -> Iterator[ResourceSlice]:
+        before, self._tainted = self._tainted, {}
+        rules = tuple(self._rules) if self._rules is not None else ()
+        for source in self._slices:
+            concerning = [rule for rule in rules if rule.taints_slice(source)]
+            if not concerning:
+                yield source
+                continue
+            added = tuple(_added(device, concerning) for device in source.spec.devices)
+            kept = before.get(source.name)
+            if kept is None or kept[0] is not source or kept[1] != added:
+                kept = (source, added, _with_taints(source, added))
+            self._tainted[source.name] = kept
+            yield kept[2]
+
+
+def tainted_slices(listers: Listers, gates: FeatureGates) -> TaintedSlices:
+    """The slices, with rules if the feature is on."""
+    rules = listers.of(DeviceTaintRule) if gates.enabled("DRADeviceTaintRules") else None
+    return TaintedSlices(listers.of(ResourceSlice), rules)
+
+
+def _added(device: Device, rules: list[DeviceTaintRule]) -> tuple[DeviceTaint, ...]:
+    return tuple(rule.spec.taint for rule in rules if rule.taints_device(device))
+
+
+def _with_taints(source: ResourceSlice, added: _Added) -> ResourceSlice:
+    replace = msgspec.structs.replace
+    devices = tuple(
+        replace(device, taints=(*device.taints, *taints)) if taints else device
+        for device, taints in zip(source.spec.devices, added, strict=True)
+    )
+    return replace(source, spec=replace(source.spec, devices=devices))

@@ -1,7 +1,8 @@
-"""Extended resources backed by devices: the claim made up for a pod that asks for `vendor/gpu`.
+"""Extended resources backed by devices: the claim for a pod that asks for `vendor/gpu`.
 
-Owns which of a pod's extended resources a node has to provide as devices, and the requests and
-mappings that follow from it. The claim is written to the API only when the pod is bound.
+Owns which of a pod's extended resources a node has to provide as devices, the requests and mappings
+that follow from it, and how many devices count as a node's allocatable and used amount when scores
+are given. The claim is written to the API only when the pod is bound.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,15 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from moorage.cel import CompileError, EvaluationError
+from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
+from moorage.framework.plugin import Handle
 from moorage.model.devices import (
     EXACT_COUNT,
     EXTENDED_RESOURCE_CLAIM,
     DeviceClaim,
+    DeviceClass,
     DeviceRequest,
     ExactDeviceRequest,
     ResourceClaim,
@@ -24,7 +29,8 @@ from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import Node
 from moorage.model.pod import Container, ContainerExtendedResourceRequest, Pod
 from moorage.model.quantity import parse_milli
-from moorage.plugins.dynamic_resources.books import DeviceBooks, backed_by_devices
+from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker, backed_by_devices
+from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, SliceRecord
 
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a claim that is not in the API yet; no real claim can be called so."""
@@ -38,14 +44,14 @@ class NodeClaim:
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
-def extended_claim(pod: Pod, books: DeviceBooks) -> ResourceClaim | None:
+def extended_claim(pod: Pod, tracker: ClaimTracker) -> ResourceClaim | None:
     """The claim for a pod's extended resources: an earlier one, or a blank; None without need."""
     if not any(
-        amount and backed_by_devices(name) and books.class_for(name) is not None
+        amount and backed_by_devices(name) and tracker.class_for(name) is not None
         for name, amount in pod.requests.incoming.items()
     ):
         return None
-    earlier = books.for_extended_resources(pod)
+    earlier = tracker.for_extended_resources(pod)
     if earlier is not None:
         return earlier
     owner = OwnerReference(
@@ -66,16 +72,16 @@ def extended_claim(pod: Pod, books: DeviceBooks) -> ResourceClaim | None:
 class ExtendedResources:
     """A pod's extended resources and the claim that stands for them."""
 
-    def __init__(self, pod: Pod, claim: ResourceClaim, books: DeviceBooks) -> None:
+    def __init__(self, pod: Pod, claim: ResourceClaim, tracker: ClaimTracker) -> None:
         self._pod = pod
         self.claim = claim
         self._wanted: Mapping[str, bool] = {
-            name: books.class_for(name) is not None
+            name: tracker.class_for(name) is not None
             for name, amount in pod.requests.incoming.items()
             if amount and backed_by_devices(name)
         }
         """Resource -> is it backed by a class?"""
-        self._books = books
+        self._tracker = tracker
         self._made: dict[tuple[str, ...], NodeClaim] = {}
 
     @property
@@ -118,7 +124,7 @@ class ExtendedResources:
             return None
         made = self._made.get(delegated)
         if made is None:
-            requests, mappings = requests_and_mappings(self._pod, delegated, self._books)
+            requests, mappings = requests_and_mappings(self._pod, delegated, self._tracker)
             spec = ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests)))
             made = NodeClaim(msgspec.structs.replace(self.claim, spec=spec), tuple(mappings))
             self._made[delegated] = made
@@ -126,7 +132,7 @@ class ExtendedResources:
 
 
 def requests_and_mappings(
-    pod: Pod, resources: Sequence[str], books: DeviceBooks
+    pod: Pod, resources: Sequence[str], tracker: ClaimTracker
 ) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
     """Requests for the devices of all containers, sorted by name, and who uses which.
 
@@ -139,7 +145,7 @@ def requests_and_mappings(
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource in resources:
-        device_class = books.class_for(resource)
+        device_class = tracker.class_for(resource)
         if device_class is None:
             continue
         staying: list[DeviceRequest | None] = [None] * len(containers)
@@ -213,3 +219,94 @@ def _mapping(container: Container, resource: str, request: str) -> ContainerExte
 
 def _count(request: DeviceRequest) -> int:
     return request.exactly.count if request.exactly is not None else 0
+
+
+_MOST_KINDS = 64
+
+Offers = dict[str, tuple[Node, tuple[DeviceId, ...]]]
+"""By the node's name, with the node as it was: the devices of a kind within its reach."""
+
+
+class DeviceBackedResources:
+    """Which resources are backed by devices; quick to say no where there are no device classes."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._tracker = handle.listers.shared(
+            ClaimTracker, lambda: ClaimTracker(handle.listers, handle.gates, handle.pacing)
+        )
+        self._offers: dict[tuple[str, ...], Offers] = {}
+        """By selectors."""
+        self._as_of = -1
+
+    @property
+    def possible(self) -> bool:
+        """Are there any device classes at all?"""
+        return bool(len(self._tracker.classes))
+
+    def backs(self, resource: str) -> bool:
+        """Do devices of some class stand for the resource?"""
+        return self._tracker.class_for(resource) is not None
+
+    def backed_requests(self, pod: Pod) -> tuple[str, ...]:
+        """The resources a pod asks for that are backed by devices."""
+        if not self.possible:
+            return ()
+        return tuple(name for name in pod.requests.incoming if self.backs(name))
+
+    def with_devices(
+        self, resource: str, nodes: NodeView, used: Ints, total: Ints
+    ) -> tuple[Ints, Ints]:
+        """Used and allocatable amounts, counted in devices on nodes that offer nothing else."""
+        if not self.possible:
+            return used, total
+        device_class = self._tracker.class_for(resource)
+        if device_class is None:
+            return used, total
+        self._tracker.refresh()
+        offers, in_use = self._offers_of(device_class), self._tracker.usage.in_use
+        used, total = used.copy(), total.copy()
+        for place in np.flatnonzero(total == 0):
+            node = nodes.node(int(place))
+            kept = offers.get(node.name)
+            if kept is None or (kept[0] is not node and kept[0].labels != node.labels):
+                kept = offers[node.name] = (node, self._offered(device_class, node))
+            devices = kept[1]
+            if devices:
+                used[place], total[place] = sum(map(in_use, devices)), len(devices)
+        return used, total
+
+    def _offers_of(self, device_class: DeviceClass) -> Offers:
+        """What is known of a class; it holds until slices change."""
+        inventory = self._tracker.inventory
+        inventory.refresh()
+        if inventory.generation != self._as_of or len(self._offers) >= _MOST_KINDS:
+            self._as_of = inventory.generation
+            self._offers.clear()
+        return self._offers.setdefault(_expressions(device_class), {})
+
+    def _offered(self, device_class: DeviceClass, node: Node) -> tuple[DeviceId, ...]:
+        """The devices of the class within reach of a node, in use or not."""
+        expressions = _expressions(device_class)
+        try:
+            return tuple(
+                device.id
+                for record in self._tracker.inventory.slices_for(node.name)
+                for device in _within_reach(record, node)
+                if all(map(device.selected_by, expressions))
+            )
+        except (CompileError, EvaluationError):
+            return ()  # upstream logs it and scores the node without the resource
+
+
+def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
+    selectors = device_class.spec.selectors
+    return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
+
+
+def _within_reach(record: SliceRecord, node: Node) -> Sequence[DeviceRecord]:
+    """Upstream counts generously: a slice that names no nodes at all counts everywhere."""
+    if record.per_device:
+        return [d for d in record.devices if d.nodes is not None and d.nodes.matches(node)]
+    if record.nodes.given and not record.nodes.matches(node):
+        return ()
+    return record.devices

@@ -3,41 +3,36 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from moorage.model.devices import (
-    AllocationResult,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-)
+from moorage.model.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources.allocation import Outcome, Outcomes
-from moorage.plugins.dynamic_resources.extended import ExtendedResources, NodeClaim
-from moorage.plugins.dynamic_resources.group_claims import consumer
-from moorage.plugins.dynamic_resources.lookalikes import ClaimsChoice, Located
+from moorage.plugins.dynamic_resources.claims import consumer
+from moorage.plugins.dynamic_resources.demands import ChosenDevices, ChosenPlaces, Outcome, Outcomes
+from moorage.plugins.dynamic_resources.errors import NodeAllocationError
+from moorage.plugins.dynamic_resources.extended_resources import ExtendedResources, NodeClaim
 from moorage.plugins.dynamic_resources.node_allocatable import Statuses
-from moorage.plugins.dynamic_resources.requests import NodeAllocationError
 
 
-class NodeChoices:
+class NodeAllocations:
     """What nodes would give to the claims that need allocation; to be asked of feasible ones."""
 
     def __init__(self) -> None:
-        self._found: dict[str, ClaimsChoice | Located] = {}
+        self._found: dict[str, ChosenDevices | ChosenPlaces] = {}
         self._kept: Mapping[str, tuple[Node, Outcome]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._found or self._kept)
 
-    def get(self, node_name: str) -> ClaimsChoice | None:
+    def get(self, node_name: str) -> ChosenDevices | None:
         """The devices; None if there are not enough, or nothing is known of the node."""
         found: Outcome = self._found.get(node_name)
         if found is None and node_name in self._kept:
             found = self._kept[node_name][1]
-        if isinstance(found, Located):
+        if isinstance(found, ChosenPlaces):
             return found.devices()
         return None if isinstance(found, NodeAllocationError) else found
 
-    def put(self, node_name: str, choice: ClaimsChoice | Located) -> None:
+    def put(self, node_name: str, choice: ChosenDevices | ChosenPlaces) -> None:
         """A node can give these."""
         self._found[node_name] = choice
 
@@ -49,7 +44,7 @@ class NodeChoices:
         """All that is known of all nodes, as it is just now: they go on changing."""
         self._kept = outcomes.copy()
 
-    def keep_only(self, node_name: str, choice: ClaimsChoice) -> None:
+    def keep_only(self, node_name: str, choice: ChosenDevices) -> None:
         """One node was chosen; the others' choices may be many."""
         self._found, self._kept = {node_name: choice}, {}
 
@@ -68,7 +63,7 @@ class PodState:
     """What another pod of the group, tried just now, is going to write, by place in `claims`."""
     unavailable: set[int] = field(default_factory=set)
     """Claims that are allocated, but not for some node that was looked at."""
-    nodes: NodeChoices = field(default_factory=NodeChoices)
+    nodes: NodeAllocations = field(default_factory=NodeAllocations)
     """What feasible nodes would give to the claims that need allocation."""
     node_claims: dict[str, NodeClaim] = field(default_factory=dict)
     """The claim for extended resources as each node has to meet it, where nodes differ ..."""

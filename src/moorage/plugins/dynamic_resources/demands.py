@@ -1,0 +1,196 @@
+"""What claims ask for together, and what every node is known to answer.
+
+Pods made from one template bring claims that ask for the same: one `Demand`. Thousands of pods
+bring it, and between two of them the devices of a few nodes change hands. Owns everything that is
+kept of outcomes, and when it is dropped:
+
+- by node, until the node's labels or the devices in its reach change;
+- by pools, where several nodes reach the same ones;
+- by the shape of the node. Nodes are mostly bought in numbers, so their devices differ only in
+  names and in attributes such as serial numbers. A search reads no names, and only the attributes
+  that selectors and constraints name: where the rest is alike, and the same places are in use, it
+  ends at the same places. These outcomes stay true whatever becomes of the nodes.
+
+`DemandStatus` overlooks all nodes at once. Errors about a claim are never kept: they name it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moorage.cluster.columns import Rows
+from moorage.cluster.stamps import Aspect, Stamps
+from moorage.cluster.view import NodeView
+from moorage.model.node import Node
+from moorage.plugins.dynamic_resources.capacity import Amount
+from moorage.plugins.dynamic_resources.claim_plans import ClaimPlan, RequestPlan
+from moorage.plugins.dynamic_resources.errors import NodeAllocationError
+from moorage.plugins.dynamic_resources.pools import NodePools, ShapeInUse
+from moorage.plugins.dynamic_resources.search import ChosenDevice
+from moorage.plugins.dynamic_resources.selectors import Reads
+from moorage.plugins.dynamic_resources.usage import DeviceUsage
+
+UNKNOWN, SHORT, ENOUGH = 0, 1, 2
+"""Must be looked at; has not enough devices; has them."""
+_MOST_SHAPES = 1024
+
+Codes = NDArray[np.int8]
+ChosenDevices = tuple[tuple[ChosenDevice, ...], ...]
+"""The devices chosen, per claim."""
+
+
+class DevicePlace(NamedTuple):
+    """A choice without the device's name: its place among the devices of the node."""
+
+    request: RequestPlan
+    place: int
+    consumed: dict[str, Amount]
+
+
+Places = tuple[tuple[DevicePlace, ...], ...]
+"""The places chosen, per claim."""
+
+
+class ChosenPlaces(NamedTuple):
+    """A choice by places, to be looked up when the node is taken: of many, one is."""
+
+    places: Places
+    pools: NodePools
+
+    def devices(self) -> ChosenDevices:
+        """The devices chosen."""
+        found = self.pools.devices
+        return tuple(
+            tuple(ChosenDevice(one.request, found[one.place][0], one.consumed) for one in claim)
+            for claim in self.places
+        )
+
+
+Outcome = ChosenDevices | ChosenPlaces | NodeAllocationError | None
+"""Devices per claim; or why the node is out of the question; None: not enough devices."""
+Outcomes = dict[str, tuple[Node, Outcome]]
+"""By the node's name, with the node as it was."""
+
+
+class DemandStatus:
+    """What all nodes say to one demand, as far as it is known: a code per row of the cluster state.
+
+    A code says only of which kind an outcome is; the outcomes themselves are kept by name.
+    """
+
+    def __init__(self) -> None:
+        self._stamps: Stamps | None = None
+        """Those of the cluster state that the rows are of."""
+        self._as_of = 0
+        self._codes: Codes = np.zeros(0, np.int8)
+        self._touched: set[str] = set()
+
+    def touch(self, names: Iterable[str]) -> None:
+        """The devices of some nodes changed hands."""
+        self._touched.update(names)
+
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self._stamps = None
+
+    def of(self, nodes: NodeView) -> Codes:
+        """The codes of a view's nodes, for the caller to keep."""
+        self._follow(nodes)
+        return self._codes.copy() if nodes.whole is nodes else self._codes[nodes.rows]
+
+    def settle(self, nodes: NodeView, places: Rows, codes: Codes) -> None:
+        """Some nodes of a view were looked at."""
+        self._codes[nodes.rows[places]] = codes
+
+    def _follow(self, nodes: NodeView) -> None:
+        """A node is known by its name and labels; nothing else of it decides over devices."""
+        stamps = nodes.stamps
+        if stamps is not self._stamps or stamps.latest(Aspect.MEMBERSHIP) > self._as_of:
+            self._stamps = stamps
+            self._codes = np.zeros(len(stamps.of(Aspect.MEMBERSHIP)), np.int8)
+        else:
+            for name in self._touched:
+                row = nodes.row_of(name)
+                if row is not None:
+                    self._codes[row] = UNKNOWN
+            if stamps.latest(Aspect.LABELS) > self._as_of:
+                self._codes[stamps.changed_since((Aspect.LABELS,), self._as_of)] = UNKNOWN
+        self._as_of = stamps.generation
+        self._touched.clear()
+
+
+class Demand:
+    """What some claims ask for together, and what nodes answered."""
+
+    def __init__(self, plans: Sequence[ClaimPlan], reads: Reads) -> None:
+        self.plans = plans
+        self._reads = reads
+        """The attributes that decide which devices will do; None if all may."""
+        self.as_of = 0
+        """The generation of `DeviceUsage` up to which changes were followed."""
+        self.repeated = False
+        """Was it asked for before? Only then is it worth while to keep what each node said."""
+        self.outcomes: Outcomes = {}
+        self.status = DemandStatus()
+        self._by_pools: dict[NodePools, Outcome] = {}
+        self._by_shape: dict[ShapeInUse, Places | None] = {}
+
+    def known(
+        self, node: Node, pools_of: Callable[[Node], NodePools], usage: DeviceUsage
+    ) -> Outcome | Literal[False]:
+        """What the node can give if that is known without a search; False if it is not."""
+        name = node.metadata.name
+        kept = self.outcomes.get(name)
+        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
+            return kept[1]
+        pools = pools_of(node)
+        found: Outcome | Literal[False] = self._by_pools.get(pools, False)
+        if found is False:
+            shape = pools.shape_in_use(usage, self._reads)
+            places: Places | Literal[False] | None = False
+            if shape is not None:
+                places = self._by_shape.get(shape, False)
+            if places is False:
+                return False
+            found = None if places is None else ChosenPlaces(places, pools)
+        if self.repeated:
+            self.outcomes[name] = (node, found)
+        return found
+
+    def keep(
+        self,
+        node: Node,
+        pools: NodePools,
+        usage: DeviceUsage,
+        outcome: ChosenDevices | NodeAllocationError | None,
+    ) -> None:
+        """A search on the node has ended so."""
+        self.outcomes[node.name] = (node, outcome)
+        if pools.for_any_node:
+            self._by_pools[pools] = outcome
+        shape = pools.shape_in_use(usage, self._reads)
+        if shape is None or isinstance(outcome, NodeAllocationError):
+            return
+        if len(self._by_shape) >= _MOST_SHAPES:
+            self._by_shape.clear()
+        if outcome is None:
+            self._by_shape[shape] = None
+            return
+        places = {device.id: place for place, (device, _) in enumerate(pools.devices)}
+        self._by_shape[shape] = tuple(
+            tuple(DevicePlace(one.request, places[one.device.id], one.consumed) for one in devices)
+            for devices in outcome
+        )
+
+    def drop(self, names: Iterable[str] | None) -> None:
+        """Some nodes may give something else now; None: any node may."""
+        self._by_pools.clear()
+        if names is None:
+            self.outcomes.clear()
+            self.status.forget()
+            return
+        self.status.touch(names)
+        for name in names:
+            self.outcomes.pop(name, None)
