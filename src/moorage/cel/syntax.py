@@ -4,7 +4,7 @@ Owns precedence and what `has`, `all`, `cel.bind` and their kin stand for. Types
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from moorage.cel.errors import Issue
@@ -142,15 +142,15 @@ TOO_DEEP = "expression recursion limit exceeded: 250"
 
 def children(node: Node) -> Iterator[Node]:
     """The expressions that an expression consists of."""
-    for field in fields(node):
-        yield from _nodes(getattr(node, field.name))
+    for field in node.__dataclass_fields__:
+        yield from _nodes(getattr(node, field))
 
 
 def _nodes(part: Any) -> Iterator[Node]:
     if isinstance(part, tuple):
         for one in part:
             yield from _nodes(one)
-    elif isinstance(part, Node):
+    elif hasattr(part, "position"):
         yield part
 
 

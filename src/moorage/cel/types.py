@@ -6,6 +6,7 @@ parameter of a function each time it is called; `Unification` knows what they st
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _WRITTEN = {
@@ -134,6 +135,7 @@ class Signatures:
         self.functions.setdefault(name, []).append(overload)
 
 
+@lru_cache(maxsize=256)
 def parse_type(text: str) -> Type:
     """A type from its text."""
     name, opening, inside = text.strip().partition("(")
@@ -209,6 +211,8 @@ class Unification:
             if known is not None:
                 return self.resolved(known, final=final)
             return DYN if final else kind
+        if not kind.parameters:
+            return kind
         inner = tuple(self.resolved(part, final=final) for part in kind.parameters)
         return Type(kind.name, inner)
 
@@ -217,6 +221,8 @@ class Unification:
             if pattern.name not in fresh:
                 fresh[pattern.name] = self.variable()
             return fresh[pattern.name]
+        if not pattern.parameters:
+            return pattern
         inner = tuple(self._instance(part, fresh) for part in pattern.parameters)
         return Type(pattern.name, inner)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources.demands import Demand
 from moorage.plugins.dynamic_resources.extended_resources import DeviceBackedResources
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
@@ -197,15 +199,20 @@ def _counted(backed: DeviceBackedResources, state: ClusterState) -> dict[str, tu
     return dict(zip(nodes.names(), zip(used.tolist(), total.tolist(), strict=True), strict=True))
 
 
-def test_devices_of_few_nodes_change_hands_and_only_these_nodes_are_asked_again() -> None:
+def test_devices_of_few_nodes_change_hands_and_only_these_nodes_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     scene = Scene.made()
     asked = plugin(scene.state.listers)
     nodes = NodeView(scene.state)
     questions: list[str] = []
-    known = asked.tracker.allocator.known
-    asked.tracker.allocator.known = (  # type: ignore[method-assign]
-        lambda demand, node: questions.append(node.name) or known(demand, node)  # type: ignore[func-returns-value]
-    )
+    known = Demand.known
+
+    def noted(demand: Demand, node: Node) -> object:
+        questions.append(node.name)
+        return known(demand, node)
+
+    monkeypatch.setattr(Demand, "known", noted)
     for _ in range(2):  # what nobody asks for twice is not kept
         _answers(asked, _pod("one"), nodes)
     questions.clear()

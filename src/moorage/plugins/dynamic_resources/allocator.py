@@ -6,7 +6,6 @@ them outdated, and the search on a node that none of them knows about.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
@@ -60,9 +59,8 @@ class Allocator:
         found = self._demands.get(key)
         if found is None:
             plans = [ClaimPlan(claim, self._features, self._classes.get) for claim in claims]
-            found = self._demands[key] = Demand(
-                plans, attributes_read(plans, self._inventory.selectors)
-            )
+            reads = attributes_read(plans, self._inventory.selectors)
+            found = self._demands[key] = Demand(plans, reads, self._inventory.pools_of, self._usage)
             if len(self._demands) > _MOST_DEMANDS:
                 self._demands.popitem(last=False)
         else:
@@ -83,13 +81,9 @@ class Allocator:
             if names is None:
                 return
 
-    def known(self, demand: Demand, node: Node) -> Outcome | Literal[False]:
-        """What the node can give if that is known without a search; False if it is not."""
-        return demand.known(node, self._inventory.pools_of, self._usage)
-
     def allocate(self, demand: Demand, claims: Sequence[ResourceClaim], node: Node) -> Outcome:
         """What the node can give; raises `AllocationError`, and what ends a search early."""
-        known = self.known(demand, node)
+        known = demand.known(node)
         if known is not False:
             return known
         pools = self._inventory.pools_of(node)
@@ -108,5 +102,5 @@ class Allocator:
             outcome = None if found is None else tuple(map(tuple, found))
         except NodeAllocationError as error:
             outcome = error.with_traceback(None)
-        demand.keep(node, pools, self._usage, outcome)
+        demand.keep(node, pools, outcome)
         return outcome

@@ -124,8 +124,16 @@ class DemandStatus:
 class Demand:
     """What some claims ask for together, and what nodes answered."""
 
-    def __init__(self, plans: Sequence[ClaimPlan], reads: Reads) -> None:
+    def __init__(
+        self,
+        plans: Sequence[ClaimPlan],
+        reads: Reads,
+        pools_of: Callable[[Node], NodePools],
+        usage: DeviceUsage,
+    ) -> None:
         self.plans = plans
+        self._pools_of = pools_of
+        self._usage = usage
         self._reads = reads
         """The attributes that decide which devices will do; None if all may."""
         self.as_of = 0
@@ -137,18 +145,16 @@ class Demand:
         self._by_pools: dict[NodePools, Outcome] = {}
         self._by_shape: dict[ShapeInUse, Places | None] = {}
 
-    def known(
-        self, node: Node, pools_of: Callable[[Node], NodePools], usage: DeviceUsage
-    ) -> Outcome | Literal[False]:
+    def known(self, node: Node) -> Outcome | Literal[False]:
         """What the node can give if that is known without a search; False if it is not."""
         name = node.metadata.name
         kept = self.outcomes.get(name)
         if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
             return kept[1]
-        pools = pools_of(node)
+        pools = self._pools_of(node)
         found: Outcome | Literal[False] = self._by_pools.get(pools, False)
         if found is False:
-            shape = pools.shape_in_use(usage, self._reads)
+            shape = pools.shape_in_use(self._usage, self._reads)
             places: Places | Literal[False] | None = False
             if shape is not None:
                 places = self._by_shape.get(shape, False)
@@ -160,17 +166,13 @@ class Demand:
         return found
 
     def keep(
-        self,
-        node: Node,
-        pools: NodePools,
-        usage: DeviceUsage,
-        outcome: ChosenDevices | NodeAllocationError | None,
+        self, node: Node, pools: NodePools, outcome: ChosenDevices | NodeAllocationError | None
     ) -> None:
         """A search on the node has ended so."""
         self.outcomes[node.name] = (node, outcome)
         if pools.for_any_node:
             self._by_pools[pools] = outcome
-        shape = pools.shape_in_use(usage, self._reads)
+        shape = pools.shape_in_use(self._usage, self._reads)
         if shape is None or isinstance(outcome, NodeAllocationError):
             return
         if len(self._by_shape) >= _MOST_SHAPES:

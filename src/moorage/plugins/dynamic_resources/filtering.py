@@ -148,10 +148,9 @@ class NodeFilter:
     ) -> Generator[int, None, Codes]:
         """The same for nodes that are asked one by one."""
         standing = np.full(len(places), UNKNOWN, np.int8)
-        known = self._tracker.allocator.known
         for number, place in enumerate(places.tolist()):
             node = nodes.node(place)
-            outcome = known(demand, node)
+            outcome = demand.known(node)
             if outcome is None:
                 standing[number] = SHORT
             elif isinstance(outcome, tuple):
