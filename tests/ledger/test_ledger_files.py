@@ -169,9 +169,9 @@ def test_a_file_cut_off_anywhere_gives_what_is_whole_and_one_sentence(tmp_path: 
     for size in every_fifth_byte(len(data)):
         path.write_bytes(data[:size])
         reader = open_ledger(path)
-        seen.add(len(reader))
-        for number in range(1, len(reader) + 1):
+        for number in range(1, len(reader) + 1) if len(reader) not in seen else ():
             assert reader.explain(number, matrix=(0, 3)) == whole[number - 1]
+        seen.add(len(reader))
         if reader.problems:
             [sentence] = reader.problems
             assert sentence.startswith(f"{path} is cut off or damaged at byte ")
@@ -222,7 +222,7 @@ def test_nonsense_with_a_right_checksum_is_told_in_one_sentence(tmp_path: Path) 
     path = tmp_path / "damaged.ledger"
     answers: list[str] = []
     for begin, end in records(data):
-        for place in range(begin, end, 3):
+        for place in range(begin, end, 9):
             payload = bytearray(data[begin:end])
             payload[place - begin] ^= 0xFF
             path.write_bytes(with_payload(data, begin, end, bytes(payload)))
