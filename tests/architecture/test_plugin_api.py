@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 from moorage.cluster import coded, stamps, view
-from moorage.framework import cluster_events, plugin, scores, status
+from moorage.framework import cluster_events, plugin, status
 
 SNAPSHOT = Path(__file__).with_name("plugin_api.txt")
-MODULES = (plugin, scores, status, cluster_events, view, coded, stamps)
+MODULES = (plugin, status, cluster_events, view, coded, stamps)
 
 
 def public_api() -> str:

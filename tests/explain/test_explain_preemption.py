@@ -9,7 +9,7 @@ from moorage.cluster.state import ClusterState
 from moorage.explain import preemption as module
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation, Preemption
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import PostFilterPlugin, PostFilterResult
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -180,7 +180,7 @@ class Broken(PostFilterPlugin):
 
     name = "Broken"
 
-    def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+    def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         raise RuntimeError("not today")
 
 

@@ -181,7 +181,8 @@ def test_an_error_before_any_node_is_told_as_one() -> None:
     profile = profile_of(state, Choosy)
     told = explain_pod(make_cycle(state), profile, make_pod(), source="files", fixes=False)
     (one,) = told.rejections
-    assert (one.point, one.code, one.reason) == ("PreFilter", "Error", "lost its list")
+    reason = 'running PreFilter plugin "Choosy": lost its list'
+    assert (one.point, one.code, one.reason) == ("PreFilter", "Error", reason)
 
 
 class Outsider(Extender):

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moorage.engine.cycle import Cycle
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
-from moorage.framework.scoring import score_nodes
 from moorage.framework.status import Status, Verdicts, worst
 from moorage.model.pod import Pod
 from reference.answers import Refusal
@@ -57,11 +56,13 @@ def ask(cycle: Cycle, profile: Profile, pod: Pod) -> Asked:
     return asked
 
 
-def _add_scores(asked: Asked, attempt: Attempt, cycle: Cycle) -> None:
+def _add_scores(asked: Asked, attempt: AttemptResult, cycle: Cycle) -> None:
     assert attempt.outcome is not None
     rows = attempt.outcome.feasible
     names = [attempt.nodes.node(int(row)).name for row in rows]
-    scores = score_nodes(attempt.profile, attempt.pod, attempt.nodes, rows, cycle.answers)
+    cycle.runner.score(attempt, rows)
+    scores = attempt.scores
+    assert scores is not None
     for part in scores.parts:
         asked.raw[part.plugin] = dict(zip(names, part.raw.tolist(), strict=True))
         asked.weighted[part.plugin] = dict(zip(names, part.weighted.tolist(), strict=True))

@@ -12,7 +12,7 @@ from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind, Decision, Unschedulable
 from moorage.errors import ExtenderError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import (
     Extender,
     FilterReply,
@@ -96,7 +96,7 @@ def decide(
     pod: Pod | None = None,
     seed: int = 0,
     percentage: int | None = None,
-) -> tuple[Decision, Attempt | None]:
+) -> tuple[Decision, AttemptResult | None]:
     cycle = Cycle(state, VirtualClock(NOW), extenders=extenders, random=Random(seed))
     return cycle.decide(make_profile(state, percentage=percentage), pod or make_pod("p"))
 

@@ -7,7 +7,7 @@ import pytest
 from framework.building import make_cycle, make_state, profile_of
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.errors import PluginError, StateError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import (
     FilterPlugin,
     NodeFilterPlugin,
@@ -94,7 +94,7 @@ class FailsPostFilter(FilterPlugin[None], PostFilterPlugin):
             verdicts.reject(row, Reason("no"))
         return verdicts
 
-    def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+    def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         fail()
 
 

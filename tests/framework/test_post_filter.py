@@ -7,7 +7,7 @@ import pytest
 from framework.building import make_cycle, make_state, profile_of
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Unschedulable
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import (
     FilterPlugin,
     Plugin,
@@ -39,7 +39,7 @@ def proposing(
     class Proposes(PostFilterPlugin):
         name = name_
 
-        def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+        def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
             if log is not None:
                 log.append(name_)
             return PostFilterResult(Status(code, (text,) if text else ()), **result)

@@ -9,7 +9,7 @@ from framework.building import make_cycle, make_state, profile_of
 from moorage.cluster.view import NodeView
 from moorage.engine.decisions import Unschedulable
 from moorage.errors import PluginError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import FilterPlugin, Plugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.pod import Pod
@@ -42,7 +42,7 @@ def only_nodes(*names: str) -> PreFilterResult[str]:
     return PreFilterResult("state", frozenset(names))
 
 
-def attempted(*plugins: type[Plugin], nodes: Iterable[str] = ("a", "b", "c")) -> Attempt:
+def attempted(*plugins: type[Plugin], nodes: Iterable[str] = ("a", "b", "c")) -> AttemptResult:
     state = make_state([make_node(name) for name in nodes])
     return make_cycle(state).filter(profile_of(state, *plugins), make_pod("p"))
 
@@ -79,7 +79,7 @@ def test_an_incurable_rejection_ends_the_round_at_once() -> None:
     assert log == ["A"]
     assert attempt.before.rejection == Status(Code.UNRESOLVABLE, ("no",), "A")
     assert attempt.outcome is None
-    assert attempt.before.ran == {"A"}
+    assert attempt.before.ran == ("A",)
 
 
 def test_of_several_curable_rejections_the_last_one_counts_and_all_plugins_run() -> None:

@@ -10,9 +10,11 @@ from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.engine.decisions import Bind
 from moorage.errors import PluginError
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.normalizing import normalize_to_max
+from moorage.framework.outcomes import Scores
 from moorage.framework.plugin import NodeScorePlugin, Plugin, PreScorePlugin, ScorePlugin
-from moorage.framework.scoring import Scores, score_nodes
+from moorage.framework.runner import Runner
 from moorage.framework.status import SKIP, Skip
 from moorage.model.meta import Json
 from moorage.model.pod import Pod
@@ -37,8 +39,10 @@ def scoring(name_: str, points: dict[str, int], *, factor: int = 1) -> type[Plug
 def scored(document: Json, *plugins: type[Plugin], rows: tuple[int, ...] = (0, 1)) -> Scores:
     state = make_state([make_node(name) for name in ("a", "b")])
     profile = make_profile(state, document, plugins)
-    answers = make_cycle(state).answers
-    return score_nodes(profile, make_pod("p"), NodeView(state), np.array(rows), answers)
+    attempt = AttemptResult(profile, make_pod("p"), NodeView(state), 0.0)
+    Runner().score(attempt, np.array(rows))
+    assert attempt.scores is not None
+    return attempt.scores
 
 
 def test_totals_are_weighted_sums_of_normalised_scores() -> None:

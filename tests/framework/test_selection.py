@@ -5,7 +5,7 @@ import pytest
 
 from framework.building import make_cycle, make_profile, make_state, only
 from moorage.engine.decisions import Bind, Unschedulable
-from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
+from moorage.engine.selection import NodeSearch, best, in_this_order, nodes_to_find
 from moorage.model.affinity import Affinity
 from moorage.model.meta import Json
 from moorage.model.node import Node
@@ -59,7 +59,9 @@ def search(
 ) -> list[int]:
     considered = np.ones(size, np.bool_)
     rejected = np.array([row in (refused or set()) for row in range(size)])
-    return list(map(int, searcher.feasible(np.arange(size), considered, rejected, most)))
+    accepted = considered & ~rejected
+    found = searcher.feasible(np.arange(size), considered, accepted, most)
+    return list(map(int, found.in_order()))
 
 
 def test_a_search_that_sees_all_nodes_leaves_the_start_where_it_was() -> None:
@@ -95,7 +97,9 @@ def test_the_start_is_taken_modulo_the_nodes_that_are_looked_at() -> None:
     considered = np.array([True, False, True, False, True])
     rejected = np.zeros(5, np.bool_)
     # The start is 4; of the three nodes looked at that is the second.
-    assert searcher.feasible(np.arange(5), considered, rejected, 5).tolist() == [2, 4, 0]
+    assert searcher.feasible(
+        np.arange(5), considered, considered & ~rejected, 5
+    ).in_order().tolist() == [2, 4, 0]
     # Three more nodes were looked at: 7 modulo all five.
     assert search(searcher, 5, 5) == [2, 3, 4, 0, 1]
 
@@ -103,41 +107,39 @@ def test_the_start_is_taken_modulo_the_nodes_that_are_looked_at() -> None:
 def test_a_search_without_any_node_finds_nothing() -> None:
     searcher = NodeSearch()
     nothing = np.zeros(3, np.bool_)
-    assert searcher.feasible(np.arange(3), nothing, nothing, 3).tolist() == []
+    assert searcher.feasible(np.arange(3), nothing, nothing, 3).rows.tolist() == []
 
 
 def test_the_order_of_nodes_is_followed_rather_than_that_of_rows() -> None:
     order, nothing = np.array([2, 0, 1]), np.zeros(3, np.bool_)
-    found = NodeSearch().feasible(order, ~nothing, nothing, 2)
-    assert found.tolist() == [2, 0]
-    assert ascending(found, 3).tolist() == [0, 2]
+    found = NodeSearch().feasible(order, ~nothing, ~nothing, 2)
+    assert found.in_order().tolist() == [2, 0]
+    assert found.rows.tolist() == [0, 2]
 
 
 def test_of_equal_totals_the_first_in_the_order_of_the_search_is_taken() -> None:
-    feasible = np.array([4, 1, 3])
-    rows, totals = np.array([1, 3, 4]), np.array([7, 7, 5])
+    found, totals = in_this_order(np.array([4, 1, 3]), 5), np.array([7, 7, 5])
     alike = np.full(5, 9, np.int16)
-    assert best(feasible, rows, totals, alike) == 1
-    assert best(feasible, rows, np.array([5, 7, 7]), alike) == 4
-    assert best(feasible, rows, np.array([1, 9, 2]), alike) == 3
+    assert best(found, totals, alike) == 1
+    assert best(found, np.array([5, 7, 7]), alike) == 4
+    assert best(found, np.array([1, 9, 2]), alike) == 3
 
 
 def test_of_equal_totals_the_node_with_the_fewest_pods_is_taken() -> None:
-    feasible = np.array([4, 1, 3])
-    rows, totals = np.array([1, 3, 4]), np.array([7, 7, 5])
+    found, totals = in_this_order(np.array([4, 1, 3]), 5), np.array([7, 7, 5])
     emptiness = np.array([100, 5, 6, 7, 50], np.int16)
-    assert best(feasible, rows, totals, emptiness) == 3
-    assert best(feasible, rows, np.array([7, 7, 7]), emptiness) == 4
-    assert best(feasible, rows, np.array([9, 7, 7]), emptiness) == 1
+    assert best(found, totals, emptiness) == 3
+    assert best(found, np.array([7, 7, 7]), emptiness) == 4
+    assert best(found, np.array([9, 7, 7]), emptiness) == 1
 
 
-@pytest.mark.parametrize("reuse", [True, False], ids=["kept answers", "plain path"])
+@pytest.mark.parametrize("reuse", [True, False], ids=["fast path", "every plugin"])
 def test_pods_that_ask_for_nothing_are_spread_over_equal_nodes(reuse: bool) -> None:
     state = make_state([make_node(f"n{i}") for i in range(3)])
     cycle, profile = make_cycle(state, reuse=reuse), make_profile(state, only("ImageLocality"))
     for i in range(30):
         pod = make_pod(f"p{i}")
-        decision = cycle.choose(profile, pod) or cycle.decide(profile, pod)[0]
+        decision = cycle.decide(profile, pod)[0]
         assert isinstance(decision, Bind)
         state.assume(pod, decision.node_name)
     assert state.nodes.pod_count.values.tolist() == [10, 10, 10]

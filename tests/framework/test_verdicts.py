@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.framework.filtering import first_rejection, first_rejections
+from moorage.framework.outcomes import first_rejection, first_rejections
 from moorage.framework.status import FURTHER, Code, Reason, Verdicts, worst
 
 CPU = Reason("Insufficient cpu")

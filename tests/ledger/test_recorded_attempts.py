@@ -238,7 +238,7 @@ def test_a_refusal_of_the_chosen_node_is_told_with_the_columns_of_the_attempt(
     scheduler: Scheduler, ledger: Ledger, point: str
 ) -> None:
     pod, profile = make_pod("web"), scheduler.profiles["default-scheduler"]
-    decision = scheduler.cycle.choose(profile, pod)
+    decision, _ = scheduler.cycle.attempt(profile, pod)
     assert isinstance(decision, Bind)
     status = Status(Code.ERROR, ("timed out",), "VolumeBinding")
     refusal = Refusal(status, point)

@@ -214,17 +214,6 @@ def test_kept_answers_count_like_fresh_ones(measured: Measured) -> None:
     assert evaluations(measured, "Filter")["NodeUnschedulable"] == 6
 
 
-def test_what_was_counted_keeps_no_ranking_alive(measured: Measured) -> None:
-    measured.scheduler.handlers.add_pod(make_pod("web", cpu="1"))
-    measured.run()
-    [tally] = measured.metrics.scheduler.tallies
-    assert tally.teller() is not None
-    assert measured.scheduler.cycle.fast_lane is not None
-    measured.scheduler.cycle.fast_lane.rankings.clear()
-    assert tally.teller() is None
-    assert evaluations(measured, "Filter")["NodeUnschedulable"] == 3
-
-
 def test_plugins_are_measured_one_by_one_only_in_attempts_that_chance_picks() -> None:
     durations = "scheduler_plugin_execution_duration_seconds_count"
     for closely in (False, True):
@@ -240,9 +229,9 @@ def test_plugins_are_measured_one_by_one_only_in_attempts_that_chance_picks() ->
     assert found['extension_point="PreEnqueue",plugin="SchedulingGates",status="Success"'] == 1
 
 
-def test_a_tenth_of_the_attempts_is_looked_at_closely() -> None:
+def test_a_tenth_of_the_attempts_is_sampled() -> None:
     metrics = AllMetrics(FeatureGates(), random=Random(4)).scheduler
-    picked = sum(metrics.meter().point("Filter", "x").closely for _ in range(5000))
+    picked = sum(metrics.attempt_begins("x").sampled for _ in range(5000))
     assert 400 < picked < 600
 
 

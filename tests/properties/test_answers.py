@@ -13,9 +13,11 @@ from framework.building import make_profile, only
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind, Unschedulable
-from moorage.framework.filtering import pre_filter
+from moorage.errors import PluginError
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import PreScorePlugin
 from moorage.framework.profile import Profile
+from moorage.framework.runner import Runner
 from moorage.framework.status import SKIP
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -166,7 +168,12 @@ def fit_error(asked: Asked, nodes: int) -> str:
 
 def parts_agree(profile: Profile, nodes: NodeView, pod: Pod, seed: int) -> None:
     """Some rows, and one row at a time, are judged as in the whole view."""
-    before = pre_filter(profile, pod, nodes)
+    attempt = AttemptResult(profile, pod, nodes, 0.0)
+    try:
+        Runner().filter(attempt)
+    except PluginError:
+        return
+    before = attempt.before
     if before.rejection is not None:
         return
     size = len(nodes)

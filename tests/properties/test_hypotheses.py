@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from framework.asking import plain
 from framework.building import make_profile
 from moorage.cluster.view import NodeView
+from moorage.framework.runner import TrialNode
 from moorage.model.pod import HostPort, Pod
 from properties import strategies
 from properties.clusters import clusters, sociable_clusters
@@ -91,7 +92,7 @@ def test_a_hypothesis_judges_as_upstream_does_when_pods_come_and_go(
     expected = naive.first_refusal(pod, info, changed)
 
     attempt = twin.cycle.filter(make_profile(twin.state), pod)
-    untouched = attempt.hypothesis(row)
+    untouched = TrialNode(attempt, row)
     trial = untouched.removing(removed).adding(added)
 
     status = trial.rejection()
@@ -139,7 +140,7 @@ def test_a_hypothesis_judges_as_if_it_were_true(
     assume(prepared.rejection is None)
     assume(not quirks_apply(prepared, [*removed, *added]))
     attempt = twin.cycle.filter(make_profile(twin.state), pod)
-    status = attempt.hypothesis(row).removing(removed).adding(added).rejection()
+    status = TrialNode(attempt, row).removing(removed).adding(added).rejection()
 
     really = twin.naive.copy()
     real_change(really, name, removed, added)

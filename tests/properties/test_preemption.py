@@ -6,12 +6,8 @@ from hypothesis import assume, given
 from framework.asking import plain
 from framework.building import NOW, make_profile
 from moorage.engine.decisions import Unschedulable
-from moorage.framework.filtering import (
-    judged_together,
-    rejections_apart,
-    rejections_together,
-)
 from moorage.framework.plugin import Candidate
+from moorage.framework.runner import judged_together, overruled, overruled_together
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
@@ -102,9 +98,9 @@ def test_nodes_with_nominated_pods_say_the_same_together_and_one_by_one(
 ) -> None:
     profile, pod = make_profile(twin.state), named(body, 1000)
     attempt = twin.cycle.filter(profile, pod)
-    assume(attempt.outcome is not None and judged_together(profile, attempt.before, profile.filter))
-    where = (profile, pod, attempt.nodes, attempt.before, attempt.nominated)
-    assert rejections_together(*where) == rejections_apart(*where)
+    assume(attempt.outcome is not None and judged_together(attempt, profile.filter))
+    nominated = attempt.nominated
+    assert overruled_together(attempt, nominated) == overruled(attempt, nominated)
 
 
 @effort(90)

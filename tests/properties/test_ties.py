@@ -1,12 +1,11 @@
-"""Which of the best nodes is taken: the short way, the plain way and plain Python agree."""
+"""Which of the best nodes is taken: columns and plain Python agree."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.building import make_state
-from moorage.engine.fast_lane import FastLane
-from moorage.engine.selection import best
+from moorage.engine.selection import NodeSearch, best, in_this_order
 from reference.objects import make_node, make_pod
 
 # Few different values, so that many nodes are equal; -1 stands for nodes that do not fit.
@@ -15,7 +14,7 @@ kinds_of_nodes = st.tuples(st.integers(-1, 2), st.integers(0, 3), st.sampled_fro
 
 @settings(max_examples=300)
 @given(nodes=st.lists(kinds_of_nodes, min_size=1, max_size=12), start=st.integers(0, 30))
-def test_all_ways_take_the_same_of_equal_nodes(
+def test_columns_take_the_same_of_equal_nodes(
     nodes: list[tuple[int, int, str]], start: int
 ) -> None:
     totals = [total for total, _, _ in nodes]
@@ -34,5 +33,10 @@ def test_all_ways_take_the_same_of_equal_nodes(
     rows = np.sort(feasible)
     points = np.array(totals, np.int32)
     emptiness = state.nodes.emptiness.values
-    assert best(feasible, rows, points[rows].astype(np.int64), emptiness) == expected
-    assert FastLane(state)._best(points, start) == expected
+    scores = points[rows].astype(np.int64)
+    assert best(in_this_order(feasible, len(nodes)), scores, emptiness) == expected
+    search = NodeSearch()
+    search.start = start
+    found = search.all_feasible(state.order, state.nodes.row_of, points >= 0)
+    assert found.in_order().tolist() == feasible.tolist()
+    assert best(found, scores, emptiness) == expected

@@ -130,25 +130,21 @@ def _attempt(
     recorder: DecisionRecorder,
 ) -> tuple[Decision, bool]:
     """Decide about a pod as a scheduler does, and whether there is or will be room for it."""
-    meter = watch.meter()
+    times = watch.attempt_begins(profile.name)
     cycle = world.cycle
-    started, search_start, attempt = recorder.clock(), cycle.search_start, None
-    decision: Decision | None = None
-    if not recorder.needs_answers(profile):
-        decision = cycle.choose(profile, pod, meter)
-    if decision is None:
-        decision, attempt = cycle.decide(profile, pod, meter)
-        watch.algorithm_finished(meter.seconds())
+    started, search_start = recorder.clock(), cycle.search_start
+    decision, result = cycle.decide(profile, pod, times)
+    watch.algorithm_finished(times, result)
     if isinstance(decision, Bind):
         world.state.assume(pod, decision.node_name)
-        found = reserve(profile, pod, decision.node_name, meter) is None
-        watch.pod_scheduled(profile.name, meter.seconds(), 1, 0.0)
+        found = reserve(profile, pod, decision.node_name, times) is None
+        watch.pod_scheduled(profile.name, times.seconds(), 1, 0.0)
     else:
         found = isinstance(decision, Unschedulable) and bool(decision.nominated_node)
-        watch.attempt_failed(UNSCHEDULABLE, profile.name, meter.seconds())
+        watch.attempt_failed(UNSCHEDULABLE, profile.name, times.seconds())
     if recorder.on and not isinstance(decision, Gated):
         recorder.attempt_ended(
-            ended_with(decision, profile, 1, started, search_start=search_start, attempt=attempt)
+            ended_with(decision, profile, 1, started, search_start=search_start, attempt=result)
         )
     return decision, found
 

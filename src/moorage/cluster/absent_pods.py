@@ -29,8 +29,6 @@ Measure = Callable[[Pod], int]
 class WithoutPods(NodeView):
     """Rows without some pods, named by the rows of their nodes as the state has them."""
 
-    as_is = False
-
     def __init__(self, state: ClusterState, gone: PodsByRow, rows: Rows | None = None) -> None:
         super().__init__(state, rows)
         self._gone = gone
@@ -162,10 +160,6 @@ class _SumsWithout(DomainSums):
         for code, amount in self._less.items():
             sums[code] -= amount
         return sums
-
-    def at(self, code: int) -> int:
-        """The sum of one code."""
-        return self._of.at(code) - self._less.get(code, 0)
 
     @property
     def inside(self) -> int:

@@ -30,12 +30,12 @@ class CodedColumn(Generic[V]):
     def where(self, test: Callable[[V], bool]) -> Bools:
         """The rows whose value passes; `test` runs once per distinct value."""
         table = np.fromiter(map(test, self.vocabulary.values), np.bool_, len(self.vocabulary))
-        return table[self.codes]
+        return table.take(self.codes)
 
     def number(self, measure: Callable[[V], int]) -> Ints:
         """A number per row; `measure` runs once per distinct value."""
         table = np.fromiter(map(measure, self.vocabulary.values), np.int64, len(self.vocabulary))
-        return table[self.codes]
+        return table.take(self.codes)
 
     def take(self, rows: Rows) -> "CodedColumn[V]":
         """The same facts for some of the rows."""
@@ -72,7 +72,7 @@ class LabelColumn(CodedColumn[str | None]):
             case _:
                 for code, text in enumerate(vocabulary.values):
                     table[code] = text is not None and requirement.accepts_number(text)
-        return table[self.codes]
+        return table.take(self.codes)
 
     def take(self, rows: Rows) -> "LabelColumn":
         """The same facts for some of the rows."""

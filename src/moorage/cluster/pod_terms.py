@@ -58,8 +58,6 @@ class PodTerms:
 
     def __init__(self, space: RowSpace) -> None:
         self._space = space
-        self.version = 0
-        """Changes when a term comes or goes, but not with the pods that carry it."""
         self._entries: dict[PodTerm, TermEntry] = {}
         self._by_pair: dict[LabelPair | None, dict[PodTerm, TermEntry]] = {}
         """None: terms that a pod may match whatever its labels are."""
@@ -100,7 +98,6 @@ class PodTerms:
         self._entries[pod_term] = entry
         for pair in _places(entry):
             self._by_pair.setdefault(pair, {})[pod_term] = entry
-        self.version += 1
         return entry
 
     def _remove(self, entry: TermEntry) -> None:
@@ -111,7 +108,6 @@ class PodTerms:
             del entries[entry.pod_term]
             if not entries:
                 del self._by_pair[pair]
-        self.version += 1
 
     def _entries_with(self, pairs: Sequence[LabelPair]) -> int:
         return sum(len(self._by_pair.get(pair, ())) for pair in pairs)

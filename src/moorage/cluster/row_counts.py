@@ -177,14 +177,12 @@ class DomainSums:
             sums[store.code_at(row)] += count
         return sums
 
-    def at(self, code: int) -> int:
-        """The sum of one code."""
-        listed = self._counts.listed
-        if listed is None:
-            self._refresh()
-            return self._cells[code]
-        code_at = self.domains.store.code_at
-        return sum(count for row, count in listed.items() if code_at(row) == code)
+    @property
+    def inside_domains(self) -> Ints:
+        """The same, but none for nodes without the label, which are in no domain."""
+        sums = self.sums
+        sums[0] = 0
+        return sums
 
     @property
     def inside(self) -> int:

@@ -17,8 +17,7 @@ class NodeOrder:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._order: NDArray[np.intp] | None = None
-        self.is_identity = False
-        """Are nodes looked at in the order of their rows? True as of the last `rows`."""
+        self._places: NDArray[np.intp] = np.zeros(0, np.intp)
 
     def add(self, node: Node) -> None:
         """A node came, or its zone may have changed."""
@@ -44,8 +43,14 @@ class NodeOrder:
         """Row numbers in the order nodes are looked at."""
         if self._order is None:
             self._order = np.fromiter((row_of[name] for name in self.names()), np.intp, len(row_of))
-            self.is_identity = bool((self._order == np.arange(len(row_of))).all())
+            self._places = np.empty(len(row_of), np.intp)
+            self._places[self._order] = np.arange(len(row_of))
         return self._order
+
+    def places(self, row_of: dict[str, int]) -> NDArray[np.intp]:
+        """Where each row comes in that order."""
+        self.rows(row_of)
+        return self._places
 
     def copy(self) -> "NodeOrder":
         """The same order, to be changed by itself."""

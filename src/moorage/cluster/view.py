@@ -16,7 +16,7 @@ from moorage.cluster.coded import CodedColumn, LabelColumn
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.images import ImageState
 from moorage.cluster.listers import Listers
-from moorage.cluster.node_table import Features, TaintSet
+from moorage.cluster.node_table import Features, ResourceColumns, TaintSet
 from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.pod_terms import TermEntry
@@ -74,13 +74,13 @@ class NodeView:
     """Columns over some rows of the cluster state."""
 
     hypothetical = False
-    as_is = True
-    """Are the pods of the whole cluster those that the state has? Then what is kept holds."""
 
     def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
         self._state = state
         self._rows = rows
         self._labels: dict[str, LabelColumn] = {}
+        self._amounts: dict[tuple[int, str], Ints] = {}
+        """Amounts of some rows, picked out once for all plugins."""
 
     def __len__(self) -> int:
         return len(self._state) if self._rows is None else len(self._rows)
@@ -114,7 +114,7 @@ class NodeView:
 
         They are not negative, but -1 where the pods are not those that the state has there.
         """
-        return self._gather(self._state.stamps.of(aspect))
+        return self.gather(self._state.stamps.of(aspect))
 
     @property
     def listers(self) -> Listers:
@@ -149,31 +149,31 @@ class NodeView:
 
     def allocatable(self, resource: str) -> Ints:
         """What each node offers of a resource."""
-        return self._gather(self._state.nodes.allocatable.values(resource))
+        return self._amounts_of(self._state.nodes.allocatable, resource)
 
     @property
     def unschedulable(self) -> Bools:
         """Which nodes are cordoned."""
-        return self._gather(self._state.nodes.unschedulable.values)
+        return self.gather(self._state.nodes.unschedulable.values)
 
     @property
     def taints(self) -> CodedColumn[TaintSet]:
         """Each node's taints."""
         store = self._state.nodes.taints
-        return CodedColumn(self._gather(store.codes), store.vocabulary)
+        return CodedColumn(self.gather(store.codes), store.vocabulary)
 
     @property
     def declared_features(self) -> CodedColumn[Features]:
         """Each node's declared features."""
         store = self._state.nodes.features
-        return CodedColumn(self._gather(store.codes), store.vocabulary)
+        return CodedColumn(self.gather(store.codes), store.vocabulary)
 
     def label(self, key: str) -> LabelColumn:
         """Each node's value of a label."""
         column = self._labels.get(key)
         if column is None:
             store = self._state.nodes.label(key)
-            column = LabelColumn(self._gather(store.codes), store.vocabulary)
+            column = LabelColumn(self.gather(store.codes), store.vocabulary)
             self._labels[key] = column
         return column
 
@@ -221,16 +221,16 @@ class NodeView:
 
     def requested(self, resource: str) -> Ints:
         """What the pods on each node take of a resource."""
-        return self._gather(self._state.nodes.requested.values(resource))
+        return self._amounts_of(self._state.nodes.requested, resource)
 
     def requested_with_defaults(self, resource: str) -> Ints:
         """The same for cpu and memory, with defaults for containers without a request."""
-        return self._gather(self._state.nodes.requested_with_defaults.values(resource))
+        return self._amounts_of(self._state.nodes.requested_with_defaults, resource)
 
     @property
     def pod_count(self) -> Ints:
         """How many pods each node has."""
-        return self._gather(self._state.nodes.pod_count.values)
+        return self.gather(self._state.nodes.pod_count.values)
 
     # The same for one row of the cluster state, as it is (not as a hypothesis has it): for plugins
     # that are asked about a single row, many times a second.
@@ -264,7 +264,7 @@ class NodeView:
         """On which nodes is one of the host ports taken?"""
         taken = np.zeros(len(self._state), np.bool_)
         taken[list(self._state.ports.conflicting_rows(ports))] = True
-        return self._gather(taken)
+        return self.gather(taken)
 
     @property
     def volumes(self) -> AttachedVolumes:
@@ -273,7 +273,7 @@ class NodeView:
 
     def pods_matching(self, query: PodQuery) -> Ints:
         """How many pods of each node match?"""
-        return self._gather(self._state.counts.matching(query))
+        return self.gather(self._state.counts.matching(query))
 
     def pods_per_domain(self, query: PodQuery, key: str) -> DomainSums:
         """The same for the whole cluster, summed up over the values of a label."""
@@ -286,16 +286,6 @@ class NodeView:
     def terms_matching(self, pod: Pod) -> tuple[TermEntry, ...]:
         """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""
         return self._state.terms.matching(pod, self.listers.namespace_labels(pod.namespace))
-
-    @property
-    def terms_version(self) -> int:
-        """A number that changes when an affinity term comes or goes (whole cluster)."""
-        return self._state.terms.version
-
-    def bounds(self, column: Ints) -> tuple[int, int]:
-        """The smallest and the largest of this view's values of a column of the whole cluster."""
-        values = self._gather(column)
-        return int(values.min()), int(values.max())
 
     # Other views
 
@@ -320,5 +310,16 @@ class NodeView:
 
         return WithoutLesserPods(self._state, rows, lesser)
 
-    def _gather(self, column: NDArray[T]) -> NDArray[T]:
-        return column if self._rows is None else column[self._rows]
+    def gather(self, column: NDArray[T]) -> NDArray[T]:
+        """What a column of the whole cluster says of the nodes of this view."""
+        return column if self._rows is None else column.take(self._rows)
+
+    def _amounts_of(self, columns: ResourceColumns, resource: str) -> Ints:
+        if self._rows is None:
+            return columns.values(resource)
+        key = (id(columns), resource)
+        amounts = self._amounts.get(key)
+        if amounts is None:
+            amounts = self._amounts[key] = columns.values(resource).take(self._rows)
+            amounts.flags.writeable = False
+        return amounts

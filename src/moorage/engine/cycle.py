@@ -10,25 +10,29 @@ from random import Random
 import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
+from moorage.cluster.podless_view import PodlessView
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.clock import Clock
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
 from moorage.engine.extension import Extension
-from moorage.engine.fast_lane import FastLane
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.selection import NodeSearch, ascending, best, nodes_to_find
+from moorage.engine.selection import (
+    FeasibleNodes,
+    NodeSearch,
+    best,
+    in_this_order,
+    nodes_to_find,
+)
 from moorage.errors import PluginError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
-from moorage.framework.filtering import filter_nodes, pre_filter
-from moorage.framework.guard import checked_status, guard
-from moorage.framework.metering import SILENT, Meter
+from moorage.framework.fast_path import FastPath
 from moorage.framework.post_filtering import post_filter
 from moorage.framework.profile import Profile
-from moorage.framework.reuse import Answers
-from moorage.framework.scoring import score_nodes
-from moorage.framework.status import Code, Status
+from moorage.framework.runner import Runner, pre_enqueue
+from moorage.framework.status import Code
+from moorage.framework.timing import UNTIMED, AttemptTimes
 from moorage.model.pod import Pod
 
 NO_NODES = "no nodes available to schedule pods"
@@ -50,11 +54,10 @@ class Cycle:
         self.state = state
         self.clock = clock
         self.nominated = NominatedPods() if nominated is None else nominated
-        self.answers = Answers(state, enabled=reuse)
+        self.runner = Runner(FastPath() if reuse else None)
         self._random = random
         self.extension = Extension(state, extenders, random) if extenders else None
         self._search = NodeSearch()
-        self.fast_lane = FastLane(state) if reuse else None
 
     @property
     def extenders(self) -> Sequence[Extender]:
@@ -63,7 +66,7 @@ class Cycle:
 
     @property
     def looked_at(self) -> Rows:
-        """The rows that the last search among feasible nodes got to, in its order."""
+        """The rows that the last search got to, if it did not look at all of them."""
         return self._search.looked_at
 
     @property
@@ -77,9 +80,8 @@ class Cycle:
 
     def adopt(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
-        self.answers.clear()
-        if self.fast_lane is not None:
-            self.fast_lane.rankings.clear()
+        if self.runner.fast_path is not None:
+            self.runner.fast_path.clear()
         self.extension = Extension(self.state, extenders, self._random) if extenders else None
 
     def aside(self) -> "Cycle":
@@ -102,60 +104,36 @@ class Cycle:
         other._search.start = self._search.start
         return other
 
-    def gate(self, profile: Profile, pod: Pod) -> Status | None:
-        """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""
-        for plugin in profile.pre_enqueue:
-            with guard(plugin, "PreEnqueue"):
-                status = checked_status(plugin, "PreEnqueue", plugin.pre_enqueue(pod))
-            if status is not None:
-                return Status(status.code, status.reasons, plugin.name)
-        return None
-
     def filter(
-        self, profile: Profile, pod: Pod, within: Bools | None = None, meter: Meter = SILENT
-    ) -> Attempt:
+        self, profile: Profile, pod: Pod, within: Bools | None = None, times: AttemptTimes = UNTIMED
+    ) -> AttemptResult:
         """Look at every node the pod may go to."""
         self.state.nodes.trim_labels()
         nodes = NodeView(self.state)
-        attempt = Attempt(profile, pod, nodes, self.clock.now(), within)
-        attempt.meter = meter
+        attempt = AttemptResult(profile, pod, nodes, self.clock.now(), within)
+        attempt.times = times
         attempt.extenders = self.extenders
         attempt.nominated = self.nominated.ahead_of(pod, nodes)
         attempt.nominated_node = self.nominated.node_of(pod) or pod.status.nominated_node_name
-        attempt.before = pre_filter(profile, pod, nodes, meter)
-        if attempt.before.rejection is None:
-            attempt.outcome = filter_nodes(
-                profile, pod, nodes, attempt.before, self.answers, attempt.nominated, within, meter
-            )
+        self.runner.filter(attempt)
         return attempt
 
     def decide(
-        self, profile: Profile, pod: Pod, meter: Meter = SILENT
-    ) -> tuple[Decision, Attempt | None]:
+        self, profile: Profile, pod: Pod, times: AttemptTimes = UNTIMED
+    ) -> tuple[Decision, AttemptResult | None]:
         """Decide where the pod goes, and keep the record of how."""
-        status = self.gate(profile, pod)
+        status = pre_enqueue(profile, pod)
         if status is not None:
             return Gated(pod, status), None
-        return self.attempt(profile, pod, meter=meter)
-
-    def choose(self, profile: Profile, pod: Pod, meter: Meter = SILENT) -> Bind | None:
-        """The quick answer, where there is one: what `attempt` would decide, without the record."""
-        if self.fast_lane is None or self.extension is not None or self.nominated:
-            return None
-        self.state.nodes.trim_labels()
-        found = self.fast_lane.choose(profile, pod, self._search.start, meter)
-        if found is not None:
-            # All nodes were looked at, so the next search starts at the same one.
-            self._search.start %= len(self.state)
-        return found
+        return self.attempt(profile, pod, times=times)
 
     def attempt(
-        self, profile: Profile, pod: Pod, within: Bools | None = None, meter: Meter = SILENT
-    ) -> tuple[Bind | Unschedulable, Attempt | None]:
+        self, profile: Profile, pod: Pod, within: Bools | None = None, times: AttemptTimes = UNTIMED
+    ) -> tuple[Bind | Unschedulable, AttemptResult | None]:
         """Decide about a pod that is past the gate; `within` names the only rows that count."""
         if not len(self.state):
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
-        attempt = self.filter(profile, pod, within, meter)
+        attempt = self.filter(profile, pod, within, times)
         outcome = attempt.outcome
         if outcome is None or not outcome.any_feasible:
             if outcome is not None:
@@ -165,7 +143,7 @@ class Cycle:
             return self._explain_failure(attempt), attempt
         return self._select(attempt), attempt
 
-    def _select(self, attempt: Attempt) -> Bind | Unschedulable:
+    def _select(self, attempt: AttemptResult) -> Bind | Unschedulable:
         profile, pod, outcome = attempt.profile, attempt.pod, attempt.outcome
         assert outcome is not None, "a pod is placed only after its nodes were filtered"
         names, extension = self.state.nodes, self.extension
@@ -173,43 +151,48 @@ class Cycle:
         if nominated is not None and outcome.accepts(nominated):
             if extension is None:
                 return Bind(pod, pod.status.nominated_node_name, 1)
-            feasible = extension.nominated_if_passing(attempt, nominated)
-            if len(feasible):
-                return self._choose(attempt, feasible)
+            passed = extension.nominated_if_passing(attempt, nominated)
+            if len(passed):
+                return self._choose(attempt, in_this_order(passed, len(self.state)))
         _raise_errors(attempt)
+        considered = int(np.count_nonzero(outcome.considered))
         most = nodes_to_find(
             profile.percentage_of_nodes_to_score,
-            int(np.count_nonzero(outcome.considered)),
+            considered,
             scoring=bool(profile.score) or (extension is not None and extension.judges),
         )
-        order = self.state.order.rows(names.row_of)
-        feasible = self._search.feasible(order, outcome.considered, outcome.rejected, most)
-        if extension is not None:
-            feasible = extension.passing(attempt, feasible, self._search.looked_at)
-            if not len(feasible):
-                return self._explain_failure(attempt)
-        return self._choose(attempt, feasible)
-
-    def _choose(self, attempt: Attempt, feasible: Rows) -> Bind:
-        """The best of the feasible rows, which come in the order of the search."""
-        pod, names, extension = attempt.pod, self.state.nodes, self.extension
-        if len(feasible) == 1:
-            return Bind(pod, names.nodes[feasible[0]].name, 1)
-        attempt.scored = rows = ascending(feasible, len(self.state))
-        if extension is not None and attempt.podless:
-            attempt.scores = extension.score_podless(attempt, rows)
-        else:
-            attempt.scores = score_nodes(
-                attempt.profile, pod, attempt.nodes, rows, self.answers, attempt.meter
+        search, nodes, accepted = self._search, len(self.state), outcome.accepted
+        if most == considered == nodes and extension is None:
+            return self._choose(
+                attempt, search.all_feasible(self.state.order, names.row_of, accepted)
             )
+        order = self.state.order.rows(names.row_of)
+        found = search.feasible(order, outcome.considered, accepted, most)
         if extension is not None:
-            row = extension.best(attempt, attempt.scores, feasible, rows)
-        else:
-            row = best(feasible, rows, attempt.scores.totals, names.emptiness.values)
-        total = int(attempt.scores.totals.max())
-        return Bind(pod, names.nodes[row].name, len(feasible), total)
+            passed = extension.passing(attempt, found.in_order(), search.looked_at)
+            if not len(passed):
+                return self._explain_failure(attempt)
+            found = in_this_order(passed, nodes)
+        return self._choose(attempt, found)
 
-    def _explain_failure(self, attempt: Attempt) -> Unschedulable:
+    def _choose(self, attempt: AttemptResult, found: FeasibleNodes) -> Bind:
+        """The best of the feasible nodes."""
+        pod, names, extension = attempt.pod, self.state.nodes, self.extension
+        rows = found.rows
+        if len(rows) == 1:
+            return Bind(pod, names.nodes[rows[0]].name, 1)
+        # What an extender answered with objects comes without the pods that run on the nodes.
+        podless = PodlessView(self.state, rows) if attempt.podless else None
+        self.runner.score(attempt, rows, podless)
+        assert attempt.scores is not None, "just scored"
+        if extension is not None:
+            row = extension.best(attempt, attempt.scores, found)
+        else:
+            row = best(found, attempt.scores.totals, names.emptiness.values)
+        total = int(attempt.scores.totals.max())
+        return Bind(pod, names.nodes[row].name, len(rows), total)
+
+    def _explain_failure(self, attempt: AttemptResult) -> Unschedulable:
         diagnosis = attempt.diagnosis
         pod = attempt.pod
         if not attempt.profile.post_filter:
@@ -231,7 +214,7 @@ class Cycle:
         )
 
 
-def _raise_errors(attempt: Attempt) -> None:
+def _raise_errors(attempt: AttemptResult) -> None:
     """A node whose first answer is an error fails the whole attempt, as upstream."""
     outcome = attempt.outcome
     if outcome is None:

@@ -12,14 +12,12 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Rows
-from moorage.cluster.podless_view import PodlessView
 from moorage.cluster.state import ClusterState
-from moorage.engine.selection import best
+from moorage.engine.selection import FeasibleNodes, best
 from moorage.errors import ExtenderError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender, passing, points
-from moorage.framework.reuse import Answers
-from moorage.framework.scoring import Scores, score_nodes
+from moorage.framework.outcomes import Scores
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ class Extension:
         self._state = state
         self._random = random or Random()
 
-    def nominated_if_passing(self, attempt: Attempt, row: int) -> Rows:
+    def nominated_if_passing(self, attempt: AttemptResult, row: int) -> Rows:
         """The nominated node if they agree; as upstream, an error is no answer here."""
         try:
             return self._passing(attempt, [row])
@@ -44,7 +42,7 @@ class Extension:
             log.error("pod %s: its nominated node: %s", attempt.pod.key, error)
             return np.zeros(0, np.intp)
 
-    def passing(self, attempt: Attempt, feasible: Rows, looked_at: Rows) -> Rows:
+    def passing(self, attempt: AttemptResult, feasible: Rows, looked_at: Rows) -> Rows:
         """The rows that are left; where none is, the outcome tells why."""
         outcome = attempt.outcome
         assert outcome is not None, "extenders are asked after the plugins"
@@ -60,28 +58,19 @@ class Extension:
             outcome.considered &= seen
         return left
 
-    def _passing(self, attempt: Attempt, rows: Sequence[int]) -> Rows:
+    def _passing(self, attempt: AttemptResult, rows: Sequence[int]) -> Rows:
         assert attempt.outcome is not None, "extenders are asked after the plugins"
         left, attempt.podless = passing(
             self.extenders, attempt.pod, attempt.nodes, rows, attempt.outcome
         )
         return np.array(left, np.intp)
 
-    def score_podless(self, attempt: Attempt, rows: Rows) -> Scores:
-        """The plugins' scores of nodes that look empty."""
-        # Kept answers are about the nodes as they are, so none may be used or kept here.
-        fresh = Answers(self._state, enabled=False)
-        view = PodlessView(self._state, rows)
-        every = np.arange(len(rows))
-        return score_nodes(attempt.profile, attempt.pod, view, every, fresh, attempt.meter)
-
-    def best(self, attempt: Attempt, scores: Scores, feasible: Rows, rows: Rows) -> int:
+    def best(self, attempt: AttemptResult, scores: Scores, found: FeasibleNodes) -> int:
         """Add the extenders' points; of equals that extenders named, chance takes one."""
-        nodes = self._state.nodes.nodes
-        given = points(self.extenders, attempt.pod, [nodes[row] for row in feasible])
-        place = np.empty(len(self._state), np.intp)
-        place[feasible] = np.arange(len(feasible))
-        at = place[rows]
+        nodes, rows = self._state.nodes.nodes, found.rows
+        order = found.in_order()
+        given = points(self.extenders, attempt.pod, [nodes[row] for row in order])
+        at = np.argsort(order)  # the places of the rows in what was asked
         parts = tuple(
             msgspec.structs.replace(part, raw=part.raw[at], weighted=part.weighted[at])
             for part in given.parts
@@ -93,4 +82,4 @@ class Extension:
         ties = rows[(totals == totals.max()) & given.named[at]]
         if len(ties):
             return int(self._random.choice(ties.tolist()))
-        return best(feasible, rows, totals, self._state.nodes.emptiness.values)
+        return best(found, totals, self._state.nodes.emptiness.values)

@@ -7,8 +7,10 @@ watches. What happens in the queue is told to `engine.queue.observer`.
 
 from collections.abc import Callable, Mapping
 
-from moorage.framework.metering import FrameworkObserver
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.observer import FrameworkObserver
 from moorage.framework.profile import Profile
+from moorage.framework.timing import AttemptTimes
 
 # How an attempt can end.
 SCHEDULED = "scheduled"
@@ -29,11 +31,8 @@ class SchedulerObserver(FrameworkObserver):
     def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended as UNSCHEDULABLE or ERROR."""
 
-    def algorithm_finished(self, seconds: float) -> None:
-        """So long after its beginning an attempt has a node, or knows that there is none.
-
-        Not told of decisions on the short way, whose `Tally` says it.
-        """
+    def algorithm_finished(self, times: AttemptTimes, result: AttemptResult | None) -> None:
+        """An attempt has a node, or knows that there is none; no result: something broke."""
 
     def pod_scheduled(
         self, profile: str, seconds: float, attempts: int, waited: float | None

@@ -32,16 +32,16 @@ from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import ended_with
 from moorage.errors import CorruptStateError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.group_preemption import GroupVictims
 from moorage.framework.guard import FAULTS
-from moorage.framework.metering import SILENT, Meter
 from moorage.framework.permit import WaitingPod
 from moorage.framework.placements import Assignments, Placement
 from moorage.framework.placing import generate_placements, score_placements
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import UNTIMED, AttemptTimes
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
@@ -64,14 +64,14 @@ class _Found:
     node_name: str = ""
     held_by: str | None = None
     """Why Permit would hold it back; None if Permit lets it pass."""
-    meter: Meter = SILENT
+    times: AttemptTimes = UNTIMED
     seconds: float = 0.0
     """How long it took to find that out."""
     decision: Bind | None = None
     """The node that was found, whatever became of it."""
     search_start: int = 0
     """Where the search for it began, for a ledger."""
-    attempt: Attempt | None = None
+    attempt: AttemptResult | None = None
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class _Tried:
     key: GroupKey
     infos: Sequence[QueuedPodInfo]
     result: _Result
-    watch: Meter
+    watch: AttemptTimes
 
 
 class PodGroupCycle:
@@ -146,7 +146,7 @@ class PodGroupCycle:
         if not infos:
             return
         self._handle.members.trying = frozenset(info.pod.uid for info in infos)
-        watch = scheduler.observer.meter()
+        watch = scheduler.observer.attempt_begins(profile.name)
         result = self._decide(profile, key, infos)
         scheduler.observer.group_algorithm_finished(watch.seconds())
         if self._preempts and result.status is not None:
@@ -344,12 +344,12 @@ class PodGroupCycle:
         needs_preemption = False
         with ExitStack() as held:
             for info in infos:
-                meter = self._scheduler.observer.meter()
+                times = self._scheduler.observer.attempt_begins(profile.name)
                 search_start = self._scheduler.cycle.search_start
-                found = self._find(profile, info, within, meter)
+                found = self._find(profile, info, within, times)
                 if found.node_name:
                     held.callback(self._release, profile, found)
-                found.meter, found.seconds = meter, meter.seconds()
+                found.times, found.seconds = times, times.seconds()
                 found.search_start = search_start
                 result.found.append(found)
                 failure = found.failure
@@ -371,17 +371,18 @@ class PodGroupCycle:
         return result
 
     def _find(
-        self, profile: Profile, info: QueuedPodInfo, within: Bools | None, meter: Meter
+        self, profile: Profile, info: QueuedPodInfo, within: Bools | None, times: AttemptTimes
     ) -> _Found:
         pod = info.pod
         scheduler = self._scheduler
         failure: Unschedulable | None = None
+        attempt: AttemptResult | None = None
         try:
-            decision, attempt = scheduler.cycle.attempt(profile, pod, within, meter)
+            decision, attempt = scheduler.cycle.attempt(profile, pod, within, times)
         except FAULTS as error:
             return _Found(info, error_decision(pod, error))
         finally:
-            scheduler.observer.algorithm_finished(meter.seconds())
+            scheduler.observer.algorithm_finished(times, attempt)
         placed = decision if isinstance(decision, Bind) else None
         if isinstance(decision, Bind):
             node_name = decision.node_name
@@ -391,7 +392,7 @@ class PodGroupCycle:
                 return _Found(info, failure, attempt=attempt)
             # As upstream, where PostFilter acts at once, whatever becomes of the group.
             scheduler.evict(pod, profile, node_name, decision.victims)
-        answer = scheduler.hold(profile, pod, node_name, meter)
+        answer = scheduler.hold(profile, pod, node_name, times)
         if isinstance(answer, Refusal):
             return _Found(info, refused_there(pod, answer), decision=placed, attempt=attempt)
         held_by = answer.message if isinstance(answer, WaitingPod) else None
@@ -399,7 +400,7 @@ class PodGroupCycle:
 
     def _release(self, profile: Profile, found: _Found) -> None:
         scheduler, pod = self._scheduler, found.info.pod
-        scheduler.undo(profile, pod, found.node_name, found.meter)
+        scheduler.undo(profile, pod, found.node_name, found.times)
         if pod.status.nominated_node_name:
             scheduler.cycle.nominated.add(pod, pod.status.nominated_node_name)
 
@@ -409,16 +410,16 @@ class PodGroupCycle:
         scheduler, status = self._scheduler, result.status
         for index, info in enumerate(infos):
             found = result.found[index] if index < len(result.found) else None
-            meter = SILENT if found is None else found.meter
-            meter.resume(0.0 if found is None else found.seconds)
+            times = UNTIMED if found is None else found.times
+            times.resume(0.0 if found is None else found.seconds)
             if status is None and found is not None and found.failure is None:
-                refusal = scheduler.place(info, profile, found.node_name, meter)
+                refusal = scheduler.place(info, profile, found.node_name, times)
                 message = "" if refusal is None else refused_there(info.pod, refusal).message
                 self._record(info, profile, found, None, refusal, message)
             else:
                 failure = _failure(info.pod, found, result)
                 self._record(info, profile, found, failure)
-                scheduler.fail(info, profile, failure, meter)
+                scheduler.fail(info, profile, failure, times)
 
     def _record(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.engine.decisions import Bind, Refusal, Unschedulable
 from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
@@ -41,8 +41,8 @@ class EndedAttempt(NamedTuple):
     """Who refused the chosen node, and at which extension point."""
     search_start: int = 0
     """Where the search for nodes began."""
-    attempt: Attempt | None = None
-    """What plugins said; only needed where `DecisionRecorder.needs_answers`."""
+    attempt: AttemptResult | None = None
+    """What plugins said; valid until the next attempt."""
     binding: bool = False
     """Was the pod on its way to the node? Its attempt was recorded as scheduled before."""
 
@@ -72,11 +72,6 @@ class DecisionRecorder:
     def forgotten(self, pod: Pod) -> None:
         """A pod that was sent to a node does not count there any more."""
 
-    def needs_answers(self, profile: Profile) -> bool:
-        """Must an attempt with this profile be told with all that plugins said?"""
-        del profile
-        return False
-
     def attempt_ended(self, ended: EndedAttempt) -> None:
         """An attempt ended; to be called before the pod is queued again."""
 
@@ -97,7 +92,7 @@ def ended_with(
     refusal: Refusal | None = None,
     message: str = "",
     search_start: int = 0,
-    attempt: Attempt | None = None,
+    attempt: AttemptResult | None = None,
 ) -> EndedAttempt:
     """The end of an attempt that led to a decision; `refusal`: the chosen node was refused."""
     if isinstance(decision, Bind):

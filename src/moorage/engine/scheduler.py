@@ -35,15 +35,15 @@ from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, binding_ended, ended_with
 from moorage.engine.requeueing import all_but
 from moorage.errors import CorruptStateError, StateError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
 from moorage.framework.guard import FAULTS, has_work
-from moorage.framework.metering import SILENT, Meter
 from moorage.framework.permit import WaitingPod, WaitingPods, permit
 from moorage.framework.plugin import DeferringPlugin, Handle
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import assumed, reserve, unreserve
 from moorage.framework.status import Status
+from moorage.framework.timing import UNTIMED, AttemptTimes
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
@@ -62,7 +62,7 @@ class Binding:
     """Does the pod's status name the node already, on our account?"""
     extenders: Sequence[Extender] = ()
     """Who was asked, and may want to bind it."""
-    meter: Meter = SILENT
+    times: AttemptTimes = UNTIMED
     """What measures the attempt, from the decision to the end of the binding."""
 
     @property
@@ -316,7 +316,7 @@ class Scheduler:
         self.handle.preempting.left(binding.pod)
         ready = info.initial_attempt_timestamp
         waited = None if ready is None else self.clock.now() - ready
-        observer.pod_scheduled(binding.profile.name, binding.meter.seconds(), info.attempts, waited)
+        observer.pod_scheduled(binding.profile.name, binding.times.seconds(), info.attempts, waited)
 
     def binding_failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
         """The binding cycle came to nothing: undo it, and wake those the place is free for now.
@@ -324,7 +324,7 @@ class Scheduler:
         `point` is the extension point that ended it: Permit, PreBind or Bind.
         """
         pod, info, profile = binding.pod, binding.info, binding.profile
-        self.undo(profile, pod, binding.node_name, binding.meter)
+        self.undo(profile, pod, binding.node_name, binding.times)
         self.handle.preempting.left(pod)
         left = pod.on_node(binding.node_name)
         rejected = status.code.rejected
@@ -340,28 +340,24 @@ class Scheduler:
             self.recorder.attempt_ended(
                 binding_ended(pod, profile, info.attempts, binding.node_name, message, refusal)
             )
-        self.fail(info, profile, failure, binding.meter)
+        self.fail(info, profile, failure, binding.times)
         if rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
-        meter = self.observer.meter()
+        times = self.observer.attempt_begins(profile.name)
         recorder, cycle, pod = self.recorder, self.cycle, info.pod
         started, search_start = recorder.clock(), cycle.search_start
-        decision: Bind | Unschedulable | None = None
-        attempt: Attempt | None = None
+        result: AttemptResult | None = None
         # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
-        if not recorder.needs_answers(profile):
-            decision = cycle.choose(profile, pod, meter)
-        if decision is None:
-            try:
-                decision, attempt = cycle.attempt(profile, pod, meter=meter)
-            except FAULTS as error:
-                decision = error_decision(pod, error)
-            self.observer.algorithm_finished(meter.seconds())
+        try:
+            decision, result = cycle.attempt(profile, pod, times=times)
+        except FAULTS as error:
+            decision = error_decision(pod, error)
+        self.observer.algorithm_finished(times, result)
         refusal, message = None, ""
         if isinstance(decision, Bind):
-            refusal = self.place(info, profile, decision.node_name, meter)
+            refusal = self.place(info, profile, decision.node_name, times)
             if refusal is not None:
                 message = refused_there(pod, refusal).message
         elif decision.nominated_node:
@@ -376,11 +372,11 @@ class Scheduler:
                     refusal=refusal,
                     message=message,
                     search_start=search_start,
-                    attempt=attempt,
+                    attempt=result,
                 )
             )
         if isinstance(decision, Unschedulable):
-            self.fail(info, profile, decision, meter)
+            self.fail(info, profile, decision, times)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted for a pod, unless all of them are on their way out already."""
@@ -401,22 +397,22 @@ class Scheduler:
             self.outbox.append(msgspec.structs.replace(eviction, victims=chosen))
 
     def place(
-        self, info: QueuedPodInfo, profile: Profile, node_name: str, meter: Meter = SILENT
+        self, info: QueuedPodInfo, profile: Profile, node_name: str, times: AttemptTimes = UNTIMED
     ) -> Refusal | None:
         """Send a pod on its way to a node, unless Reserve or Permit refuse it there."""
-        answer = self.hold(profile, info.pod, node_name, meter)
+        answer = self.hold(profile, info.pod, node_name, times)
         if isinstance(answer, Refusal):
-            self.fail(info, profile, refused_there(info.pod, answer), meter)
+            self.fail(info, profile, refused_there(info.pod, answer), times)
             return answer
         if answer is not None:
             self.waiting.add(answer)
         self.outbox.append(
-            Binding(info, node_name, profile, answer, meter=meter, extenders=self.cycle.extenders)
+            Binding(info, node_name, profile, answer, times=times, extenders=self.cycle.extenders)
         )
         return None
 
     def hold(
-        self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT
+        self, profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED
     ) -> Refusal | WaitingPod | None:
         """Assume a pod on a node and ask Reserve and Permit; a refusal leaves nothing behind."""
         try:
@@ -428,20 +424,22 @@ class Scheduler:
             if self.groups is not None:
                 self.groups.assume(pod, node_name)
             self.cycle.nominated.remove(pod)
-            answer: Status | WaitingPod | None = reserve(profile, pod, node_name, meter)
+            answer: Status | WaitingPod | None = reserve(profile, pod, node_name, times)
             if answer is None:
                 point = "Permit"
-                answer = permit(profile, pod, node_name, self.clock.now(), meter)
+                answer = permit(profile, pod, node_name, self.clock.now(), times)
         except FAULTS as error:
             answer = error_status(pod, error)
         if isinstance(answer, Status):
-            self.undo(profile, pod, node_name, meter)
+            self.undo(profile, pod, node_name, times)
             return Refusal(answer, point)
         return answer
 
-    def undo(self, profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:
+    def undo(
+        self, profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED
+    ) -> None:
         """Take back what `hold` did."""
-        unreserve(profile, pod, node_name, meter)
+        unreserve(profile, pod, node_name, times)
         self.recorder.forgotten(pod)
         try:
             self.state.forget(pod)
@@ -455,12 +453,12 @@ class Scheduler:
         info: QueuedPodInfo,
         profile: Profile,
         failure: Unschedulable,
-        meter: Meter = SILENT,
+        times: AttemptTimes = UNTIMED,
     ) -> None:
         """Requeue the pod as the informer knows it now, and report the failure."""
         rejected = failure.code.rejected
         result = UNSCHEDULABLE if rejected else ERROR
-        self.observer.attempt_failed(result, profile.name, meter.seconds())
+        self.observer.attempt_failed(result, profile.name, times.seconds())
         if self.requeue(info, failure):
             reason = "Unschedulable" if rejected else "SchedulerError"
             self.outbox.append(

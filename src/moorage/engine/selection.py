@@ -6,12 +6,17 @@ rotation is upstream's. Of nodes with equal totals the one with the fewest pods 
 these the first in the order of the search (ADR 0022).
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from moorage.cluster.columns import Bools, Ints, Rows
+from moorage.cluster.topology import NodeOrder
 
 _FEWEST_NODES = 100
+_NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
 def nodes_to_find(percentage: int | None, nodes: int, *, scoring: bool) -> int:
@@ -23,6 +28,26 @@ def nodes_to_find(percentage: int | None, nodes: int, *, scoring: bool) -> int:
     return max(_FEWEST_NODES, nodes * percentage // 100)
 
 
+class FeasibleNodes(NamedTuple):
+    """The nodes that a search found."""
+
+    rows: Rows
+    """Ascending, which is the order of the columns."""
+    places: Callable[[Rows], Rows]
+    """Where some of the rows come in the search: of equals the first is taken."""
+
+    def in_order(self) -> Rows:
+        """The rows in the order of the search."""
+        return self.rows[np.argsort(self.places(self.rows), kind="stable")]
+
+
+def in_this_order(rows: Rows, nodes: int) -> FeasibleNodes:
+    """Rows that come in the order of a search, of so many nodes."""
+    place = np.full(nodes, -1, np.intp)
+    place[rows] = np.arange(len(rows))
+    return FeasibleNodes(np.flatnonzero(place >= 0), place.take)
+
+
 class NodeSearch:
     """Where the next search starts; shared by all profiles."""
 
@@ -30,51 +55,50 @@ class NodeSearch:
         self.start = 0
         """How far the next search starts from the first node."""
         self.looked_at: Rows = np.zeros(0, np.intp)
-        """The rows that the last search got to, in its order."""
+        """The rows that the last search got to, in its order, if it did not look at all of them."""
 
-    def feasible(self, order: Rows, considered: Bools, rejected: Bools, most: int) -> Rows:
-        """At most so many feasible rows, in the order of the search; moves the start on."""
+    def all_feasible(
+        self, order: NodeOrder, row_of: dict[str, int], accepted: Bools
+    ) -> FeasibleNodes:
+        """All feasible rows, of a search that looks at every node."""
+        places, nodes = order.places(row_of), len(accepted)
+        self.start = start = self.start % nodes
+        self.looked_at = _NO_ROWS
+
+        def place(rows: Rows) -> Rows:
+            return (places[rows] - start) % nodes
+
+        return FeasibleNodes(np.flatnonzero(accepted), place)
+
+    def feasible(self, order: Rows, considered: Bools, accepted: Bools, most: int) -> FeasibleNodes:
+        """At most so many feasible rows; moves the start on."""
         looked_at = order if considered.all() else order[considered[order]]
         if not len(looked_at):
-            return looked_at
+            return in_this_order(looked_at, len(order))
         shift = self.start % len(looked_at)
         if shift:
             looked_at = np.roll(looked_at, -shift)
-        feasible = looked_at[~rejected[looked_at]]
-        if len(feasible) <= most:
-            processed = len(looked_at)
-        else:
-            processed = int(np.flatnonzero(~rejected[looked_at])[most])
-            feasible = feasible[:most]
+        found = np.flatnonzero(accepted[looked_at])
+        processed = len(looked_at) if len(found) <= most else int(found[most])
         self.start = (self.start + processed) % len(order)
         self.looked_at = looked_at[:processed]
-        return feasible
+        return in_this_order(looked_at[found[:most]], len(order))
 
     def nothing_found(self, looked_at: int, nodes: int) -> None:
-        """Move the start past nodes that were all refused."""
+        """Move the start past nodes that were all rejected."""
         self.start = (self.start + looked_at) % nodes
 
 
-def ascending(feasible: Rows, nodes: int) -> Rows:
-    """The same rows by row number, which is the order of the columns."""
-    if len(feasible) == nodes:
-        return np.arange(nodes)
-    chosen = np.zeros(nodes, np.bool_)
-    chosen[feasible] = True
-    return np.flatnonzero(chosen)
-
-
-def best(feasible: Rows, rows: Rows, totals: Ints, emptiness: NDArray[np.int16]) -> int:
+def best(found: FeasibleNodes, totals: Ints, emptiness: NDArray[np.int16]) -> int:
     """The row with the largest total; of equals the emptiest, the one with the fewest pods.
 
-    Of these the first in `feasible` (the search order). `totals` belongs to `rows`, the same rows
-    by row number; `emptiness` to all nodes.
+    Of these the first in the search. `totals` belongs to the rows that were found, `emptiness` to
+    all nodes.
     """
-    ties = rows[totals == totals.max()]
+    highest = int(totals.argmax())
+    ties = found.rows[totals == totals[highest]]
     if len(ties) == 1:
         return int(ties[0])
     empty = emptiness[ties]
     ties = ties[empty == empty.max()]
-    rank = np.empty(len(emptiness), np.intp)
-    rank[feasible] = np.arange(len(feasible))
-    return int(ties[rank[ties].argmin()])
+    return int(ties[found.places(ties).argmin()])

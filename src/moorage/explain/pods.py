@@ -23,10 +23,10 @@ from moorage.explain.rejections import PRE_ENQUEUE, Survey, rejections, survey
 from moorage.explain.report import PodExplanation, Preemption, QueueState
 from moorage.explain.scores import Scored, best_nodes, matrix_page, matrix_rows, weights_of
 from moorage.explain.trials import Trial, trial
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.outcomes import Scores
 from moorage.framework.profile import Profile
-from moorage.framework.reuse import Answers
-from moorage.framework.scoring import Scores, score_nodes
+from moorage.framework.runner import Runner
 from moorage.model.pod import Pod
 
 
@@ -96,7 +96,7 @@ class _Story(msgspec.Struct, frozen=True):
 def _waiting(beside: Trial, pod: Pod) -> _Story:
     cycle, profile = beside.cycle, beside.profile
     bare = without_post_filter(profile)
-    attempt: Attempt | None = None
+    attempt: AttemptResult | None = None
     node: str | None = None
     told: Preemption | None = None
     scored: Scored | None = None
@@ -122,7 +122,7 @@ def _waiting(beside: Trial, pod: Pod) -> _Story:
     return _Story(found, message, node, scored=scored, preemption=told)
 
 
-def _failed(profile: Profile, attempt: Attempt) -> tuple[Preemption, str]:
+def _failed(profile: Profile, attempt: AttemptResult) -> tuple[Preemption, str]:
     """What making room could do, and the sentence of the event."""
     try:
         told = explain_preemption(profile, attempt)
@@ -175,7 +175,7 @@ def _survey(beside: Trial, pod: Pod, view: NodeView, *, gates: bool) -> Survey:
     )
 
 
-def _scored_by(beside: Trial, attempt: Attempt) -> Scored | None:
+def _scored_by(beside: Trial, attempt: AttemptResult) -> Scored | None:
     """The scores of an attempt that found a node, also where it had no need of them."""
     outcome = attempt.outcome
     assert outcome is not None, "a pod is placed only after its nodes were filtered"
@@ -193,5 +193,7 @@ def _scored_by(beside: Trial, attempt: Attempt) -> Scored | None:
 
 
 def _score(beside: Trial, pod: Pod, nodes: NodeView, rows: Rows) -> Scores:
-    fresh = Answers(beside.cycle.state, enabled=False)
-    return score_nodes(beside.profile, pod, nodes, rows, fresh)
+    attempt = AttemptResult(beside.profile, pod, nodes, beside.cycle.clock.now())
+    Runner().score(attempt, rows)
+    assert attempt.scores is not None, "just scored"
+    return attempt.scores

@@ -13,7 +13,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Rows
 from moorage.explain.grounds import MOST_EXAMPLES
 from moorage.explain.report import Preemption, PreemptionCandidate, PreemptionNode
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import Candidate, PostFilterResult
 from moorage.framework.post_filtering import post_filter
 from moorage.framework.profile import Profile
@@ -39,7 +39,7 @@ class Told(msgspec.Struct, frozen=True):
     proposal: str = ""
 
 
-def explain_preemption(profile: Profile, attempt: Attempt) -> Told:
+def explain_preemption(profile: Profile, attempt: AttemptResult) -> Told:
     """What making room could do for a pod that no node takes; `profile` is that of a trial."""
     attempt.profile = profile
     plugin = next((p for p in profile.post_filter if isinstance(p, DefaultPreemption)), None)
@@ -67,7 +67,7 @@ def explain_preemption(profile: Profile, attempt: Attempt) -> Told:
 class _Run(msgspec.Struct, frozen=True):
     """What came of trying some rows."""
 
-    attempt: Attempt
+    attempt: AttemptResult
     tried: Rows
     candidates: Sequence[Candidate]
     freed: Rows
@@ -128,7 +128,7 @@ def _told(candidate: Candidate, chosen: str) -> PreemptionCandidate:
     )
 
 
-def _dry_run(plugin: DefaultPreemption, attempt: Attempt, rows: Rows) -> _Run:
+def _dry_run(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> _Run:
     """Try all of the rows, where the plugin stops when it has found enough."""
     budgets = compile_budgets(plugin.handle.listers.of(PodDisruptionBudget))
     if columns.applies(attempt):
@@ -149,7 +149,7 @@ def _dry_run(plugin: DefaultPreemption, attempt: Attempt, rows: Rows) -> _Run:
     return _Run(attempt, rows, candidates, np.array(freed, np.intp), refusals)
 
 
-def _sampled(plugin: DefaultPreemption, attempt: Attempt, rows: Rows) -> Preemption:
+def _sampled(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> Preemption:
     """What can be said after a look at some of the rows; the plugin itself would look at more."""
     tried = rows[_crowded(attempt)[rows]][:MOST_TRIALS]
     run = _dry_run(plugin, attempt, tried)
@@ -161,14 +161,14 @@ def _sampled(plugin: DefaultPreemption, attempt: Attempt, rows: Rows) -> Preempt
     return run.told(message, chosen.node_name)
 
 
-def _crowded(attempt: Attempt) -> Bools:
+def _crowded(attempt: AttemptResult) -> Bools:
     """The rows with less important pods."""
     crowded = np.zeros(len(attempt.nodes), np.bool_)
     crowded[attempt.nodes.lesser_pods(attempt.pod.priority, attempt.now).rows] = True
     return crowded
 
 
-def _costly(attempt: Attempt, rows: Rows) -> bool:
+def _costly(attempt: AttemptResult, rows: Rows) -> bool:
     """Would too many nodes have to be tried one by one?"""
     if columns.applies(attempt):
         return False

@@ -6,7 +6,6 @@ the plugins of `explain.trials`, so that the scheduler's own notice nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,12 +15,14 @@ from moorage.cluster.view import NodeView
 from moorage.errors import MoorageError, PluginError
 from moorage.explain.grounds import Ground, grouped
 from moorage.explain.report import Rejection
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender, passing
-from moorage.framework.filtering import FilterOutcome, Hypothesis, PreFiltered
-from moorage.framework.guard import guard
+from moorage.framework.guard import ask_pre_enqueue
+from moorage.framework.outcomes import FilterOutcome
 from moorage.framework.profile import Profile
-from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
+from moorage.framework.runner import Ask, Runner, TrialNode
+from moorage.framework.status import Code, Reason, Status, Verdicts
 from moorage.model.pod import Pod
 
 PRE_ENQUEUE = "PreEnqueue"
@@ -63,14 +64,16 @@ def survey(
 
     `nodes` may be a part of the cluster; `nominated` goes by rows of the whole.
     """
-    grounds: list[Ground] = []
-    if gates:
-        grounds += _gates(profile, pod, nodes)
-    before, refusals = _ask_pre_filter(profile, pod, nodes)
-    grounds += refusals
-    grounds += _ask_filter(profile, pod, nodes, before, refusals)
-    asked = Survey(pod, nodes, tuple(grounds), before.skipped, _asked(profile, grounds))
-    grounds += _with_nominated(profile, asked, before, nominated or {})
+    attempt = AttemptResult(profile, pod, nodes, 0.0)
+    Runner().filter(attempt, Ask.EVERYTHING)
+    grounds = _gates(profile, pod, nodes) if gates else []
+    grounds += _of_pre_filter(attempt)
+    assert attempt.outcome is not None, "every filter was asked"
+    for plugin, verdicts in attempt.outcome.verdicts:
+        grounds += _of_verdicts(verdicts, plugin)
+    skipped = attempt.before.skipped
+    asked = Survey(pod, nodes, tuple(grounds), skipped, _asked(profile, grounds))
+    grounds += _with_nominated(attempt, asked, nominated or {})
     grounds += _ask_extenders(asked, grounds, extenders)
     return msgspec.structs.replace(asked, grounds=tuple(grounds), asked=_asked(profile, grounds))
 
@@ -96,86 +99,40 @@ def _everywhere(nodes: NodeView) -> Bools:
     return np.ones(len(nodes), np.bool_)
 
 
-def _of_status(status: Status, plugin: str, point: str, rows: Bools) -> list[Ground]:
+def _of_status(status: Status, point: str, rows: Bools) -> list[Ground]:
     reasons = tuple(dict.fromkeys(status.reasons)) or ("",)
-    return [Ground(plugin, point, reason, status.code.value, rows) for reason in reasons]
-
-
-def _failed(error: MoorageError, plugin: str, point: str, rows: Bools) -> Ground:
-    return Ground(plugin, point, str(error), Code.ERROR.value, rows)
+    return [Ground(status.plugin, point, reason, status.code.value, rows) for reason in reasons]
 
 
 def _gates(profile: Profile, pod: Pod, nodes: NodeView) -> list[Ground]:
     grounds: list[Ground] = []
-    everywhere = _everywhere(nodes)
     for plugin in profile.pre_enqueue:
         try:
-            with guard(plugin, PRE_ENQUEUE):
-                status = plugin.pre_enqueue(pod)
-        except MoorageError as error:
-            grounds.append(_failed(error, plugin.name, PRE_ENQUEUE, everywhere))
-            continue
+            status = ask_pre_enqueue(plugin, pod)
+        except PluginError as error:
+            status = Status(Code.ERROR, (str(error),), plugin.name)
         if status is not None:
-            grounds += _of_status(status, plugin.name, PRE_ENQUEUE, everywhere)
+            grounds += _of_status(status, PRE_ENQUEUE, _everywhere(nodes))
     return grounds
 
 
-def _ask_pre_filter(
-    profile: Profile, pod: Pod, nodes: NodeView
-) -> tuple[PreFiltered, list[Ground]]:
-    """Ask all of them, where the cycle would stop at some rejections."""
-    states: dict[str, Any] = {}
-    skipped: set[str] = set()
+def _of_pre_filter(attempt: AttemptResult) -> list[Ground]:
+    nodes, before = attempt.nodes, attempt.before
     grounds: list[Ground] = []
-    everywhere, whole = _everywhere(nodes), nodes.whole
-    for plugin in profile.pre_filter:
-        name = plugin.name
-        try:
-            with guard(plugin, PRE_FILTER):
-                answer = plugin.pre_filter(pod, whole)
-        except MoorageError as error:
-            grounds.append(_failed(error, name, PRE_FILTER, everywhere))
-            continue
-        if answer is SKIP:
-            skipped.add(name)
-        elif isinstance(answer, Status):
-            grounds += _of_status(answer, name, PRE_FILTER, everywhere)
-        else:
-            states[name] = answer.state
-            if answer.node_names is not None:
-                left_out = _left_out(nodes, answer.node_names)
-                if left_out.any():
-                    text = f"node(s) didn't satisfy plugin(s) [{name}]"
-                    grounds.append(
-                        Ground(name, PRE_FILTER, text, Code.UNRESOLVABLE.value, left_out)
-                    )
-    return PreFiltered(states=states, skipped=frozenset(skipped)), grounds
+    for status in before.rejections:
+        grounds += _of_status(status, PRE_FILTER, _everywhere(nodes))
+    for plugin, names in before.named.items():
+        left_out = _left_out(nodes, names)
+        if left_out.any():
+            text = f"node(s) didn't satisfy plugin(s) [{plugin}]"
+            grounds.append(Ground(plugin, PRE_FILTER, text, Code.UNRESOLVABLE.value, left_out))
+    return grounds
 
 
 def _left_out(nodes: NodeView, names: Iterable[str]) -> Bools:
     rows = (nodes.row_of(name) for name in names)
     left_out: Bools = ~np.isin(nodes.rows, [row for row in rows if row is not None])
     return left_out
-
-
-def _ask_filter(
-    profile: Profile, pod: Pod, nodes: NodeView, before: PreFiltered, refusals: Iterable[Ground]
-) -> list[Ground]:
-    """Ask all but those that skipped; a plugin whose PreFilter refused has nothing to go by."""
-    stateless = {ground.plugin for ground in refusals} - before.states.keys()
-    grounds: list[Ground] = []
-    for plugin in profile.filter:
-        name = plugin.name
-        if name in before.skipped or name in stateless:
-            continue
-        try:
-            with guard(plugin, FILTER):
-                verdicts = plugin.filter(pod, nodes, before.states.get(name))
-        except MoorageError as error:
-            grounds.append(_failed(error, name, FILTER, _everywhere(nodes)))
-            continue
-        grounds += _of_verdicts(verdicts, name)
-    return grounds
 
 
 def _of_verdicts(verdicts: Verdicts, plugin: str) -> list[Ground]:
@@ -186,7 +143,7 @@ def _of_verdicts(verdicts: Verdicts, plugin: str) -> list[Ground]:
 
 
 def _with_nominated(
-    profile: Profile, found: Survey, before: PreFiltered, nominated: Mapping[int, Sequence[Pod]]
+    attempt: AttemptResult, found: Survey, nominated: Mapping[int, Sequence[Pod]]
 ) -> list[Ground]:
     """Rows that only the pods nominated to them spoil, by the plugins that say so."""
     spoilt: dict[tuple[str, Reason], Bools] = {}
@@ -195,8 +152,7 @@ def _with_nominated(
     rows = found.nodes.rows
     for place in np.flatnonzero(np.isin(rows, list(nominated)) & ~found.rejected):
         row = int(rows[place])
-        trial = Hypothesis(profile, found.pod, found.nodes.whole, before, row)
-        for plugin, reason in _reasons(trial, nominated[row]):
+        for plugin, reason in _reasons(TrialNode(attempt, row), nominated[row]):
             spoilt.setdefault((plugin, reason), np.zeros(len(found.nodes), np.bool_))[place] = True
     return [
         Ground(plugin, FILTER, reason.text, reason.code.value, where, with_nominated_pods=True)
@@ -204,7 +160,7 @@ def _with_nominated(
     ]
 
 
-def _reasons(trial: Hypothesis, pods: Sequence[Pod]) -> Iterator[tuple[str, Reason]]:
+def _reasons(trial: TrialNode, pods: Sequence[Pod]) -> Iterator[tuple[str, Reason]]:
     """What plugins say of a node with further pods on it."""
     try:
         for status in trial.adding(pods).rejections():

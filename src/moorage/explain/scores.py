@@ -16,8 +16,8 @@ from moorage.explain.rejections import Survey
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, ScorePart, Verdict
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender
+from moorage.framework.outcomes import Scores
 from moorage.framework.profile import Profile
-from moorage.framework.scoring import Scores
 from moorage.framework.status import Code, Reason, worst
 
 OK = "ok"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from moorage.engine.cycle import Cycle
-from moorage.framework.metering import FrameworkObserver
+from moorage.framework.observer import FrameworkObserver
 from moorage.framework.plugin import DeferringPlugin, Handle, Plugin
 from moorage.framework.profile import Profile
 

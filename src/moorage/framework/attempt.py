@@ -1,7 +1,7 @@
-"""One attempt to place a pod: everything the plugins said, kept for whoever asks why.
+"""An attempt to place a pod, as one value: what every plugin said, and what came of it.
 
-The record is filled step by step by `engine.cycle`; PostFilter plugins read it and try out
-hypotheses on it. It must not outlive the cycle: its views are valid only until the state changes.
+`framework.runner` fills it in; the cycle, preemption, explanations, metrics and the ledger read it.
+Arrays that plugins answered with are valid until the next attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,18 @@ from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.framework.diagnosis import Diagnosis
 from moorage.framework.extenders import Extender
-from moorage.framework.filtering import FilterOutcome, Hypothesis, PreFiltered
-from moorage.framework.metering import SILENT, Meter
+from moorage.framework.fast_path import KindAnswers
+from moorage.framework.outcomes import FilterOutcome, PreFiltered, Scores
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.profile import Profile
-from moorage.framework.scoring import Scores
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import UNTIMED, AttemptTimes
 from moorage.model.pod import Pod
 
 
 @dataclass(slots=True)
-class Attempt:
-    """What happened so far."""
+class AttemptResult:
+    """What happened to a pod so far."""
 
     profile: Profile
     pod: Pod
@@ -36,9 +36,11 @@ class Attempt:
     """The node that the pod itself waits for; its status may not name it yet."""
     extenders: Sequence[Extender] = ()
     """Who else is to be asked, in the order of asking."""
-    meter: Meter = SILENT
+    times: AttemptTimes = UNTIMED
     podless: bool = False
     """Did an extender's answer make the nodes look empty? See `framework.extenders.passing`."""
+    known: KindAnswers | None = None
+    """Answers kept from pods of the same kind, if the fast path was taken."""
     before: PreFiltered = field(default_factory=PreFiltered)
     outcome: FilterOutcome | None = None
     scores: Scores | None = None
@@ -52,13 +54,10 @@ class Attempt:
         return Diagnosis(len(self.nodes), self.before, self.outcome, self.within)
 
     def status(self, row: int) -> Status:
-        """Why a node was refused; nodes that were not looked at share one answer."""
-        looked_at = self.outcome is not None and (
-            bool(self.outcome.considered[row]) or row in self.outcome.refused
+        """Why a node was rejected; nodes that were not looked at share one answer."""
+        outcome = self.outcome
+        looked_at = outcome is not None and (
+            bool(outcome.considered[row]) or row in outcome.refused
         )
-        status = self.outcome.status(row) if self.outcome is not None and looked_at else None
-        return status or self.diagnosis.absent_status or Status(Code.UNRESOLVABLE)
-
-    def hypothesis(self, row: int) -> Hypothesis:
-        """A node to try changes on."""
-        return Hypothesis(self.profile, self.pod, self.nodes, self.before, row)
+        status = outcome.status(row) if outcome is not None and looked_at else None
+        return status or self.before.absent_status or Status(Code.UNRESOLVABLE)

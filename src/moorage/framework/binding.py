@@ -13,11 +13,11 @@ import msgspec
 from moorage.errors import MoorageError, PluginError
 from moorage.framework.extenders import Extender, bind_by_extender
 from moorage.framework.guard import FAULTS, checked_status, guard
-from moorage.framework.metering import SILENT, SKIPPED, SUCCESS, Meter, Span
 from moorage.framework.permit import WaitingPod
 from moorage.framework.plugin import ApiPort
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Status
+from moorage.framework.timing import SKIPPED, SUCCESS, UNTIMED, AttemptTimes, PointTime
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
@@ -36,32 +36,32 @@ async def wait_on_permit(waiting: WaitingPod) -> Status | None:
     return await settled
 
 
-def takes_time(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> bool:
+def takes_time(profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED) -> bool:
     """Will something be prepared before the pod is bound?"""
-    with meter.point("PreBindPreFlight", profile.name) as span:
+    with times.point("PreBindPreFlight") as point:
         for plugin in profile.pre_bind:
             with guard(plugin, "PreBindPreFlight"):
                 has_work = plugin.has_pre_bind_work(pod, node_name)
-            span.ran(plugin.name, SUCCESS if has_work else SKIPPED)
+            point.ran(plugin.name, SUCCESS if has_work else SKIPPED)
             if has_work:
                 return True
-        span.status = SKIPPED
+        point.status = SKIPPED
     return False
 
 
 async def prepare(
-    profile: Profile, pod: Pod, node_name: str, api: ApiPort, meter: Meter = SILENT
+    profile: Profile, pod: Pod, node_name: str, api: ApiPort, times: AttemptTimes = UNTIMED
 ) -> Status | None:
     """Run the PreBind plugins; None when all of them are done."""
-    with meter.point("PreBind", profile.name) as span:
+    with times.point("PreBind") as point:
         for plugin in profile.pre_bind:
             with guard(plugin, "PreBind"):
                 answer = await plugin.pre_bind(pod, node_name, api)
                 status = checked_status(plugin, "PreBind", answer)
-            span.ran(plugin.name, SUCCESS if status is None else status.code.value)
+            point.ran(plugin.name, SUCCESS if status is None else status.code.value)
             if status is not None:
                 failure = _failed(status, "PreBind", plugin.name)
-                span.status = failure.code.value
+                point.status = failure.code.value
                 return failure
     return None
 
@@ -72,34 +72,36 @@ async def bind_pod(
     node_name: str,
     api: ApiPort,
     extenders: Sequence[Extender] = (),
-    meter: Meter = SILENT,
+    times: AttemptTimes = UNTIMED,
 ) -> Status | None:
     """Bind a pod for which everything is prepared; None when it is bound."""
     # An extender that binds the pod takes the place of the Bind plugins.
     bound = await bind_by_extender(extenders, pod, node_name) if extenders else SKIP
     if bound is not SKIP:
         return bound
-    with meter.point("Bind", profile.name) as span:
-        status = await _bind(profile, pod, node_name, api, span)
+    with times.point("Bind") as point:
+        status = await _bind(profile, pod, node_name, api, point)
         if status is not None:
-            span.status = status.code.value
+            point.status = status.code.value
     return status
 
 
-async def after_binding(profile: Profile, pod: Pod, node_name: str, meter: Meter = SILENT) -> None:
+async def after_binding(
+    profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED
+) -> None:
     """Run the PostBind plugins."""
-    with meter.point("PostBind", profile.name) as span:
+    with times.point("PostBind") as point:
         for plugin in profile.post_bind:
             try:
                 await plugin.post_bind(pod, node_name)
             except FAULTS:
                 # The pod is bound, whatever a plugin makes of the news.
                 log.exception("plugin %s failed after pod %s was bound", plugin.name, pod.key)
-            span.ran(plugin.name)
+            point.ran(plugin.name)
 
 
 async def _bind(
-    profile: Profile, pod: Pod, node_name: str, api: ApiPort, span: Span
+    profile: Profile, pod: Pod, node_name: str, api: ApiPort, point: PointTime
 ) -> Status | None:
     for binder in profile.bind:
         try:
@@ -112,9 +114,9 @@ async def _bind(
         except MoorageError as error:
             answer = Status(Code.ERROR, (str(error),))
         if answer is SKIP:
-            span.ran(binder.name, SKIPPED)
+            point.ran(binder.name, SKIPPED)
             continue
-        span.ran(binder.name, SUCCESS if answer is None else answer.code.value)
+        point.ran(binder.name, SUCCESS if answer is None else answer.code.value)
         if answer is None:
             return None
         return _failed(answer, "Bind", binder.name)

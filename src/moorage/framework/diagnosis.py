@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools
-from moorage.framework.filtering import FilterOutcome, PreFiltered
+from moorage.framework.outcomes import FilterOutcome, PreFiltered
 from moorage.framework.status import Code, Status, Verdicts
 
 CodeTest = Callable[[Code], bool]
@@ -33,17 +33,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
     def offered(self) -> int:
         """How many nodes the pod could have gone to."""
         return self.nodes if self.within is None else int(np.count_nonzero(self.within))
-
-    @property
-    def absent_status(self) -> Status | None:
-        """The status of nodes that were not looked at, if some were not."""
-        before = self.before
-        if before.rejection is not None:
-            return before.rejection
-        if before.node_names is not None:
-            names = " ".join(sorted(before.narrowed_by))
-            return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
-        return None
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
@@ -75,7 +64,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     def resolvable_rows(self) -> Bools:
         """The rows whose refusal might be cured by evicting pods: candidates for preemption."""
-        absent = self.absent_status
+        absent = self.before.absent_status
         if self.outcome is None:
             curable = absent is not None and absent.code is Code.UNSCHEDULABLE
             return np.full(self.nodes, curable)
@@ -121,7 +110,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
             for status, times in _distinct(told.values()):
                 for text in status.reasons:
                     counts[text] += times
-        absent = self.absent_status
+        absent = self.before.absent_status
         seen = outcome.considered & outcome.rejected
         seen[refused] = True
         unseen = self.offered - int(np.count_nonzero(seen)) - len(outcome.strangers)

@@ -21,9 +21,8 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
 from moorage.errors import ExtenderError
-from moorage.framework.filtering import FilterOutcome
+from moorage.framework.outcomes import FilterOutcome, PluginScores
 from moorage.framework.plugin import MAX_NODE_SCORE, Candidate
-from moorage.framework.scoring import PluginScores
 from moorage.framework.status import SKIP, Code, Skip, Status
 from moorage.model.node import Node
 from moorage.model.pod import Pod

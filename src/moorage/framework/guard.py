@@ -1,7 +1,8 @@
-"""Running plugin code: exceptions and wrong answers are reported with the plugin and the phase.
+"""Calling plugins: exceptions and wrong answers are reported with the plugin and the phase.
 
-Owns what counts as a plugin's own fault, and the checks of answers. A check looks at each answer
-once, never at each node.
+Owns what counts as a plugin's own fault, the checks of answers, and every call of a plugin's
+PreEnqueue, PreFilter, Filter, PreScore and Score. A check looks at each answer once, never at each
+node.
 """
 
 import logging
@@ -13,10 +14,22 @@ from typing import Any
 import numpy as np
 
 from moorage.cluster.columns import Ints
+from moorage.cluster.view import NodeView
 from moorage.errors import ApiError, MoorageError, PluginError, reason_of
 from moorage.framework.cluster_events import EventRegistration
-from moorage.framework.plugin import DeferringPlugin, Plugin, PostFilterResult, PreFilterResult
-from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
+from moorage.framework.plugin import (
+    MAX_NODE_SCORE,
+    DeferringPlugin,
+    FilterPlugin,
+    Plugin,
+    PostFilterResult,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
+from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
@@ -74,17 +87,84 @@ def checked_status(plugin: Plugin, phase: str, answer: object) -> Status | None:
     return None if answer.code is Code.SUCCESS else answer
 
 
-def check_pre_filter_answer(plugin: Plugin, answer: object) -> None:
-    """Raise `PluginError` unless `pre_filter` may return this."""
+def ask_pre_enqueue(plugin: PreEnqueuePlugin, pod: Pod) -> Status | None:
+    """What keeps the pod out of the queue; None lets it in."""
+    try:
+        status = checked_status(plugin, "PreEnqueue", plugin.pre_enqueue(pod))
+    except FAULTS as error:
+        raise surprise(plugin, "PreEnqueue", error) from error
+    return None if status is None else Status(status.code, status.reasons, plugin.name)
+
+
+def ask_pre_filter(
+    plugin: PreFilterPlugin[Any], pod: Pod, nodes: NodeView
+) -> PreFilterResult[Any] | Skip | Status:
+    """What PreFilter works out, SKIP, or a rejection with the plugin's name."""
+    try:
+        answer: object = plugin.pre_filter(pod, nodes)
+    except FAULTS as error:
+        raise surprise(plugin, "PreFilter", error) from error
     if answer is SKIP:
-        return
+        return SKIP
     if isinstance(answer, PreFilterResult):
         names = answer.node_names
         if names is None or isinstance(names, (frozenset, set)):
-            return
+            return answer
     elif _is_status(answer):
-        return
+        assert isinstance(answer, Status), "just checked"
+        if not answer.code.rejected:
+            raise PluginError(plugin.name, "PreFilter", answer.message)
+        return Status(answer.code, answer.reasons, plugin.name)
     raise wrong_answer(plugin, "PreFilter", answer, "a PreFilterResult, a Status or SKIP")
+
+
+def ask_filter(plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, state: Any) -> Verdicts:
+    """The plugin's verdict on every node of a view."""
+    try:
+        answer = plugin.filter(pod, nodes, state)
+    except FAULTS as error:
+        raise surprise(plugin, "Filter", error) from error
+    return checked_verdicts(plugin, answer, len(nodes))
+
+
+def ask_pre_score(plugin: PreScorePlugin[Any], pod: Pod, nodes: NodeView) -> Any:
+    """What PreScore works out, or SKIP."""
+    try:
+        return plugin.pre_score(pod, nodes)
+    except FAULTS as error:
+        raise surprise(plugin, "PreScore", error) from error
+
+
+def ask_score(plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, state: Any) -> Ints:
+    """The plugin's raw score of every node of a view."""
+    try:
+        answer = plugin.score(pod, nodes, state)
+    except FAULTS as error:
+        raise surprise(plugin, "Score", error) from error
+    return checked_scores(plugin, answer, len(nodes))
+
+
+def ask_normalize(plugin: ScorePlugin[Any], scores: Ints, state: Any) -> Ints:
+    """Raw scores brought to 0..100; the argument may be changed."""
+    try:
+        answer = plugin.normalize(scores, state)
+    except FAULTS as error:
+        raise surprise(plugin, "Score", error) from error
+    return checked_range(plugin, checked_scores(plugin, answer, len(scores), "NormalizeScore"))
+
+
+def checked_range(plugin: Plugin, scores: Ints) -> Ints:
+    """Normalised scores, or `PluginError` if one is not in 0..100."""
+    # As unsigned numbers negative scores are huge, so one reduction tests both ends.
+    if len(scores) and int(scores.view(np.uint64).max()) > MAX_NODE_SCORE:
+        wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
+        raise PluginError(
+            plugin.name,
+            "Score",
+            f'plugin "{plugin.name}" returns an invalid score {wrong}, it should in the range '
+            f"of [0, {MAX_NODE_SCORE}] after normalizing",
+        )
+    return scores
 
 
 def check_post_filter_answer(plugin: Plugin, answer: object) -> None:

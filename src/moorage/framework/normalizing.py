@@ -7,10 +7,11 @@ from moorage.framework.plugin import MAX_NODE_SCORE
 
 
 def normalize_to_max(scores: Ints, *, reverse: bool = False) -> Ints:
-    """Scale so that the largest score becomes 100; `reverse` turns "more" into "worse"."""
+    """Scale in place so that the largest becomes 100; `reverse` turns "more" into "worse"."""
     largest = int(scores.max()) if len(scores) else 0
     if largest == 0:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
     # Scores here are never negative, so NumPy's floor division equals Go's truncation.
-    scaled = scores * MAX_NODE_SCORE // largest
-    return MAX_NODE_SCORE - scaled if reverse else scaled
+    scores *= MAX_NODE_SCORE
+    scores //= largest
+    return np.subtract(MAX_NODE_SCORE, scores, out=scores) if reverse else scores

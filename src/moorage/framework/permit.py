@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 from moorage.config.duration import Duration
 from moorage.framework.guard import checked_permit_answer, guard
-from moorage.framework.metering import SILENT, SUCCESS, WAIT, Meter, Span
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import SUCCESS, UNTIMED, WAIT, AttemptTimes, PointTime
 from moorage.model.pod import Pod
 
 MAX_TIMEOUT_SECONDS = 15 * 60.0
@@ -122,27 +122,27 @@ class WaitingPods:
 
 
 def permit(
-    profile: Profile, pod: Pod, node_name: str, now: float, meter: Meter = SILENT
+    profile: Profile, pod: Pod, node_name: str, now: float, times: AttemptTimes = UNTIMED
 ) -> Status | WaitingPod | None:
     """Ask the Permit plugins: None lets the pod go on, a status refuses it."""
-    with meter.point("Permit", profile.name) as span:
-        answer = _permit(profile, pod, node_name, now, span)
+    with times.point("Permit") as point:
+        answer = _permit(profile, pod, node_name, now, point)
         if isinstance(answer, Status):
-            span.status = answer.code.value
+            point.status = answer.code.value
         elif answer is not None:
-            span.status = WAIT
+            point.status = WAIT
     return answer
 
 
 def _permit(
-    profile: Profile, pod: Pod, node_name: str, now: float, span: Span
+    profile: Profile, pod: Pod, node_name: str, now: float, point: PointTime
 ) -> Status | WaitingPod | None:
     deadlines: dict[str, tuple[float, float]] = {}
     message = ""
     for plugin in profile.permit:
         with guard(plugin, "Permit"):
             status, seconds = checked_permit_answer(plugin, plugin.permit(pod, node_name))
-        span.ran(plugin.name, SUCCESS if status is None else status.code.value)
+        point.ran(plugin.name, SUCCESS if status is None else status.code.value)
         if status is None:
             continue
         if status.code.rejected:

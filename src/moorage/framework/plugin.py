@@ -4,8 +4,9 @@ A plugin inherits from the points it takes part in, so its class line says what 
 that answer for nodes come in two forms with the same results: over columns (`FilterPlugin`,
 `ScorePlugin`), or node by node (`NodeFilterPlugin`, `NodeScorePlugin`), the simple way to start.
 
-Answers about nodes may be kept and refreshed (`framework.reuse`). For that a plugin states what its
-answer depends on: `reads` on the node side, `pod_key` on the pod side.
+A plugin may say what its answers depend on: `reads` on the node side, `pod_key` on the pod side.
+Then they are kept for pods that come one after the other and are of the same kind
+(`framework.fast_path`).
 """
 
 from abc import ABC, abstractmethod
@@ -16,20 +17,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
-from moorage.errors import PluginError
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.device_resources import DeviceResources, NoDevices
-from moorage.framework.metering import FrameworkObserver
+from moorage.framework.observer import FrameworkObserver
 from moorage.framework.pacing import Pacing
 from moorage.framework.preemptions import Preemptions
-from moorage.framework.scores import LARGEST_SCORE
-from moorage.framework.status import Code, Reason, Skip, Status, Verdicts
+from moorage.framework.status import Reason, Skip, Status, Verdicts
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -41,11 +40,11 @@ from moorage.model.pod import (
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:  # filtering runs plugins; only the annotations of post_filter need it here
-    from moorage.framework.attempt import Attempt
+    from moorage.framework.attempt import AttemptResult
 
 S = TypeVar("S")
 
-MAX_NODE_SCORE = LARGEST_SCORE
+MAX_NODE_SCORE = 100
 
 
 class Members:
@@ -95,15 +94,6 @@ class Plugin:
 
     A plugin sets it anew where a feature gate decides.
     """
-    by_node: ClassVar[bool] = False
-    """Written node by node (`NodeFilterPlugin`, `NodeScorePlugin`), so asked about few rows."""
-    steady: ClassVar[bool] = False
-    """Do PreFilter and PreScore, too, look at nothing but what `pod_key` names? Then the plugin's
-    part in a decision about alike pods is kept (`framework.rankings`), and twins, pods that differ
-    in nothing but name, uid, version and times, must have equal keys (`framework.twins`)."""
-    keyed_by_spec: ClassVar[bool] = False
-    """Do `pod_key` and `idle_for` look at nothing of a pod but its spec and status? Then pods that
-    are equal in these are not asked about one by one, whatever their labels are."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Called once per profile; `args` is the decoded plugin configuration, or None."""
@@ -111,14 +101,13 @@ class Plugin:
         self.handle = handle
 
     def pod_key(self, pod: Pod) -> Hashable | None:
-        """Pods with equal keys get equal answers; None means that answers are never shared."""
+        """What the plugin looks at in a pod, in PreFilter, Filter, PreScore and Score alike.
+
+        A plugin with `reads` that is `row_local` says the same to pods with equal keys, so answers
+        may be kept. None: they may not.
+        """
         del pod
         return None
-
-    def idle_for(self, pod: Pod) -> bool:
-        """Has the plugin nothing to say about a pod, whatever the cluster looks like?"""
-        del pod
-        return False
 
     def may_take_long(self, pod: Pod) -> bool:
         """May this plugin take so long that the process must go on meanwhile (`Handle.pacing`)?"""
@@ -169,27 +158,13 @@ class PreFilterPlugin(Plugin, ABC, Generic[S]):
 class FilterPlugin(Plugin, ABC, Generic[S]):
     """Says for every node whether the pod may run there."""
 
+    by_node: ClassVar[bool] = False
+    """Is it slow, as it looks at node after node? Then it is asked only about nodes that are still
+    in the running."""
+
     @abstractmethod
     def filter(self, pod: Pod, nodes: NodeView, state: S | None) -> Verdicts:
         """One verdict per row of `nodes`; `state` comes from this plugin's `pre_filter`."""
-
-    # The same, where only the answer counts and not the reasons. To be overridden for speed alone.
-
-    def refused(self, pod: Pod, nodes: NodeView, state: S | None) -> Bools:
-        """Which rows of `nodes` does `filter` refuse? An error about any of them is raised.
-
-        The answer is not written to. One that is kept to be given again must not be writeable:
-        whoever sees the same array again knows that it says the same.
-        """
-        verdicts = self.filter(pod, nodes, state)
-        for reason in verdicts.reasons:
-            if reason.code is Code.ERROR:
-                raise PluginError(self.name, "Filter", reason.text)
-        return verdicts.rejected
-
-    def refuses(self, pod: Pod, nodes: NodeView, row: int, state: S | None) -> bool:
-        """Does `filter` refuse one row of the whole cluster?"""
-        return bool(self.refused(pod, nodes.take(np.array([row])), state)[0])
 
 
 class NodeFilterPlugin(FilterPlugin[None], ABC):
@@ -235,7 +210,7 @@ class PostFilterPlugin(Plugin, ABC):
     """Called when no node fits."""
 
     @abstractmethod
-    def post_filter(self, pod: Pod, attempt: "Attempt") -> PostFilterResult:
+    def post_filter(self, pod: Pod, attempt: "AttemptResult") -> PostFilterResult:
         """Try to make room; the result is a proposal, carried out elsewhere."""
 
 
@@ -250,36 +225,35 @@ class PreScorePlugin(Plugin, ABC, Generic[S]):
 class ScorePlugin(Plugin, ABC, Generic[S]):
     """Ranks the feasible nodes."""
 
-    normalizes_in_place: ClassVar[bool] = True
-    """May `normalize` change its argument? If not, nobody who wants to keep it has to copy it."""
-    scores_anywhere: ClassVar[bool] = False
-    """Does `pre_score` learn all that `score` and `normalize` have to know of the other feasible
-    nodes? Then they may be asked about the whole cluster, which is faster than picking out most of
-    it. Answers must be in range everywhere; those about nodes that are not feasible are ignored."""
-
     @abstractmethod
     def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:
         """One number per row of `nodes`; any range if `normalize` brings it to 0..100."""
 
-    def is_silent(self, pod: Pod, nodes: NodeView) -> bool:
-        """Are all scores sure to be 0 before and after `normalize`? Spares the question."""
-        del pod, nodes
-        return False
-
-    def score_row(self, pod: Pod, nodes: NodeView, row: int, state: S | None) -> int:
-        """What `score` says of one row of the whole cluster; to be overridden for speed alone."""
-        return int(self.score(pod, nodes.take(np.array([row])), state)[0])
-
     def normalize(self, scores: Ints, state: S | None) -> Ints:
-        """Scores of the feasible nodes brought to 0..100."""
+        """Scores of the feasible nodes brought to 0..100; the argument may be changed."""
         del state
         return scores
 
 
+class SingleRowMixin(Plugin):
+    """For speed alone: the same answers about one node, in plain numbers instead of columns.
+
+    Whoever keeps answers asks again about every node that a pod was placed on.
+    """
+
+    def rejects_row(self, pod: Pod, nodes: NodeView, row: int, state: Any) -> bool:
+        """Does `filter` reject this row of the whole cluster?"""
+        assert isinstance(self, FilterPlugin), "only filters are asked"
+        return bool(self.filter(pod, nodes.take(np.array([row])), state).bits[0])
+
+    def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Any) -> int:
+        """What does `score` say of this row of the whole cluster?"""
+        assert isinstance(self, ScorePlugin), "only scorers are asked"
+        return int(self.score(pod, nodes.take(np.array([row])), state)[0])
+
+
 class NodeScorePlugin(ScorePlugin[None], ABC):
     """The simple way: score one node."""
-
-    by_node = True
 
     @abstractmethod
     def score_node(self, pod: Pod, node: NodeRow) -> int:

@@ -2,22 +2,22 @@
 
 import msgspec
 
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.guard import check_post_filter_answer, guard
-from moorage.framework.metering import Span
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import PointTime
 
 
-def post_filter(attempt: Attempt) -> PostFilterResult:
+def post_filter(attempt: AttemptResult) -> PostFilterResult:
     """Ask the PostFilter plugins what could be done for a pod that fits nowhere."""
-    with attempt.meter.point("PostFilter", attempt.profile.name) as span:
-        result = _post_filter(attempt, span)
-        span.status = result.status.code.value
+    with attempt.times.point("PostFilter") as point:
+        result = _post_filter(attempt, point)
+        point.status = result.status.code.value
     return result
 
 
-def _post_filter(attempt: Attempt, span: Span) -> PostFilterResult:
+def _post_filter(attempt: AttemptResult, point: PointTime) -> PostFilterResult:
     last: PostFilterResult | None = None
     reasons: list[str] = []
     rejector = ""
@@ -26,7 +26,7 @@ def _post_filter(attempt: Attempt, span: Span) -> PostFilterResult:
             result = plugin.post_filter(attempt.pod, attempt)
             check_post_filter_answer(plugin, result)
         status = msgspec.structs.replace(result.status, plugin=plugin.name)
-        span.ran(plugin.name, status.code.value)
+        point.ran(plugin.name, status.code.value)
         if status.code not in (Code.UNSCHEDULABLE, Code.PENDING):
             return msgspec.structs.replace(result, status=status)
         if result.nominated_node is not None:

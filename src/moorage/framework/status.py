@@ -91,7 +91,11 @@ class Verdicts:
     def reject(self, where: Bools | int, reason: Reason) -> "Verdicts":
         """Refuse some rows (a mask, or one row number) for a reason."""
         bit = self._bit(reason)
-        self.bits[where] |= self.bits.dtype.type(1 << bit)
+        mask = self.bits.dtype.type(1 << bit)
+        if isinstance(where, np.ndarray):
+            self.bits |= where * mask
+        else:
+            self.bits[where] |= mask
         return self
 
     @property

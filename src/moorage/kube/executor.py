@@ -20,9 +20,9 @@ from moorage.engine.scheduler import Binding, Eviction, Failure, Scheduler, Skip
 from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
 from moorage.framework.binding import after_binding, bind_pod, prepare, takes_time, wait_on_permit
 from moorage.framework.guard import FAULTS, has_work
-from moorage.framework.metering import SUCCESS
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import SUCCESS
 from moorage.kube.api_port import KubeApiPort
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -207,7 +207,7 @@ class Executor:
                     point = "Bind"
                     with _Call(self._scheduler.observer, "pod_binding") as call:
                         status = await bind_pod(
-                            profile, pod, node_name, self._api, binding.extenders, binding.meter
+                            profile, pod, node_name, self._api, binding.extenders, binding.times
                         )
                         call.failed = status is not None
             except MoorageError as error:
@@ -224,7 +224,7 @@ class Executor:
                 controller=profile.name,
             )
             self._scheduler.bound(binding)
-            await after_binding(profile, pod, node_name, binding.meter)
+            await after_binding(profile, pod, node_name, binding.times)
         except FAULTS as error:
             # Nothing may end a worker: a surprise is logged, and the pod is tried again.
             log.exception("binding pod %s to %s", pod.key, node_name)
@@ -235,12 +235,12 @@ class Executor:
 
     async def _pre_bind(self, binding: Binding) -> Status | None:
         """Run PreBind; a more important pod that needs the place may end it."""
-        pod, profile, meter = binding.pod, binding.profile, binding.meter
-        if not takes_time(profile, pod, binding.node_name, meter):
-            with meter.point("PreBind", profile.name):
+        pod, profile, times = binding.pod, binding.profile, binding.times
+        if not takes_time(profile, pod, binding.node_name, times):
+            with times.point("PreBind"):
                 return None  # no plugin has anything to do, which is measured all the same
         await self._nominate(binding)
-        work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, meter))
+        work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, times))
         self._evictions.preparing[pod.uid] = work
         self._waiting_elsewhere.add(binding)
         self._start_workers()

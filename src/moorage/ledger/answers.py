@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.view import NodeView
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender, FilterReply
 from moorage.framework.plugin import (
     FilterPlugin,
@@ -40,7 +40,7 @@ Numbers = tuple[str, bytes]
 
 
 def answers_of(
-    attempt: Attempt, foreign: Sequence[str], order: Rows, chosen: str
+    attempt: AttemptResult, foreign: Sequence[str], order: Rows, chosen: str
 ) -> tuple[RecordedAnswer, ...]:
     """What some plugins and all extenders said in an attempt that ended."""
     found = [_plugin_answer(attempt, name, order) for name in foreign]
@@ -55,7 +55,7 @@ def answers_of(
     return tuple(found)
 
 
-def _plugin_answer(attempt: Attempt, name: str, order: Rows) -> RecordedAnswer:
+def _plugin_answer(attempt: AttemptResult, name: str, order: Rows) -> RecordedAnswer:
     before, outcome, scores = attempt.before, attempt.outcome, attempt.scores
     status = before.rejection
     refused = status is not None and status.plugin == name
@@ -81,7 +81,7 @@ def _plugin_answer(attempt: Attempt, name: str, order: Rows) -> RecordedAnswer:
     )
 
 
-def _extenders_answer(attempt: Attempt, order: Rows, chosen: str) -> RecordedAnswer:
+def _extenders_answer(attempt: AttemptResult, order: Rows, chosen: str) -> RecordedAnswer:
     """Which nodes they left; with only one left there are no scores to tell."""
     outcome, names = attempt.outcome, attempt.nodes.names()
     assert outcome is not None, "extenders are asked after the plugins"
@@ -99,7 +99,7 @@ def _extenders_answer(attempt: Attempt, order: Rows, chosen: str) -> RecordedAns
     )
 
 
-def _ordered(attempt: Attempt, values: Ints, order: Rows) -> Ints:
+def _ordered(attempt: AttemptResult, values: Ints, order: Rows) -> Ints:
     """Numbers of the scored rows as numbers of all nodes in the search order."""
     every: Ints = np.zeros(len(order), np.int64)
     every[attempt.scored] = values

@@ -108,10 +108,6 @@ class Recorder(DecisionRecorder):
         """A pod that was sent to a node does not count there any more."""
         self._append(Forgotten(pod.uid))
 
-    def needs_answers(self, profile: Profile) -> bool:
-        """Only plugins that cannot be asked again need to be heard now."""
-        return profile.name in self._foreign
-
     def attempt_ended(self, ended: EndedAttempt) -> None:
         """An attempt ended."""
         cycle, pod = self.cycle, ended.pod

@@ -6,28 +6,16 @@ times, so the values that are needed all the time are kept at hand.
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from random import Random
-
-import numpy as np
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
 from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
-from moorage.framework.metering import (
-    READINGS,
-    SHORT_POINTS,
-    SUCCESS,
-    Meter,
-    Named,
-    PointRecord,
-    RunningMeter,
-    Tally,
-    laps,
-)
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
+from moorage.framework.timing import SUCCESS, AttemptTimes, Duration
 from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler_families import (
     ActionFamilies,
@@ -43,13 +31,11 @@ SAMPLE_PERCENT = 10
 
 _MISSED = math.log1p(-SAMPLE_PERCENT / 100)
 _MOST_ATTEMPTS = 15
-_GAPS_DRAWN = 256
-_MOST_LEFT = 4096
-"""After about how many attempts what they left is sorted in, with the next close look."""
+_MOST_DURATIONS = 32_768
+"""With so many durations they are sorted in, when an attempt is next sampled."""
 _SUCCEEDED = "success"
 _BINDING = "binding"
 _PRE_ENQUEUE = "PreEnqueue"
-_RESERVE = "Reserve"
 
 
 class SchedulerMetrics(SchedulerObserver, QueueObserver):
@@ -65,9 +51,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     ) -> None:
         self._now = now
         self._random = random or Random()
-        self._until_close = self._gap()
-        self._gaps: list[int] = []
-        """Drawn ahead: between the work on two pods it takes thrice as long."""
+        self._until_sample = self._gap()
         self._attempts = AttemptFamilies(registry)
         self._queue = QueueFamilies(registry, enabled)
         self._actions = ActionFamilies(registry, enabled)
@@ -79,14 +63,12 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
         }
         self._sizes: Callable[[], Mapping[str, int]] = _no_sizes
-        # What attempts left here to be sorted in later; see `PointRecord` and `Tally`.
-        self.points: dict[tuple[str, str], PointRecord] = {}
-        self.tallies: list[Tally] = []
-        self.reserved: defaultdict[str, list[float]] = defaultdict(list)
-        self.close_looks: list[tuple[str, Sequence[Named], Sequence[float], str]] = []
-        self._left = 0
+        # What attempts left here. Sorting it in at once, between the work on two pods, was measured
+        # to cost nearly twice as much as doing it for many pods together.
+        self._durations: list[Duration] = []
+        self._evaluations: Counter[tuple[str, str, str]] = Counter()
+        """By plugin, extension point and profile."""
         self._algorithm: list[float] = []
-        self._plugin_times: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
         self._ends: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._bound: defaultdict[str, list[float]] = defaultdict(list)
         self._waits: defaultdict[int, list[float | None]] = defaultdict(list)
@@ -98,30 +80,18 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         """The stopwatch's reading."""
         return self._now()
 
-    def meter(self) -> Meter:
-        """A meter that runs; chance decides whether it looks closely."""
-        meter = RunningMeter()
-        meter.observer = self
-        meter.closely = False
-        self._until_close -= 1
-        if not self._until_close:
-            meter.closely = True
-            self._look_closely()
-        now = meter.now = self._now
-        meter.started = now()
-        return meter
-
-    def _look_closely(self) -> None:
-        """Draw when to do so next, and tidy up, if that is due."""
-        if not self._gaps:
-            self._gaps = [self._gap() for _ in range(_GAPS_DRAWN)]
-        self._until_close = self._gaps.pop()
-        self._left += self._until_close
-        if self._left >= _MOST_LEFT:
-            self._gather()
+    def attempt_begins(self, profile: str) -> AttemptTimes:
+        """A running stopwatch; chance decides whether each plugin is timed by itself."""
+        self._until_sample -= 1
+        sampled = not self._until_sample
+        if sampled:
+            self._until_sample = self._gap()
+            if len(self._durations) >= _MOST_DURATIONS:
+                self._gather()
+        return AttemptTimes(profile, self._now, self._durations, sampled=sampled)
 
     def _gap(self) -> int:
-        """How many attempts on from one close look the next one is.
+        """How many attempts on from one sampled attempt the next one is.
 
         As long as the wait for the first success among trials that succeed with SAMPLE_PERCENT.
         """
@@ -157,22 +127,12 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     def _gather(self) -> None:
         """Sort in what attempts left since the last time."""
         families = self._attempts
-        self._left = 0
-        for record in self.points.values():
-            self._gather_point(record)
-        for tally in self.tallies:
-            self._gather_tally(tally)
-        for profile, durations in self.reserved.items():
-            families.point_duration.labels(_RESERVE, SUCCESS, profile).observe_all(durations)
+        self._gather_durations()
+        for (plugin, point, profile), times in self._evaluations.items():
+            families.evaluations.labels(plugin, point, profile).value += times
         families.algorithm_duration.labels().observe_all(self._algorithm)
         for profile, durations in self._bound.items():
             self._ends[SCHEDULED, profile] = durations
-        for point, plugins, ends, last in self.close_looks:
-            for place, (begun, end) in enumerate(pairwise(ends), 2):
-                status = last if place == len(ends) else SUCCESS
-                self.plugin_finished(plugins[place - 2].name, point, status, end - begun)
-        for (plugin, point, status), durations in self._plugin_times.items():
-            families.plugin_duration.labels(plugin, point, status).observe_all(durations)
         for (result, profile), durations in self._ends.items():
             families.attempt_duration.labels(result, profile).observe_all(durations)
             families.attempts.labels(result, profile).value += len(durations)
@@ -181,91 +141,52 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
             shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             if known := [waited for waited in waits if waited is not None]:
                 families.sli_duration.labels(shown).observe_all(known)
-        self.tallies.clear()
-        self.reserved.clear()
-        self.close_looks.clear()
-        self._plugin_times.clear()
+        self._evaluations.clear()
         self._algorithm.clear()
         self._ends.clear()
         self._bound.clear()
         self._waits.clear()
 
-    def _gather_point(self, record: PointRecord) -> None:
-        durations, evaluations = self._attempts.point_duration, self._attempts.evaluations
-        name, profile = record.name, record.profile
-        if record.successes:
-            durations.labels(name, SUCCESS, profile).observe_all(record.successes)
-        for status, seconds in record.ends:
-            durations.labels(name, status, profile).observe(seconds)
-        for plugins, skipped, times in record.answers:
-            for plugin in plugins:
-                if plugin.name not in skipped:
-                    evaluations.labels(plugin.name, name, profile).value += times
-        record.successes.clear()
-        record.ends.clear()
-        record.answers.clear()
-
-    def _gather_tally(self, tally: Tally) -> None:
-        """Decisions on the short way."""
-        families, profile = self._attempts, tally.profile
-        points = SHORT_POINTS if tally.scored else SHORT_POINTS[:2]
-        if tally.quiet:
-            families.algorithm_duration.labels().observe_all(tally.quiet)
-            for point in points:
-                duration = families.point_duration.labels(point, SUCCESS, profile)
-                if point == "Filter":
-                    duration.observe_all(tally.quiet)
-                else:
-                    duration.observe(0.0, len(tally.quiet))
-            for point, plugins in tally.live if tally.quiet_looks else ():
-                for plugin in plugins if point in points else ():
-                    duration = families.plugin_duration.labels(plugin, point, SUCCESS)
-                    duration.observe(0.0, tally.quiet_looks)
-        if tally.busy:
-            self._gather_laps(tally, points)
-        for plugin in tally.pre_filter:
-            families.evaluations.labels(plugin, "PreFilter", profile).value += tally.decisions
-        for plugin, nodes in tally.filter:
-            families.evaluations.labels(plugin, "Filter", profile).value += tally.decisions * nodes
-        for plugin in tally.pre_score:
-            families.evaluations.labels(plugin, "PreScore", profile).value += tally.decisions
-        for plugin in tally.score:
-            families.evaluations.labels(plugin, "Score", profile).value += tally.choices
-        tally.taken()
-
-    def _gather_laps(self, tally: Tally, points: Sequence[str]) -> None:
+    def _gather_durations(self) -> None:
         families = self._attempts
-        readings = np.array(tally.busy).reshape(-1, READINGS).T
-        families.algorithm_duration.labels().observe_all(readings[-1] - readings[0])
-        took = dict(zip(SHORT_POINTS, laps(readings), strict=True))
-        for point in points:
-            families.point_duration.labels(point, SUCCESS, tally.profile).observe_all(took[point])
-        # Plugins that were asked share their point's time. The others gave a kept answer, so there
-        # is no time of theirs to measure.
-        close = [end // READINGS - 1 for end in tally.close]
-        for point, plugins in tally.live if close else ():
-            for plugin in plugins if point in points else ():
-                share = took[point][close] / len(plugins)
-                families.plugin_duration.labels(plugin, point, SUCCESS).observe_all(share)
+        points: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+        plugins: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+        for profile, point, plugin, status, seconds in self._durations:
+            if plugin:
+                plugins[plugin, point, status].append(seconds)
+            else:
+                points[point, status, profile].append(seconds)
+        self._durations.clear()
+        for labels, durations in points.items():
+            families.point_duration.labels(*labels).observe_all(durations)
+        for labels, durations in plugins.items():
+            families.plugin_duration.labels(*labels).observe_all(durations)
 
     # Attempts.
-
-    def new_point(self, name: str, profile: str) -> PointRecord:
-        """A record for an extension point of a profile."""
-        record = self.points[name, profile] = PointRecord(name, profile)
-        return record
-
-    def plugin_finished(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """One plugin is through."""
-        self._plugin_times[plugin, point, status].append(seconds)
 
     def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended without a node."""
         self._ends[result, profile].append(seconds)
 
-    def algorithm_finished(self, seconds: float) -> None:
-        """A node was found, or none."""
-        self._algorithm.append(seconds)
+    def algorithm_finished(self, times: AttemptTimes, result: AttemptResult | None) -> None:
+        """A node was found, or none: count who was asked, and about how many nodes."""
+        self._algorithm.append(times.seconds())
+        if result is None:
+            return
+        profile, before, counts = times.profile, result.before, self._evaluations
+        for plugin in before.ran:
+            if plugin not in before.skipped:
+                counts[plugin, "PreFilter", profile] += 1
+        if result.outcome is not None:
+            for plugin, nodes in result.outcome.asked():
+                counts[plugin, "Filter", profile] += nodes
+        if result.scores is not None:
+            skipped = result.scores.skipped
+            for scorer in result.profile.pre_score:
+                if scorer.name not in skipped:
+                    counts[scorer.name, "PreScore", profile] += 1
+            for part in result.scores.parts:
+                counts[part.plugin, "Score", profile] += len(part.raw)
 
     def pod_scheduled(
         self, profile: str, seconds: float, attempts: int, waited: float | None

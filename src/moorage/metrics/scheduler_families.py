@@ -338,8 +338,8 @@ class GatedFamilies:
 def register_batching(registry: MetricsRegistry) -> None:
     """Metrics of upstream's opportunistic batching, which stay empty.
 
-    Equal pods share answers here (`framework.reuse`), without hints that could be given, used or
-    flushed. The names are taken all the same, so that nobody else takes them.
+    Equal pods share answers here (`framework.fast_path`), without hints that could be given, used
+    or flushed. The names are taken all the same, so that nobody else takes them.
     """
     registry.register(
         Counter(

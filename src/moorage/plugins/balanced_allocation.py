@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.plugin import MAX_NODE_SCORE, Handle, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin import (
+    MAX_NODE_SCORE,
+    Handle,
+    PreScorePlugin,
+    ScorePlugin,
+    SingleRowMixin,
+)
 from moorage.framework.status import SKIP, Skip
 from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.pod import Pod
@@ -27,13 +33,13 @@ _EXACT = 2**52
 """Amounts below this are exact as floats, so that Python divides them as NumPy does."""
 
 
-class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requests]):
+class NodeResourcesBalancedAllocation(
+    PreScorePlugin[Requests], ScorePlugin[Requests], SingleRowMixin
+):
     """Score 75 if nothing changes, towards 100 if the pod evens the node out, towards 50 if not."""
 
     name = "NodeResourcesBalancedAllocation"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
-    steady = True
-    keyed_by_spec = True
     looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -73,7 +79,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
             wanted.append(amount)
         without = _balance(used, total)
         with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
-        return _HALF + (_HALF + with_pod - without) // 2
+        change: Ints = with_pod - without
+        change += _HALF
+        change >>= 1  # half of it, rounded down
+        change += _HALF
+        return change
 
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Requests | None) -> int:
         """The usual case, two plain resources that the node offers, without arrays."""
@@ -102,14 +112,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin[Requests], ScorePlugin[Requ
 def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     """(1 - standard deviation of the used fractions) x 100; absent resources take no part."""
     size = len(allocatable[0])
+    if len(allocatable) == 2 and size and all(int(total.min()) > 0 for total in allocatable):
+        return _balance_of_two(requested, allocatable)
     offered = [total != 0 for total in allocatable]
     fractions: list[Floats] = [
         np.minimum(used / np.maximum(total, 1), 1.0)
         for used, total in zip(requested, allocatable, strict=True)
     ]
-    if len(fractions) == 2 and offered[0].all() and offered[1].all():
-        # The usual case, cpu and memory on every node, without the bookkeeping below.
-        return ((1 - np.abs((fractions[0] - fractions[1]) / 2)) * MAX_NODE_SCORE).astype(np.int64)
     count = np.sum(offered, axis=0)
     deviation: Floats = np.zeros(size, np.float64)
     two = count == 2
@@ -119,6 +128,19 @@ def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     if more.any():
         deviation = np.where(more, _deviation(fractions, offered, count), deviation)
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _balance_of_two(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    """The usual case, cpu and memory on every node, in few passes."""
+    first, second = (used / total for used, total in zip(requested, allocatable, strict=True))
+    np.minimum(first, 1.0, out=first)
+    np.minimum(second, 1.0, out=second)
+    first -= second
+    first /= 2
+    np.abs(first, out=first)
+    np.subtract(1, first, out=first)
+    first *= MAX_NODE_SCORE
+    return first.astype(np.int64)
 
 
 def _half_difference(fractions: Sequence[Floats], offered: Sequence[Any]) -> Floats:

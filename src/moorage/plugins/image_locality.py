@@ -22,20 +22,15 @@ class ImageLocality(ScorePlugin[None]):
     """Score by the bytes of the pod's images that a node has."""
 
     name = "ImageLocality"
-    normalizes_in_place = False
     reads = (Aspect.IMAGES,)
     # How many nodes have an image decides its worth on each of them.
     row_local = False
 
-    def is_silent(self, pod: Pod, nodes: NodeView) -> bool:
-        """No node has any of the images."""
-        return not nodes.any_images or all(
-            nodes.image(normalized_image_name(name)) is None for name in _images_of(pod)
-        )
-
     def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
         """0 below the minimum, 100 when everything is there and everywhere."""
         del state
+        if not nodes.any_images:
+            return np.zeros(len(nodes), np.int64)
         whole = nodes.whole
         sums: Ints = np.zeros(len(whole), np.int64)
         for name in _images_of(pod):

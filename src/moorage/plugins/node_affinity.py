@@ -49,8 +49,6 @@ class NodeAffinity(
 
     name = "NodeAffinity"
     reads = (Aspect.LABELS,)
-    steady = True
-    keyed_by_spec = True
     enforced = Reason("node(s) didn't match scheduler-enforced node affinity", Code.UNRESOLVABLE)
     unmatched = Reason("node(s) didn't match Pod's node affinity/selector", Code.UNRESOLVABLE)
 

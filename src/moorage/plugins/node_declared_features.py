@@ -27,8 +27,6 @@ class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
 
     name = "NodeDeclaredFeatures"
     reads = (Aspect.FEATURES,)
-    steady = True
-    keyed_by_spec = True
     missing = Reason("node(s) didn't match Pod's required features", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:

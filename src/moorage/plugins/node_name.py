@@ -17,8 +17,6 @@ class NodeName(FilterPlugin[None]):
 
     name = "NodeName"
     reads = (Aspect.MEMBERSHIP,)
-    steady = True
-    keyed_by_spec = True
     other_node = Reason("node(s) didn't match the requested node name", Code.UNRESOLVABLE)
 
     def pod_key(self, pod: Pod) -> Hashable:

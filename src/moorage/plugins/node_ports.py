@@ -23,8 +23,6 @@ class NodePorts(PreFilterPlugin[None], FilterPlugin[None]):
 
     name = "NodePorts"
     reads = (Aspect.PORTS,)
-    steady = True
-    keyed_by_spec = True
     taken = Reason("node(s) didn't have free ports for the requested pod ports")
 
     def pod_key(self, pod: Pod) -> Hashable:

@@ -1,6 +1,7 @@
 """NodeUnschedulable: cordoned nodes are closed to pods that do not tolerate it."""
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
@@ -11,7 +12,7 @@ from moorage.framework.cluster_events import (
     QueueingHint,
     on,
 )
-from moorage.framework.plugin import FilterPlugin
+from moorage.framework.plugin import FilterPlugin, Handle
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -24,9 +25,11 @@ class NodeUnschedulable(FilterPlugin[None]):
 
     name = "NodeUnschedulable"
     reads = (Aspect.TAINTS,)
-    steady = True
-    keyed_by_spec = True
     cordoned = Reason("node(s) were unschedulable", Code.UNRESOLVABLE)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
 
     def pod_key(self, pod: Pod) -> Hashable:
         """Does the pod tolerate a cordon?"""
@@ -37,14 +40,15 @@ class NodeUnschedulable(FilterPlugin[None]):
         del state
         verdicts = Verdicts(len(nodes), (self.cordoned,))
         if not self._tolerates(pod):
-            verdicts.reject(nodes.unschedulable, self.cordoned)
+            cordoned = nodes.unschedulable
+            if cordoned.any():
+                verdicts.reject(cordoned, self.cordoned)
         return verdicts
 
     def _tolerates(self, pod: Pod) -> bool:
         if not pod.spec.tolerations:
             return False
-        comparisons = self.handle.gates.enabled("TaintTolerationComparisonOperators")
-        return tolerated(UNSCHEDULABLE_TAINT, pod.spec.tolerations, comparisons=comparisons)
+        return tolerated(UNSCHEDULABLE_TAINT, pod.spec.tolerations, comparisons=self._comparisons)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A node that opens, or the pod learning to tolerate."""

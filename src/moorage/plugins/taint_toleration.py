@@ -1,6 +1,7 @@
 """TaintToleration: tainted nodes are closed to, or disliked by, pods that do not tolerate them."""
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.node_table import TaintSet
@@ -14,7 +15,7 @@ from moorage.framework.cluster_events import (
     on,
 )
 from moorage.framework.normalizing import normalize_to_max
-from moorage.framework.plugin import FilterPlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin import FilterPlugin, Handle, PreScorePlugin, ScorePlugin
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -29,9 +30,11 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
 
     name = "TaintToleration"
     reads = (Aspect.TAINTS,)
-    steady = True
-    keyed_by_spec = True
     untolerated = Reason("node(s) had untolerated taint(s)", Code.UNRESOLVABLE)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
 
     def pod_key(self, pod: Pod) -> Hashable:
         """Only the tolerations matter."""
@@ -40,7 +43,6 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Refuse nodes with a hard taint the pod does not tolerate."""
         del state
-
         tolerations = self._index(pod.spec.tolerations)
 
         def closed(taints: TaintSet) -> bool:
@@ -83,8 +85,7 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
         ]
 
     def _index(self, tolerations: Tolerations) -> TolerationIndex:
-        comparisons = self.handle.gates.enabled("TaintTolerationComparisonOperators")
-        return TolerationIndex(tolerations, comparisons=comparisons)
+        return TolerationIndex(tolerations, comparisons=self._comparisons)
 
     def _after_node_change(
         self, pod: Pod, old: ApiObject | None, new: ApiObject | None

@@ -44,7 +44,6 @@ class VolumeRestrictions(PreFilterPlugin[ClaimsInUse], FilterPlugin[ClaimsInUse]
     """Refuse nodes with a conflicting disk, and all nodes while a claim for one pod is in use."""
 
     name = "VolumeRestrictions"
-    keyed_by_spec = True
     looks_up = (PersistentVolumeClaim,)
     reads = (Aspect.VOLUMES,)
     row_local = False  # the number of users is counted over the whole cluster
@@ -54,10 +53,6 @@ class VolumeRestrictions(PreFilterPlugin[ClaimsInUse], FilterPlugin[ClaimsInUse]
         "already in-use by another pod"
     )
     no_state = Reason('cannot read "PreFilterVolumeRestrictions" from cycleState', Code.ERROR)
-
-    def idle_for(self, pod: Pod) -> bool:
-        """Nothing to say about pods without storage."""
-        return not pod.uses_storage
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[ClaimsInUse] | Skip | Status:
         """Find the claims that only one pod may use; nothing to do if nobody else does."""

@@ -45,7 +45,6 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
     """Refuse nodes in other zones than the pod's bound volumes."""
 
     name = "VolumeZone"
-    keyed_by_spec = True
     looks_up = (
         PersistentVolume,
         PersistentVolumeClaim,
@@ -53,10 +52,6 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
     )
     reads = (Aspect.LABELS,)
     conflict = Reason("node(s) had no available volume zone", Code.UNRESOLVABLE)
-
-    def idle_for(self, pod: Pod) -> bool:
-        """Nothing to say about pods without storage."""
-        return not pod.uses_storage
 
     def pre_filter(
         self, pod: Pod, nodes: NodeView

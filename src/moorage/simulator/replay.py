@@ -13,12 +13,11 @@ import msgspec
 from moorage.config import KubeSchedulerConfiguration, load_profile
 from moorage.engine.decisions import Bind, Gated, Unschedulable
 from moorage.errors import DecodeError, InputError, PluginError
-from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import FilterOutcome
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.outcomes import FilterOutcome, Scores
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.framework.scoring import Scores, score_nodes
 from moorage.framework.status import Code, Status
 from moorage.model.decode import KINDS, decode_json
 from moorage.model.meta import ApiObject, Json
@@ -90,7 +89,6 @@ def _decode(raw: msgspec.Raw, where: str) -> ApiObject:
 
 def _decide(world: World, profile: Profile, pod: Pod) -> Json:
     actual: Json = dict(_NOTHING)
-    quick = world.cycle.choose(profile, pod)
     try:
         decision, attempt = world.cycle.decide(profile, pod)
     except PluginError as error:
@@ -99,10 +97,6 @@ def _decide(world: World, profile: Profile, pod: Pod) -> Json:
         return actual
     if isinstance(decision, Gated):
         actual["preEnqueue"] = _status(decision.status)
-        return actual
-    if quick is not None and quick != decision:
-        # Both ways must lead to the same node, so this case agrees with nothing that was recorded.
-        actual["error"] = f"the short way chose {quick.node_name} ({quick.total_score})"
         return actual
     if attempt is not None:
         actual.update(_filtered(attempt))
@@ -131,7 +125,7 @@ def _errors(world: World, profile: Profile, pod: Pod) -> Json:
     return found
 
 
-def _filtered(attempt: Attempt) -> Json:
+def _filtered(attempt: AttemptResult) -> Json:
     before = attempt.before
     fields: Json = {
         "preFilter": None if before.rejection is None else _status(before.rejection),
@@ -145,7 +139,7 @@ def _filtered(attempt: Attempt) -> Json:
     return fields
 
 
-def _verdicts(attempt: Attempt, outcome: FilterOutcome) -> Json:
+def _verdicts(attempt: AttemptResult, outcome: FilterOutcome) -> Json:
     refused = (outcome.considered & outcome.rejected).nonzero()[0]
     verdicts: Json = {}
     for row in refused:
@@ -158,12 +152,14 @@ def _verdicts(attempt: Attempt, outcome: FilterOutcome) -> Json:
     return verdicts
 
 
-def _scored(world: World, attempt: Attempt, decision: Bind) -> Json:
+def _scored(world: World, attempt: AttemptResult, decision: Bind) -> Json:
     outcome = attempt.outcome
     assert outcome is not None, "a pod is placed only after its nodes were filtered"
     rows, scores = outcome.feasible, attempt.scores
     if scores is None or len(scores.totals) != len(rows):
-        scores = score_nodes(attempt.profile, attempt.pod, attempt.nodes, rows, world.cycle.answers)
+        world.cycle.runner.score(attempt, rows)
+        scores = attempt.scores
+        assert scores is not None, "just scored"
     names = [attempt.nodes.node(row).name for row in rows]
     highest = scores.totals.max()
     best = sorted(

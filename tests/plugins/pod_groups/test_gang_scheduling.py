@@ -6,6 +6,7 @@ import pytest
 
 from moorage.cluster.pod_groups import GroupKey
 from moorage.framework.plugin import ReservePlugin
+from moorage.framework.runner import pre_enqueue
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
@@ -119,7 +120,7 @@ def test_the_gate_says_what_it_waits_for(objects: list[Any], message: str) -> No
     world = World()
     world.add(*objects, member("p0"))
     profile = world.scheduler.profiles["default-scheduler"]
-    status = world.scheduler.cycle.gate(profile, member("p0"))
+    status = pre_enqueue(profile, member("p0"))
     assert status == Status(Code.UNRESOLVABLE, (message,), "GangScheduling")
 
 

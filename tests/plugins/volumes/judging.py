@@ -5,7 +5,7 @@ from typing import Any
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
-from moorage.framework.filtering import first_rejection
+from moorage.framework.outcomes import first_rejection
 from moorage.framework.plugin import FilterPlugin, Handle, Plugin, PreFilterPlugin
 from moorage.framework.status import SKIP, Skip, Status
 from moorage.model.pod import Pod

@@ -7,7 +7,7 @@ from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.plugins.volume_restrictions import VolumeRestrictions
 from moorage.plugins.volume_zone import VolumeZone
-from moorage.testing.plugin_laws import check_plugin
+from moorage.testing import check_plugin
 from plugins.volumes.storage_objects import (
     DRIVER,
     claim,

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.framework.guard import FAULTS, checked_status, surprise
+from moorage.errors import PluginError
+from moorage.framework.guard import ask_pre_enqueue
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
@@ -73,11 +74,7 @@ class Gatekeeper:
 def _answer(plugin: PreEnqueuePlugin, pod: Pod) -> tuple[Status | None, Code]:
     """What a plugin says; what goes wrong in it is an error's status."""
     try:
-        status = plugin.pre_enqueue(pod)
-        if status is None:
-            return None, _SUCCESS
-        status = checked_status(plugin, "PreEnqueue", status)
-        return status, _SUCCESS if status is None else status.code
-    except FAULTS as error:
-        text = str(surprise(plugin, "PreEnqueue", error))
-    return Status(Code.ERROR, (text,)), Code.ERROR
+        status = ask_pre_enqueue(plugin, pod)
+    except PluginError as error:
+        status = Status(Code.ERROR, (str(error),), plugin.name)
+    return status, _SUCCESS if status is None else status.code

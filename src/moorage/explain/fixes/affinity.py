@@ -18,8 +18,8 @@ from moorage.plugins.inter_pod_affinity.domains import Counted
 from moorage.plugins.inter_pod_affinity.filtering import (
     AFFINITY,
     ANTI_AFFINITY,
-    Company,
-    company_of,
+    TermMatches,
+    term_matches,
 )
 
 PLUGIN = "InterPodAffinity"
@@ -65,14 +65,14 @@ def move_opponents(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
     """Move the pods that must not be in one domain with the pod, where they are fewest."""
     del bench
     nodes = obstacles.nodes
-    company = company_of(pod, nodes)
+    matches = term_matches(pod, nodes)
     # A pod that minds its own kind is one of several that are meant to be apart.
-    repelling = () if _minds_its_kind(pod, company) else company.repelling
-    against = (*company.existing, *repelling)
+    repelling = () if _minds_its_kind(pod, matches, nodes) else matches.repelling
+    against: tuple[Counted, ...] = (*matches.existing, *repelling)
     opponents: Ints = np.zeros(len(nodes), np.int64)
     for one in against:
         codes = nodes.label(one.key).codes
-        opponents += np.where(codes > 0, one.find(nodes).sums[codes], 0)
+        opponents += np.where(codes > 0, one.sums(nodes).sums[codes], 0)
     places = np.flatnonzero(rows & (opponents > 0) & (opponents <= _MOST_MOVED))
     tried: set[tuple[str, ...]] = set()
     for row in places[np.argsort(opponents[places], kind="stable")]:
@@ -80,16 +80,16 @@ def move_opponents(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
         keys = tuple(other.key for other in gone)
         if gone and keys not in tried:
             tried.add(keys)
-            minds = any(one.counts(other) for one in company.existing for other in gone)
+            minds = any(one.includes(other) for one in matches.existing for other in gone)
             why = "whose anti-affinity keeps the pod out"
             yield moved(gone, why if minds else "which the pod's anti-affinity is against", PLUGIN)
         if len(tried) >= _MOST_DOMAINS:
             return
 
 
-def _minds_its_kind(pod: Pod, company: Company) -> bool:
-    labels = company.namespace_labels
-    return any(t.matches(pod.labels, pod.namespace, labels) for t in company.anti_affinity)
+def _minds_its_kind(pod: Pod, matches: TermMatches, nodes: NodeView) -> bool:
+    labels = nodes.listers.namespace_labels(pod.namespace)
+    return any(t.matches(pod.labels, pod.namespace, labels) for t in matches.anti_affinity)
 
 
 def _in_domains(nodes: NodeView, against: Sequence[Counted], row: int) -> list[Pod]:
@@ -100,7 +100,9 @@ def _in_domains(nodes: NodeView, against: Sequence[Counted], row: int) -> list[P
         if codes[row] == 0:
             continue
         for place in np.flatnonzero((codes == codes[row]) & (one.on_nodes(nodes) > 0)):
-            found |= {other.uid: other for other in nodes.pods_on(int(place)) if one.counts(other)}
+            found |= {
+                other.uid: other for other in nodes.pods_on(int(place)) if one.includes(other)
+            }
     return list(found.values())
 
 

@@ -17,10 +17,10 @@ from moorage.errors import PluginError
 from moorage.explain.fixes.changes import Change
 from moorage.explain.fixes.departures import attempt_without
 from moorage.explain.trials import trial
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.diagnosis import decisive_rows
-from moorage.framework.filtering import FilterOutcome
-from moorage.framework.guard import guard
+from moorage.framework.guard import ask_pre_enqueue
+from moorage.framework.outcomes import FilterOutcome
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
@@ -63,7 +63,7 @@ class Bench:
         """What may keep pods out of the queue, but for preemptions that are under way."""
         return (p for p in self.profile.pre_enqueue if not isinstance(p, DefaultPreemption))
 
-    def attempt(self, pod: Pod, within: Bools | None = None) -> Attempt:
+    def attempt(self, pod: Pod, within: Bools | None = None) -> AttemptResult:
         """How every node answers to a pod; `within` names the only rows that count."""
         self.runs += 1
         attempt = self.cycle.filter(self.profile, pod, within)
@@ -84,9 +84,8 @@ class Bench:
         """Is the pod kept out of the queue, whatever nodes there are?"""
         try:
             for plugin in self.gates():
-                with guard(plugin, "PreEnqueue"):
-                    if plugin.pre_enqueue(pod) is not None:
-                        return True
+                if ask_pre_enqueue(plugin, pod) is not None:
+                    return True
         except PluginError:
             return True
         return False
@@ -168,7 +167,7 @@ class Bench:
                     lister.put(old)
 
 
-def names_of(attempt: Attempt, outcome: FilterOutcome | None) -> list[str]:
+def names_of(attempt: AttemptResult, outcome: FilterOutcome | None) -> list[str]:
     """The feasible nodes of an attempt; a node that fails with an error spoils all of them."""
     if outcome is None or not outcome.any_feasible or _has_errors(outcome):
         return []

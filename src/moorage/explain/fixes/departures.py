@@ -10,22 +10,18 @@ from collections.abc import Iterable
 from moorage.cluster.absent_pods import WithoutPods
 from moorage.cluster.state import ClusterState
 from moorage.engine.cycle import Cycle
-from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import filter_nodes, pre_filter
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
+from moorage.framework.runner import Runner
 from moorage.model.pod import Pod
 
 
-def attempt_without(cycle: Cycle, profile: Profile, pod: Pod, gone: Iterable[Pod]) -> Attempt:
-    """How every node would answer to a pod, if others had left; the cycle must keep no answers."""
+def attempt_without(cycle: Cycle, profile: Profile, pod: Pod, gone: Iterable[Pod]) -> AttemptResult:
+    """How every node would answer to a pod, if others had left."""
     nodes = WithoutPods(cycle.state, _by_row(cycle.state, gone))
-    attempt = Attempt(profile, pod, nodes, cycle.clock.now())
+    attempt = AttemptResult(profile, pod, nodes, cycle.clock.now())
     attempt.nominated = cycle.nominated.ahead_of(pod, nodes)
-    attempt.before = pre_filter(profile, pod, nodes)
-    if attempt.before.rejection is None:
-        attempt.outcome = filter_nodes(
-            profile, pod, nodes, attempt.before, cycle.answers, attempt.nominated
-        )
+    Runner().filter(attempt)
     return attempt
 
 

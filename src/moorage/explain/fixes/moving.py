@@ -15,6 +15,7 @@ from moorage.explain.fixes.obstacles import Obstacles
 from moorage.explain.fixes.requests import PLUGIN as FIT
 from moorage.explain.fixes.requests import crowded, lacking, left_over
 from moorage.explain.fixes.volumes import LIMITS, RESTRICTIONS
+from moorage.framework.runner import TrialNode
 from moorage.model.pod import Pod
 from moorage.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, claims_of, uses_claim
 
@@ -92,14 +93,14 @@ def move_volume_users(
         return
     found = 0
     for row in np.flatnonzero(rows)[:_MOST_ROWS]:
-        hypothesis = attempt.hypothesis(int(row))
+        trial = TrialNode(attempt, int(row))
         here = (other for other in obstacles.nodes.pods_on(int(row)) if other.spec.volumes)
         for other in sorted(here, key=lambda other: (other.priority, other.key)):
             if bench.exhausted:
                 return
             bench.runs += 1
             try:
-                if hypothesis.removing((other,)).rejection() is not None:
+                if trial.removing((other,)).rejection() is not None:
                     continue
             except PluginError:
                 return

@@ -12,8 +12,10 @@ from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
 from moorage.explain.fixes.bench import Bench
-from moorage.framework.filtering import Hypothesis, PreFiltered
-from moorage.framework.guard import guard
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.guard import ask_filter, ask_pre_enqueue, ask_pre_filter
+from moorage.framework.outcomes import PreFiltered
+from moorage.framework.runner import TrialNode
 from moorage.framework.status import SKIP, Status, Verdicts
 from moorage.model.pod import Pod
 
@@ -98,8 +100,7 @@ def obstacles_of(bench: Bench, pod: Pod) -> Obstacles:
     everywhere = np.ones(len(nodes), np.bool_)
     for plugin in bench.gates():
         try:
-            with guard(plugin, "PreEnqueue"):
-                status = plugin.pre_enqueue(pod)
+            status = ask_pre_enqueue(plugin, pod)
         except PluginError:
             found.add(plugin.name, everywhere)
             continue
@@ -118,8 +119,7 @@ def _pre_filter(bench: Bench, pod: Pod, found: Obstacles) -> PreFiltered:
     states, skipped = {}, set()
     for plugin in bench.profile.pre_filter:
         try:
-            with guard(plugin, "PreFilter"):
-                answer = plugin.pre_filter(pod, nodes)
+            answer = ask_pre_filter(plugin, pod, nodes)
         except PluginError:
             found.add(plugin.name, everywhere)
             skipped.add(plugin.name)
@@ -147,14 +147,13 @@ def _filter(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> No
     for plugin in sorted(plugins, key=lambda plugin: plugin.by_node):
         state = before.states.get(plugin.name)
         try:
-            with guard(plugin, "Filter"):
-                if plugin.by_node:
-                    near = np.flatnonzero(found.count < MOST_AT_ONCE)
-                    verdicts = Verdicts(len(nodes))
-                    if len(near):
-                        verdicts.splice(near, plugin.filter(pod, nodes.take(near), state))
-                else:
-                    verdicts = plugin.filter(pod, nodes, state)
+            if plugin.by_node:
+                near = np.flatnonzero(found.count < MOST_AT_ONCE)
+                verdicts = Verdicts(len(nodes))
+                if len(near):
+                    verdicts.splice(near, ask_filter(plugin, pod, nodes.take(near), state))
+            else:
+                verdicts = ask_filter(plugin, pod, nodes, state)
         except PluginError:
             found.add(plugin.name, np.ones(len(nodes), np.bool_))
             continue
@@ -165,10 +164,10 @@ def _filter(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> No
 def _second_looks(bench: Bench, pod: Pod, found: Obstacles, before: PreFiltered) -> None:
     """Pods that wait for a node are in the way there, through the plugin that minds them."""
     nominated = bench.cycle.nominated.ahead_of(pod, found.nodes)
+    attempt = AttemptResult(bench.profile, pod, found.nodes, 0.0, before=before)
     for row, waiting in list(nominated.items())[:_MOST_SECOND_LOOKS]:
-        trial = Hypothesis(bench.profile, pod, found.nodes, before, row)
         try:
-            status = trial.adding(waiting).rejection()
+            status = TrialNode(attempt, row).adding(waiting).rejection()
         except PluginError:
             continue
         if status is not None:

@@ -11,7 +11,7 @@ from moorage.explain.fixes.bench import Bench, names_of
 from moorage.explain.fixes.changes import RAISE_PRIORITY, Change, free_name
 from moorage.explain.fixes.moving import moved
 from moorage.explain.fixes.patches import add
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.guard import guard
 from moorage.framework.plugin import PostFilterPlugin, PostFilterResult
 from moorage.framework.status import Code
@@ -97,7 +97,7 @@ def _outcome(bench: Bench, pod: Pod, priority: int, plugin: PostFilterPlugin) ->
     return _Outcome([result.nominated_node], result.victims)
 
 
-def _some(attempt: Attempt, most: int) -> Bools | None:
+def _some(attempt: AttemptResult, most: int) -> Bools | None:
     """Some of the nodes that preemption may help on, if there are too many to try them all."""
     curable = np.flatnonzero(attempt.diagnosis.resolvable_rows())
     if len(curable) <= most:

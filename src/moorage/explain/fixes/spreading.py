@@ -12,7 +12,7 @@ from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import RELAX, Change
 from moorage.explain.fixes.obstacles import Obstacles
 from moorage.explain.fixes.patches import Operation, add, remove
-from moorage.framework.guard import guard
+from moorage.framework.guard import ask_filter, ask_pre_filter
 from moorage.framework.plugin import FilterPlugin, PreFilterPlugin
 from moorage.framework.status import SKIP, Status
 from moorage.model.node import HOSTNAME_LABEL
@@ -113,12 +113,11 @@ def _passes(bench: Bench, pod: Pod, rows: Bools) -> bool:
     if not isinstance(plugin, PreFilterPlugin) or not isinstance(plugin, FilterPlugin):
         return False
     try:
-        with guard(plugin, "Filter"):
-            answer = plugin.pre_filter(pod, bench.nodes)
-            if answer is SKIP:
-                return True
-            if isinstance(answer, Status):
-                return False
-            return bool(np.any(rows & ~plugin.filter(pod, bench.nodes, answer.state).rejected))
+        answer = ask_pre_filter(plugin, pod, bench.nodes)
+        if answer is SKIP:
+            return True
+        if isinstance(answer, Status):
+            return False
+        return bool(np.any(rows & ~ask_filter(plugin, pod, bench.nodes, answer.state).rejected))
     except PluginError:
         return False

@@ -17,10 +17,10 @@ from moorage.cluster.hypothetical import WithoutLesserPods
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import first_rejections, judged_together
-from moorage.framework.guard import guard
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.outcomes import first_rejections
 from moorage.framework.plugin import Candidate, FilterPlugin
+from moorage.framework.runner import judged_together, verdicts_on
 from moorage.framework.status import Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.plugins.default_preemption.budgets import Budget, split_by_violation
@@ -30,12 +30,14 @@ from moorage.plugins.default_preemption.victims import NO_VICTIMS, no_victim_nee
 _POD_ASPECTS = frozenset((Aspect.REQUESTED, Aspect.PODS, Aspect.PORTS, Aspect.VOLUMES))
 
 
-def applies(attempt: Attempt) -> bool:
+def applies(attempt: AttemptResult) -> bool:
     """Can all nodes be tried together?"""
-    return judged_together(attempt.profile, attempt.before, _active(attempt))
+    return judged_together(attempt, _active(attempt))
 
 
-def select_victims_everywhere(attempt: Attempt, rows: Rows, budgets: Sequence[Budget]) -> "DryRun":
+def select_victims_everywhere(
+    attempt: AttemptResult, rows: Rows, budgets: Sequence[Budget]
+) -> "DryRun":
     """Try all rows together."""
     lesser = attempt.nodes.lesser_pods(attempt.pod.priority, attempt.now)
     view = attempt.nodes.without(lesser, rows)
@@ -139,7 +141,7 @@ class DryRun(Sequence[Candidate]):
         return best
 
 
-def _active(attempt: Attempt) -> list[FilterPlugin[Any]]:
+def _active(attempt: AttemptResult) -> list[FilterPlugin[Any]]:
     """The filters whose answer can change when pods leave a node."""
     return [
         plugin
@@ -149,24 +151,13 @@ def _active(attempt: Attempt) -> list[FilterPlugin[Any]]:
     ]
 
 
-def _judge(
-    attempt: Attempt, plugins: Sequence[FilterPlugin[Any]], view: NodeView
-) -> list[tuple[str, Verdicts]]:
-    verdicts = []
-    for plugin in plugins:
-        with guard(plugin, "Filter"):
-            state = attempt.before.states.get(plugin.name)
-            verdicts.append((plugin.name, plugin.filter(attempt.pod, view, state)))
-    return verdicts
-
-
-def _refusals(attempt: Attempt, views: Sequence[NodeView]) -> dict[int, Status]:
+def _refusals(attempt: AttemptResult, views: Sequence[NodeView]) -> dict[int, Status]:
     """The places that would refuse the pod even without their less important pods."""
-    plugins = [p for p in attempt.profile.filter if p.name not in attempt.before.skipped]
+    plugins = attempt.profile.filter
     refusals: dict[int, Status] = {}
     wanted = np.ones(len(views[0]), np.bool_)
     for view in views:
-        verdicts = _judge(attempt, plugins, view)
+        verdicts = verdicts_on(attempt, plugins, view)
         for places, status in first_rejections(verdicts, wanted):
             refusals.update(dict.fromkeys(places.tolist(), status))
         wanted &= ~_refused(verdicts, len(view))
@@ -216,7 +207,10 @@ def _mark_violating(
 
 
 def _reprieve(
-    attempt: Attempt, view: WithoutLesserPods, views: Sequence[NodeView], steps: Sequence[Rows]
+    attempt: AttemptResult,
+    view: WithoutLesserPods,
+    views: Sequence[NodeView],
+    steps: Sequence[Rows],
 ) -> Bools:
     """Give pods back step by step; those that make the pod not fit are the victims."""
     victims = np.zeros(len(view.places), np.bool_)
@@ -225,7 +219,7 @@ def _reprieve(
         view.give_back(step)
         refused = np.zeros(len(view), np.bool_)
         for one in views:
-            refused |= _refused(_judge(attempt, plugins, one), len(view))
+            refused |= _refused(verdicts_on(attempt, plugins, one), len(view))
         lost = step[refused[view.places[step]]]
         view.take_away(lost)
         victims[lost] = True

@@ -7,7 +7,7 @@ import numpy as np
 
 from moorage.cluster.pod_groups import group_of
 from moorage.errors import ExtenderError, PluginError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
@@ -66,7 +66,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         text = f"waiting for the preemption for this {what} to be finished"
         return Status(Code.UNRESOLVABLE, (text,))
 
-    def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+    def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Propose a node and its victims."""
         self.handle.observer.preemption_attempted()
         objection = self.objection(pod, attempt)
@@ -89,7 +89,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
                 candidates, chosen = agreed, pick(agreed, attempt.now)
         return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
 
-    def objection(self, pod: Pod, attempt: Attempt) -> str | None:
+    def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """Why the pod may not preempt others now, if so."""
         return self._group_objection(pod) or self._ineligible(pod, attempt)
 
@@ -121,7 +121,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             return "not eligible due to workload aware preemption enabled"
         return None
 
-    def _ineligible(self, pod: Pod, attempt: Attempt) -> str | None:
+    def _ineligible(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """The same for a pod on its own."""
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
@@ -137,7 +137,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         return None
 
     def _dry_run(
-        self, attempt: Attempt
+        self, attempt: AttemptResult
     ) -> tuple[Sequence[Candidate], Sequence[Status], Candidate | None]:
         """Candidates, why the other nodes are none, and the candidate to take."""
         curable = attempt.diagnosis.resolvable_rows()
@@ -171,7 +171,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         return min(nodes, max(share, least))
 
 
-def _unwritten_nomination(pod: Pod, attempt: Attempt) -> str | None:
+def _unwritten_nomination(pod: Pod, attempt: AttemptResult) -> str | None:
     """The node that the pod goes on waiting for; None if its status says all there is to say."""
     if pod.status.nominated_node_name:
         return None

@@ -7,9 +7,9 @@ disruption budget are given back before the others.
 
 from collections.abc import Sequence
 
-from moorage.framework.attempt import Attempt
-from moorage.framework.filtering import Hypothesis
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import Candidate
+from moorage.framework.runner import TrialNode
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.plugins.default_preemption.budgets import Budget, split_by_violation
@@ -18,7 +18,9 @@ from moorage.plugins.default_preemption.importance import by_importance
 NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 
 
-def select_victims(attempt: Attempt, row: int, budgets: Sequence[Budget]) -> Candidate | Status:
+def select_victims(
+    attempt: AttemptResult, row: int, budgets: Sequence[Budget]
+) -> Candidate | Status:
     """The victims on one node, or why preemption does not help there."""
     pod = attempt.pod
     here = attempt.nodes.node(row)
@@ -26,7 +28,7 @@ def select_victims(attempt: Attempt, row: int, budgets: Sequence[Budget]) -> Can
     if not potential:
         return NO_VICTIMS
     nominated = attempt.nominated.get(row, ())
-    trial = attempt.hypothesis(row).removing(potential)
+    trial = TrialNode(attempt, row).removing(potential)
     rejection = _rejection(trial, nominated)
     if rejection is not None:
         return rejection
@@ -50,7 +52,7 @@ def no_victim_needed(node_name: str) -> Status:
     return Status(Code.ERROR, (f'expected at least one victim pod on node "{node_name}"',))
 
 
-def _rejection(trial: Hypothesis, nominated: Sequence[Pod]) -> Status | None:
+def _rejection(trial: TrialNode, nominated: Sequence[Pod]) -> Status | None:
     """Both with the pods nominated to the node and without them the pod must fit."""
     if nominated:
         status = trial.adding(nominated).rejection()

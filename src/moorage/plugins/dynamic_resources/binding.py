@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from moorage.errors import ApiError
-from moorage.framework.metering import FrameworkObserver
+from moorage.framework.observer import FrameworkObserver
 from moorage.framework.plugin import ApiPort
 from moorage.model.devices import DELETE_PROTECTION, ResourceClaim, ResourceClaimStatus
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker

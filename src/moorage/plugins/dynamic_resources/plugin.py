@@ -14,7 +14,7 @@ import numpy as np
 from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
 from moorage.errors import ApiError
-from moorage.framework.attempt import Attempt
+from moorage.framework.attempt import AttemptResult
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
@@ -71,7 +71,6 @@ class DynamicResources(
     """Finds devices for the claims of pods, keeps them, and writes them down."""
 
     name = "DynamicResources"
-    keyed_by_spec = True
     looks_up: tuple[type[ApiObject], ...] = (DeviceClass, ResourceClaim, ResourceSlice)
     row_local = False
     by_node = True  # searching is dear: only nodes still in the running are asked about
@@ -110,13 +109,14 @@ class DynamicResources(
             return Status(Code.UNRESOLVABLE, (str(error),))
         return None
 
-    def idle_for(self, pod: Pod) -> bool:
+    @staticmethod
+    def _asks_for_none(pod: Pod) -> bool:
         """Nothing to say about pods that ask for no devices, by claims or as resources."""
         return not pod.spec.resource_claims and pod.requests.incoming.keys() <= _NO_DEVICES
 
     def may_take_long(self, pod: Pod) -> bool:
         """A search for devices may, as may the expressions of their selectors."""
-        if not self._enabled or self.idle_for(pod):
+        if not self._enabled or self._asks_for_none(pod):
             return False
         return bool(pod.spec.resource_claims) or len(self.tracker.classes) > 0
 
@@ -182,7 +182,7 @@ class DynamicResources(
         )
         return node_filter.verdicts(nodes)
 
-    def post_filter(self, pod: Pod, attempt: Attempt) -> PostFilterResult:
+    def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Give back devices that only this pod holds and that keep it from every node."""
         if not self._enabled:
             return unschedulable("plugin disabled")

@@ -3,14 +3,15 @@
 Code 0 stands for nodes without the label: it is kept at zero, because such nodes are in no domain.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.listers import Listers
-from moorage.cluster.pod_query import PodQuery, matching_terms
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.pod_terms import TermEntry, terms_of
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
@@ -41,96 +42,58 @@ def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
     return bool(terms) and all(t.matches(pod.labels, pod.namespace, NO_LABELS) for t in terms)
 
 
-class PodsMatching:
+class PodsMatching(NamedTuple):
     """Pods on nodes that match a query, counted per domain of a topology key."""
 
-    __slots__ = ("_query", "key", "name")
+    query: PodQuery
+    key: str
 
-    def __init__(self, query: PodQuery, key: str) -> None:
-        self.key = key
-        self.name: Hashable = (query, key)
-        """Equal ones count the same."""
-        self._query = query
-
-    def find(self, nodes: NodeView) -> DomainSums:
-        """The counts, as they are kept."""
-        return nodes.pods_per_domain(self._query, self.key)
+    def sums(self, nodes: NodeView) -> DomainSums:
+        """The counts."""
+        return nodes.pods_per_domain(self.query, self.key)
 
     def on_nodes(self, nodes: NodeView) -> Ints:
         """The counts node by node."""
-        return nodes.pods_matching(self._query)
+        return nodes.pods_matching(self.query)
 
-    def counts(self, pod: Pod) -> bool:
+    def includes(self, pod: Pod) -> bool:
         """Is this one of the pods?"""
-        return self._query.matches(pod)
+        return self.query.matches(pod)
 
 
-def pods_near(term: AffinityTerm) -> PodsMatching:
-    """Pods on nodes that match a term, counted per domain of its topology key."""
-    return PodsMatching(matching_terms((term,)), term.topology_key)
-
-
-class PodsCarrying:
+class PodsCarrying(NamedTuple):
     """Pods on nodes that carry a term, counted per domain of the term's topology key."""
 
-    __slots__ = ("_entry", "key", "name")
+    entry: TermEntry
 
-    def __init__(self, entry: TermEntry) -> None:
-        self.key = entry.pod_term.term.topology_key
-        self.name: Hashable = entry
-        self._entry = entry
+    @property
+    def key(self) -> str:
+        """The topology key."""
+        return self.entry.pod_term.term.topology_key
 
-    def find(self, nodes: NodeView) -> DomainSums:
-        """The counts, as they are kept."""
-        return nodes.terms_per_domain(self._entry)
+    def sums(self, nodes: NodeView) -> DomainSums:
+        """The counts."""
+        return nodes.terms_per_domain(self.entry)
 
     def on_nodes(self, nodes: NodeView) -> Ints:
         """The counts node by node."""
-        return self._entry.counts.values[nodes.rows]
+        return self.entry.counts.values[nodes.rows]
 
-    def counts(self, pod: Pod) -> bool:
+    def includes(self, pod: Pod) -> bool:
         """Is this one of the pods?"""
-        return self._entry.pod_term in terms_of(pod)
+        return self.entry.pod_term in terms_of(pod)
 
 
 Counted = PodsMatching | PodsCarrying
 
 
-def in_domains(kept: DomainSums) -> Ints:
-    """One count per code of the label."""
-    sums = kept.sums
-    sums[0] = 0
-    return sums
-
-
-class LiveCounts(Mapping[str, Ints]):
-    """Counts that are read when somebody asks: like a view, they go with the cluster's state."""
-
-    def __init__(self, counted: Sequence[Counted], kept: Sequence[DomainSums]) -> None:
-        self._sums: dict[str, list[DomainSums]] = {}
-        for one, sums in zip(counted, kept, strict=True):
-            self._sums.setdefault(one.key, []).append(sums)
-
-    def __getitem__(self, key: str) -> Ints:
-        first, *others = map(in_domains, self._sums[key])
-        for one in others:
-            first += one
-        return first
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sums)
-
-    def __len__(self) -> int:
-        return len(self._sums)
-
-    @property
-    def any(self) -> bool:
-        """Is any domain's count other than zero?"""
-        return any(one.inside for sums in self._sums.values() for one in sums)
-
-    def at(self, key: str, code: int) -> int:
-        """One count, of a domain that was there when all of them were last read."""
-        return sum(one.at(code) for one in self._sums.get(key, ()))
+def counted(pods: Iterable[Counted], nodes: NodeView) -> dict[str, Ints]:
+    """How many of the pods each domain has, by topology key."""
+    counts: dict[str, Ints] = {}
+    for one in pods:
+        sums = one.sums(nodes).inside_domains
+        counts[one.key] = counts[one.key] + sums if one.key in counts else sums
+    return counts
 
 
 def changed(counts: DomainCounts, key: str, code: int, amount: int) -> DomainCounts:
@@ -148,8 +111,6 @@ def changed(counts: DomainCounts, key: str, code: int, amount: int) -> DomainCou
 
 def any_counted(counts: DomainCounts) -> bool:
     """Is any domain's count other than zero?"""
-    if isinstance(counts, LiveCounts):
-        return counts.any
     return any(array.any() for array in counts.values())
 
 
@@ -159,8 +120,7 @@ def at_nodes(counts: DomainCounts, key: str, nodes: NodeView) -> Ints:
     known = counts.get(key)
     if known is None:
         return np.zeros(len(nodes), np.int64)
-    if len(known) < len(nodes.label(key).vocabulary):
-        known = np.concatenate(
-            [known, np.zeros(len(nodes.label(key).vocabulary) - len(known), np.int64)]
-        )
-    return known[codes]
+    missing = len(nodes.label(key).vocabulary) - len(known)
+    if missing > 0:
+        known = np.concatenate([known, np.zeros(missing, np.int64)])
+    return known.take(codes)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
@@ -16,13 +16,11 @@ from moorage.framework.plugin import (
     PreScorePlugin,
     ScorePlugin,
 )
-from moorage.framework.scores import ALL_ALIKE, Scale, Way
 from moorage.framework.status import SKIP, Code, Skip, Status, Verdicts
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
 from moorage.plugins.inter_pod_affinity import filtering, hints, scoring
 from moorage.plugins.inter_pod_affinity.filtering import RequiredState
-from moorage.plugins.inter_pod_affinity.kept import KeptCompany
 from moorage.plugins.inter_pod_affinity.scoring import PreferredState
 
 
@@ -35,8 +33,6 @@ class InterPodAffinity(
     """Keep pods near their friends and away from their foes; terminating pods still count."""
 
     name = "InterPodAffinity"
-    normalizes_in_place = False
-    scores_anywhere = True
     reads = (Aspect.LABELS, Aspect.PODS)
     row_local = False
     looks_up = (Namespace,)
@@ -45,7 +41,6 @@ class InterPodAffinity(
         super().__init__(args, handle)
         self._hard_weight: int = args.hard_pod_affinity_weight
         self._ignore_others: bool = args.ignore_preferred_terms_of_existing_pods
-        self._kept = KeptCompany(self._hard_weight)
 
     def pre_filter(
         self, pod: Pod, nodes: NodeView
@@ -54,8 +49,8 @@ class InterPodAffinity(
         error = pod.affinity_terms.error
         if error:
             return Status(Code.UNRESOLVABLE, (f"parsing pod: {error}",))
-        state = self._kept.state(pod, nodes) if nodes.as_is else filtering.count(pod, nodes)
-        return SKIP if state is None or state.irrelevant else PreFilterResult(state)
+        state = filtering.count(pod, nodes)
+        return SKIP if state.irrelevant else PreFilterResult(state)
 
     def with_pod(
         self, state: RequiredState, pod: Pod, other: Pod, nodes: NodeView, row: int, sign: int
@@ -69,36 +64,14 @@ class InterPodAffinity(
             state = filtering.count(pod, nodes.whole)
         return filtering.judge(state, pod, nodes)
 
-    def refused(self, pod: Pod, nodes: NodeView, state: RequiredState | None) -> Bools:
-        """The same without the reasons."""
-        if state is None:
-            return super().refused(pod, nodes, state)
-        return filtering.refused(state, pod, nodes)
-
     def pre_score(self, pod: Pod, nodes: NodeView) -> PreferredState | Skip:
         """Sum up the weights of all terms at each node."""
         terms = pod.affinity_terms
         own = terms.preferred_affinity or terms.preferred_anti_affinity
         if self._ignore_others and not own:
             return SKIP
-        whole = nodes.whole
-        found = (
-            self._kept.weights(pod, whole)
-            if whole.as_is
-            else scoring.weigh(pod, whole, self._hard_weight)
-        )
-        if found is None:
-            return SKIP
-        smallest, largest = nodes.bounds(found.raw)
-        scale = ALL_ALIKE if smallest == largest else Scale(Way.STRETCH, smallest, largest)
-        return PreferredState(
-            everywhere=found.raw,
-            scale=scale,
-            table=found.table,
-            codes=found.codes,
-            labelled=found.labelled,
-            patches=found.patches,
-        )
+        weights = scoring.weigh(pod, nodes.whole, self._hard_weight)
+        return SKIP if weights is None else PreferredState(weights)
 
     def score(self, pod: Pod, nodes: NodeView, state: PreferredState | None) -> Ints:
         """The weights of a node's domains."""
@@ -108,9 +81,8 @@ class InterPodAffinity(
 
     def normalize(self, scores: Ints, state: PreferredState | None) -> Ints:
         """Stretch to 0..100."""
-        if state is None:
-            raise PluginError(self.name, "Score", "PreScore is disabled but needed")
-        return scoring.normalize(scores, state)
+        del state
+        return scoring.normalize(scores)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change their labels; nodes that enter other domains."""

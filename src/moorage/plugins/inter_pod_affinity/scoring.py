@@ -1,115 +1,76 @@
 """Preferred terms: the pod's own, and those of pods already on nodes that concern it."""
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Codes, Ints
+from moorage.cluster.columns import Ints
+from moorage.cluster.pod_query import matching_terms
 from moorage.cluster.pod_terms import PodTerm, TermKind
-from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
-from moorage.framework.scores import Patches, Scale, ScoreDigest
+from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
     Counted,
-    DomainCounts,
     PodsCarrying,
+    PodsMatching,
     at_nodes,
-    in_domains,
-    pods_near,
     resolve,
 )
 
-_MOST_DOMAINS = 64
 
-Weighted = tuple[Counted, int]
-"""Pods on nodes, and what each of them adds to the score of its domain."""
+class PreferredState(msgspec.Struct, frozen=True):
+    """What `score` needs to know; valid until the cluster's state changes."""
 
-
-class NodeWeights(NamedTuple):
-    """What all pods that matter add to the score of each node of the whole cluster."""
-
-    raw: Ints
-    table: Ints | None = None
-    """The sum of each domain, if they are few and of one topology key; kept, as `raw` is."""
-    codes: Codes | None = None
-    """The nodes' codes of the key, ..."""
-    labelled: int = -1
-    """... and when labels last changed."""
-    patches: Patches | None = None
-    """What changed in `raw`, if it is kept."""
+    weights: dict[str, Ints]
+    """By topology key, the weight of each of its domains."""
 
 
-class PreferredState(ScoreDigest, frozen=True, kw_only=True):
-    """What `score` and `normalize` need to know; valid until the cluster's state changes."""
+def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> dict[str, Ints] | None:
+    """The summed weights of the domains of each topology key; None if nobody is found anywhere."""
+    totals: dict[str, Ints] = {}
+    found = False
+    for pods, weight in _weighted_pods(pod, nodes, hard_weight):
+        sums = pods.sums(nodes)
+        if sums.inside:
+            found = True
+            here = sums.inside_domains * weight
+            totals[pods.key] = totals[pods.key] + here if pods.key in totals else here
+    return totals if found else None
 
-    everywhere: Ints
-    """The weights of all domains that each node of the whole cluster is in."""
-    scale: Scale
-    """What becomes of them, given the smallest and largest where the pod could go."""
 
-
-def weighted(pod: Pod, nodes: NodeView, hard_weight: int) -> tuple[Weighted, ...]:
-    """What matters to the incoming pod."""
+def _weighted_pods(pod: Pod, nodes: NodeView, hard_weight: int) -> list[tuple[Counted, int]]:
+    """The pods on nodes that matter to the pod, and what each adds to its domain's score."""
     terms = pod.affinity_terms
-    own = [(wish, 1) for wish in terms.preferred_affinity]
-    own += [(wish, -1) for wish in terms.preferred_anti_affinity]
-    found: list[Weighted] = []
-    for wish, sign in own:
-        term = resolve(wish.term, nodes.listers)
-        found.append((pods_near(term), sign * wish.weight))
+    own = [(one, 1) for one in terms.preferred_affinity]
+    own += [(one, -1) for one in terms.preferred_anti_affinity]
+    found: list[tuple[Counted, int]] = []
+    for preferred, sign in own:
+        term = resolve(preferred.term, nodes.listers)
+        pods = PodsMatching(matching_terms((term,)), term.topology_key)
+        found.append((pods, sign * preferred.weight))
     for entry in nodes.terms_matching(pod):
         weight = _weight(entry.pod_term, hard_weight)
         if weight is not None:
             found.append((PodsCarrying(entry), weight))
-    return tuple(found)
-
-
-def domain_totals(parts: Sequence[Weighted], kept: Sequence[DomainSums]) -> dict[str, Ints]:
-    """The summed weights per topology domain, given the counts of all parts."""
-    totals: dict[str, Ints] = {}
-    for (one, weight), sums in zip(parts, kept, strict=True):
-        here = in_domains(sums) * weight
-        totals[one.key] = totals[one.key] + here if one.key in totals else here
-    return totals
-
-
-def at_all_nodes(totals: DomainCounts, nodes: NodeView) -> Ints:
-    """The weights of all domains a node is in."""
-    total: Ints = np.zeros(len(nodes), np.int64)
-    for key in totals:
-        total += at_nodes(totals, key, nodes)
-    return total
-
-
-def only_label(keys: Collection[str], nodes: NodeView) -> str | None:
-    """The only one of some topology keys, if there are few domains."""
-    if len(keys) != 1:
-        return None
-    key = next(iter(keys))
-    return key if len(nodes.label(key).vocabulary) <= _MOST_DOMAINS else None
-
-
-def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> NodeWeights | None:
-    """The summed weights of each node of the whole cluster; None if nobody is found anywhere."""
-    parts = weighted(pod, nodes, hard_weight)
-    kept = [one.find(nodes) for one, _ in parts]
-    if not any(sums.inside for sums in kept):
-        return None
-    totals = domain_totals(parts, kept)
-    return NodeWeights(at_all_nodes(totals, nodes))
+    return found
 
 
 def score(state: PreferredState, nodes: NodeView) -> Ints:
     """The weights of all domains a node is in."""
-    weights = state.everywhere
-    return weights.copy() if nodes.whole is nodes else weights[nodes.rows]
+    total: Ints = np.zeros(len(nodes), np.int64)
+    for key in state.weights:
+        total += at_nodes(state.weights, key, nodes)
+    return total
 
 
-def normalize(scores: Ints, state: PreferredState) -> Ints:
-    """Stretch to 0..100 where the pod could go (elsewhere cut); if all are equal they are all 0."""
-    return state.scale.normalized(scores)
+def normalize(scores: Ints) -> Ints:
+    """Stretch to 0..100; if all are equal they are all 0."""
+    smallest = int(scores.min())
+    spread = int(scores.max()) - smallest
+    if not spread:
+        return np.zeros_like(scores)
+    # Division before multiplication, in floats, then truncation: upstream's order.
+    return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(spread))).astype(np.int64)
 
 
 def _weight(pod_term: PodTerm, hard_weight: int) -> int | None:

@@ -24,6 +24,7 @@ from moorage.framework.plugin import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    SingleRowMixin,
 )
 from moorage.framework.status import Code, Reason, Status, Verdicts
 from moorage.model.devices import (
@@ -58,13 +59,12 @@ class NodeResourcesFit(
     PreScorePlugin[Wanted],
     ScorePlugin[Wanted],
     PlacementScorePlugin,
+    SingleRowMixin,
 ):
     """Refuse nodes with too little left; score by the configured strategy."""
 
     name = "NodeResourcesFit"
     reads = (Aspect.ALLOCATABLE, Aspect.REQUESTED)
-    steady = True
-    keyed_by_spec = True
     looks_up = (DeviceClass, ResourceClaim, ResourceSlice)
     too_many_pods = Reason("Too many pods")
 
@@ -128,25 +128,14 @@ class NodeResourcesFit(
                         verdicts.reject(where, reason)
         return verdicts
 
-    def refused(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Bools:
-        """Nodes without a place or with too little of anything."""
-        refused: Bools = nodes.pod_count >= nodes.allocatable(PODS)
-        for name, amount in self._checked(pod) if state is None else state:
-            total = nodes.allocatable(name)
-            lacking: Bools = amount > total - nodes.requested(name)
-            if self._devices.backs(name):
-                lacking &= total != 0
-            refused |= lacking
-        return refused
-
-    def refuses(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> bool:
+    def rejects_row(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> bool:
         """The same for one node, without arrays."""
         if nodes.pod_count_at(row) >= nodes.amounts_at(row, PODS)[1]:
             return True
         for name, amount in self._checked(pod) if state is None else state:
             used, total = nodes.amounts_at(row, name)
             if used < 0 or total < 0:
-                return super().refuses(pod, nodes, row, state)  # where differences wrap around
+                return super().rejects_row(pod, nodes, row, state)  # where differences wrap around
             if amount > total - used and not (total == 0 and self._devices.backs(name)):
                 return True
         return False

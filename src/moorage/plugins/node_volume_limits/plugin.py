@@ -46,7 +46,6 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
     """Refuse nodes to which a driver cannot attach the pod's volumes as well."""
 
     name = "NodeVolumeLimits"
-    keyed_by_spec = True
     looks_up = (
         CSINode,
         CSIDriver,
@@ -62,10 +61,6 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
         super().__init__(args, handle)
         self._kept_limits: Limits | None = None
         self._counts = VolumeCounts(handle.listers)
-
-    def idle_for(self, pod: Pod) -> bool:
-        """Nothing to say about pods without storage."""
-        return not pod.uses_storage
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip:
         """Nothing to do without a volume that might be attached."""

@@ -7,8 +7,7 @@ stands for nodes without the label and is never a domain.
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Codes, Ints
-from moorage.cluster.stamps import Aspect
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.pod import Pod
@@ -21,8 +20,9 @@ UNLABELLED = Reason(
 )
 
 
+# The places of the two reasons in the verdicts.
+_SKEWED_BIT, _UNLABELLED_BIT = 1, 2
 _NO_DOMAIN = 2**31 - 1
-_MOST_KEYS = 64
 
 
 class Domains(msgspec.Struct, frozen=True):
@@ -125,45 +125,6 @@ def with_pod(
     return HardState(state.constraints, tuple(domains))
 
 
-class RefusedRows:
-    """Tables of refused domains spread out over all nodes, kept while they stay the same.
-
-    Most pods fill no domain up, so that the next one is refused the same domains.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[Codes, int, bytes, Bools]] = {}
-
-    def find(self, table: Bools, key: str, nodes: NodeView) -> Bools:
-        """The refused rows of a view, given the refused domains of a topology key."""
-        codes = nodes.label(key).codes
-        if nodes.whole is not nodes:
-            return table[codes]
-        stamps, domains = nodes.stamps, table.tobytes()
-        # Codes are written in place; an array of others belongs to a label that is kept anew.
-        labelled = max(stamps.latest(Aspect.LABELS), stamps.latest(Aspect.MEMBERSHIP))
-        kept = self._kept.get(key)
-        if kept is not None and kept[0] is codes and kept[1] == labelled and kept[2] == domains:
-            return kept[3]
-        rows = table[codes]
-        rows.flags.writeable = False
-        if len(self._kept) >= _MOST_KEYS:
-            self._kept.clear()
-        self._kept[key] = (codes, labelled, domains, rows)
-        return rows
-
-
-def refused(state: HardState, pod: Pod, nodes: NodeView, rows: RefusedRows) -> Bools:
-    """The nodes that violate any constraint."""
-    found: Bools | None = None
-    for constraint, domains in zip(state.constraints, state.domains, strict=True):
-        table = domains.counts > _most(constraint, domains, pod)
-        table[0] = True  # no domain at all
-        here = rows.find(table, constraint.topology_key, nodes)
-        found = here if found is None else found | here
-    return np.zeros(len(nodes), np.bool_) if found is None else found
-
-
 def _most(constraint: Constraint, domains: Domains, pod: Pod) -> int:
     """How many matching pods a domain may have for one more to be allowed there."""
     self_match = 1 if constraint.selector.matches(pod.labels) else 0
@@ -173,12 +134,12 @@ def _most(constraint: Constraint, domains: Domains, pod: Pod) -> int:
 def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
     """The first constraint that a node violates decides."""
     verdicts = Verdicts(len(nodes), (SKEWED, UNLABELLED))
-    undecided = np.ones(len(nodes), np.bool_)
+    bits = verdicts.bits
     for constraint, domains in zip(state.constraints, state.domains, strict=True):
-        label = nodes.label(constraint.topology_key)
-        verdicts.reject(undecided & ~label.present, UNLABELLED)
-        undecided &= label.present
-        skewed = (domains.counts > _most(constraint, domains, pod))[label.codes]
-        verdicts.reject(undecided & skewed, SKEWED)
-        undecided &= ~skewed
+        table = np.where(domains.counts > _most(constraint, domains, pod), _SKEWED_BIT, 0)
+        table[0] = _UNLABELLED_BIT  # no domain at all
+        here = table.astype(bits.dtype).take(nodes.label(constraint.topology_key).codes)
+        if bits.any():
+            here[bits != 0] = 0
+        bits |= here
     return verdicts

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError, SelectorError
@@ -54,7 +54,6 @@ class PodTopologySpread(
     """Spread pods by their own constraints, or by the profile's defaults for their owners."""
 
     name = "PodTopologySpread"
-    normalizes_in_place = False
     reads = (Aspect.LABELS, Aspect.TAINTS, Aspect.PODS)
     row_local = False
     looks_up = (Service, ReplicationController, ReplicaSet, StatefulSet)
@@ -72,7 +71,6 @@ class PodTopologySpread(
         self._compiled: dict[Hashable, tuple[Constraint, ...]] = {}
         self._latest: dict[str, tuple[OwnConstraints, tuple[Constraint, ...]]] = {}
         """By action, what a pod said last, and what became of it: the next says the same."""
-        self._refused_rows = filtering.RefusedRows()
         self._match_label_keys = handle.gates.enabled("MatchLabelKeysInPodTopologySpread")
         self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
 
@@ -99,14 +97,6 @@ class PodTopologySpread(
                 return Verdicts(len(nodes))
             state = self._count(constraints, pod, nodes.whole)
         return filtering.judge(state, pod, nodes)
-
-    def refused(self, pod: Pod, nodes: NodeView, state: HardState | None) -> Bools:
-        """The same without the reasons."""
-        return (
-            super().refused(pod, nodes, state)
-            if state is None
-            else filtering.refused(state, pod, nodes, self._refused_rows)
-        )
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> SoftState | Skip:
         """Count the domains of the soft constraints."""

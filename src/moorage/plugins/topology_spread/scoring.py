@@ -8,14 +8,11 @@ from numpy.typing import NDArray
 
 from moorage.cluster.coded import LabelColumn
 from moorage.cluster.columns import Bools, Codes, Ints
-from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.scores import Scale, ScoreDigest, Way
+from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
 from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
-
-_MOST_DOMAINS = 64
 
 
 class SoftConstraint(msgspec.Struct, frozen=True):
@@ -25,11 +22,9 @@ class SoftConstraint(msgspec.Struct, frozen=True):
     weight: float
     counts: Ints | None
     """Over label codes; None for the hostname, where each node counts for itself."""
-    wanted: Bools | None = None
-    """The domains that feasible nodes are in, if they were looked up."""
 
 
-class SoftState(ScoreDigest, frozen=True):
+class SoftState(msgspec.Struct, frozen=True):
     """What `score` and `normalize` need to know."""
 
     constraints: tuple[SoftConstraint, ...]
@@ -48,9 +43,9 @@ def count_domains(
     comparisons: bool,
 ) -> SoftState:
     """Count matching pods on all nodes, for the domains that feasible nodes are in."""
-    kept = _kept_sums(constraints, pod, feasible)
-    if kept is not None:
-        return _kept_state(kept, feasible)
+    simple = _from_domain_sums(constraints, pod, feasible)
+    if simple is not None:
+        return SoftState(simple, np.zeros(len(feasible), np.bool_), none_ignored=True)
     everywhere = feasible.whole
     ignored = np.zeros(len(feasible), np.bool_)
     labelled: Bools | None = None
@@ -83,55 +78,38 @@ def count_domains(
     return SoftState(tuple(soft), ignored)
 
 
-def _kept_sums(
+def _from_domain_sums(
     constraints: tuple[Constraint, ...], pod: Pod, feasible: NodeView
 ) -> tuple[SoftConstraint, ...] | None:
-    """The same from sums that are kept; None unless every node has every key and takes part."""
+    """The same from the sums per domain; None unless every node has every key and takes part."""
     everywhere = feasible.whole
     soft = []
     for constraint in constraints:
         if constraint.selector.empty or not constraint.includes_all(pod):
             return None
-        kept = constraint.per_domain(pod.namespace, everywhere)
+        known = constraint.per_domain(pod.namespace, everywhere)
         label = everywhere.label(constraint.topology_key)
-        if kept.exist[0] or label.vocabulary.find("") is not None:
+        if known.exist[0] or label.vocabulary.find("") is not None:
             return None
         if constraint.topology_key == HOSTNAME_LABEL:
             soft.append(SoftConstraint(constraint, math.log(len(feasible) + 2), None))
             continue
-        wanted = kept.exist
+        wanted = known.exist
         if feasible is not everywhere:
             wanted = np.zeros(len(label.vocabulary), np.bool_)
             wanted[feasible.label(constraint.topology_key).codes] = True
         size = int(np.count_nonzero(wanted))
-        soft.append(SoftConstraint(constraint, math.log(size + 2), kept.sums * wanted, wanted))
+        soft.append(SoftConstraint(constraint, math.log(size + 2), known.sums * wanted))
     return tuple(soft)
-
-
-def _kept_state(soft: tuple[SoftConstraint, ...], feasible: NodeView) -> SoftState:
-    ignored = np.zeros(len(feasible), np.bool_)
-    only = soft[0]
-    if len(soft) != 1 or only.counts is None or not len(feasible):
-        return SoftState(soft, ignored, none_ignored=True)
-    # All nodes of a domain score alike.
-    table, whole = _rounded(_points(only, only.counts)), feasible.whole
-    scores = table[only.wanted]
-    few = len(table) <= _MOST_DOMAINS
-    return SoftState(
-        soft,
-        ignored,
-        none_ignored=True,
-        scale=Scale(Way.INVERSE, int(scores.min()), max(int(scores.max()), 0)),
-        table=table,
-        codes=whole.label(only.constraint.topology_key).codes if few else None,
-        labelled=whole.stamps.latest(Aspect.LABELS),
-    )
 
 
 def score(state: SoftState, pod: Pod, feasible: NodeView) -> Ints:
     """The weighted number of matching pods around each node, rounded."""
-    if state.table is not None:
-        return state.table[feasible.label(state.constraints[0].constraint.topology_key).codes]
+    only = state.constraints[0]
+    if len(state.constraints) == 1 and only.counts is not None and state.none_ignored:
+        # All nodes of a domain score alike.
+        codes = feasible.label(only.constraint.topology_key).codes
+        return _rounded(_points(only, only.counts)).take(codes)
     total: NDArray[np.float64] = np.zeros(len(feasible), np.float64)
     for soft in state.constraints:
         constraint = soft.constraint
@@ -158,13 +136,14 @@ def _rounded(total: NDArray[np.float64]) -> Ints:
 
 def normalize(scores: Ints, state: SoftState) -> Ints:
     """Turn "many" into "bad": 100 for the emptiest surroundings, 0 for ignored nodes."""
-    if state.scale is not None:
-        return state.scale.normalized(scores)
     scored = scores if state.none_ignored else scores[~state.ignored]
     if not len(scored):
         return np.zeros_like(scores)
-    scale = Scale(Way.INVERSE, int(scored.min()), max(int(scored.max()), 0))
-    result = scale.normalized(scores)
+    smallest, largest = int(scored.min()), max(int(scored.max()), 0)
+    if largest:
+        result = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+    else:
+        result = np.full_like(scores, MAX_NODE_SCORE)
     return result if state.none_ignored else np.where(state.ignored, 0, result)
 
 

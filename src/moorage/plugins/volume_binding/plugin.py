@@ -55,7 +55,6 @@ class VolumeBinding(
     """Find nodes for a pod's claims, then volumes for the claims on the node chosen."""
 
     name = "VolumeBinding"
-    keyed_by_spec = True
     looks_up = (
         PersistentVolume,
         PersistentVolumeClaim,
@@ -84,10 +83,6 @@ class VolumeBinding(
         """The cluster as the pod was last looked at: Reserve looks at one of its nodes again."""
         self._reserved: dict[str, PodVolumes] = {}
         """By the pod's uid, what was decided but is not known to have come true."""
-
-    def idle_for(self, pod: Pod) -> bool:
-        """Nothing to say about pods without storage, unless storage is scored."""
-        return not pod.uses_storage and not self.handle.gates.enabled(SCORING_GATE)
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodClaims] | Skip | Status:
         """Claims that must be bound by now, and are not, rule out all nodes."""

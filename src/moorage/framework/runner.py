@@ -1,0 +1,383 @@
+"""Asks the plugins of a profile about a pod: PreEnqueue, PreFilter, Filter, PreScore, Score.
+
+The only place where these points are run, for the scheduling cycle, pods nominated to nodes,
+preemption, pod groups, offline commands, explanations and benchmarks. What was answered goes into
+an `AttemptResult`, and whoever counts or records reads it there. Choosing a node is the cycle's
+business.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints, Rows
+from moorage.cluster.view import NodeView
+from moorage.errors import PluginError
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.fast_path import FastPath, KindAnswers, is_cacheable
+from moorage.framework.guard import (
+    ask_filter,
+    ask_normalize,
+    ask_pre_enqueue,
+    ask_pre_filter,
+    ask_pre_score,
+    ask_score,
+    checked_range,
+    guard,
+)
+from moorage.framework.outcomes import (
+    FilterOutcome,
+    PluginScores,
+    PreFiltered,
+    Scores,
+    first_rejection,
+    first_rejections,
+)
+from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, ScorePlugin
+from moorage.framework.profile import Profile
+from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
+from moorage.framework.timing import SKIPPED, SUCCESS, UNSCHEDULABLE
+from moorage.model.pod import Pod
+
+_MOST = 2
+
+
+class Ask(Enum):
+    """What to ask."""
+
+    UNTIL_REJECTED = "as the scheduler does"
+    """A rejection that nothing can cure ends PreFilter; slow filters are asked only about nodes
+    that are still in the running; an error ends the attempt."""
+    EVERYTHING = "for explanations"
+    """Every plugin about every node, whatever the others say; an error is a rejection, too."""
+
+
+def pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
+    """The answer of the first PreEnqueue plugin that keeps the pod out; None lets it in."""
+    for plugin in profile.pre_enqueue:
+        status = ask_pre_enqueue(plugin, pod)
+        if status is not None:
+            return status
+    return None
+
+
+class Runner:
+    """Runs attempts over one cluster state; without a fast path every plugin is asked afresh."""
+
+    def __init__(self, fast_path: FastPath | None = None) -> None:
+        self.fast_path = fast_path
+
+    def filter(self, attempt: AttemptResult, ask: Ask = Ask.UNTIL_REJECTED) -> None:
+        """PreFilter and Filter: which nodes can take the pod?"""
+        known = None
+        if self.fast_path is not None and ask is Ask.UNTIL_REJECTED:
+            known = self.fast_path.find(attempt.profile, attempt.pod, attempt.nodes)
+        attempt.known = known
+        attempt.before = _pre_filter(attempt, known, ask)
+        if attempt.before.rejection is None or ask is Ask.EVERYTHING:
+            attempt.outcome = _filter(attempt, known, ask)
+
+    def score(self, attempt: AttemptResult, rows: Rows, nodes: NodeView | None = None) -> None:
+        """PreScore and Score for some rows; `nodes` says how these look, if other than they are."""
+        whole = attempt.nodes
+        everywhere = len(rows) == len(whole)
+        chosen = nodes or (whole if everywhere else whole.take(rows))
+        known = attempt.known if nodes is None else None
+        states, skipped = _pre_score(attempt, chosen, known)
+        attempt.scored = rows
+        picked = None if everywhere or nodes is not None else rows
+        attempt.scores = _score(attempt, chosen, states, skipped, known, picked)
+
+
+def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> PreFiltered:
+    """Ask every PreFilter plugin; a rejection that preemption cannot cure ends the round."""
+    pod, nodes, plugins = attempt.pod, attempt.nodes.whole, attempt.profile.pre_filter
+    states: dict[str, Any] = {}
+    skipped: set[str] = set()
+    if known is not None:
+        states, skipped, plugins = dict(known.states), set(known.skipped), known.pre_filters
+    ran = 0
+    named: dict[str, frozenset[str]] = {}
+    node_names: frozenset[str] | None = None
+    rejections: list[Status] = []
+    with attempt.times.point("PreFilter") as point:
+        for plugin in plugins:
+            ran += 1
+            try:
+                answer = ask_pre_filter(plugin, pod, nodes)
+            except PluginError as error:
+                if ask is not Ask.EVERYTHING:
+                    raise
+                answer = Status(Code.ERROR, (str(error),), plugin.name)
+            if answer is SKIP:
+                point.ran(plugin.name, SKIPPED)
+                skipped.add(plugin.name)
+            elif isinstance(answer, Status):
+                point.ran(plugin.name, answer.code.value)
+                rejections.append(answer)
+                if answer.code is Code.UNRESOLVABLE and ask is not Ask.EVERYTHING:
+                    break
+            else:
+                point.ran(plugin.name)
+                states[plugin.name] = answer.state
+                if answer.node_names is not None:
+                    named[plugin.name] = names = frozenset(answer.node_names)
+                    node_names = names if node_names is None else node_names & names
+                    if not node_names and ask is not Ask.EVERYTHING:
+                        rejections.append(Status(Code.UNRESOLVABLE, (_unsatisfied(named),)))
+                        break
+        if rejections:
+            point.status = rejections[-1].code.value
+    return PreFiltered(
+        states=states,
+        skipped=frozenset(skipped),
+        node_names=node_names,
+        named=named,
+        rejections=tuple(rejections),
+        ran=_names(attempt.profile.pre_filter, plugins, ran),
+    )
+
+
+def _names(
+    all_plugins: Sequence[PreFilterPlugin[Any]], asked: Sequence[PreFilterPlugin[Any]], ran: int
+) -> tuple[str, ...]:
+    """The plugins that answered: all but those after the one that ended the round."""
+    left_out = {plugin.name for plugin in asked[ran:]}
+    return tuple(plugin.name for plugin in all_plugins if plugin.name not in left_out)
+
+
+def _unsatisfied(plugins: Mapping[str, object]) -> str:
+    names = sorted(plugins)
+    if len(names) == 1:
+        return f"node(s) didn't satisfy plugin {names[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
+
+
+def _filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> FilterOutcome:
+    """Ask every Filter plugin about every node, then look again where pods are nominated."""
+    nodes, before = attempt.nodes, attempt.before
+    considered = np.ones(len(nodes), np.bool_)
+    if before.node_names is not None and ask is not Ask.EVERYTHING:
+        considered[:] = False
+        rows = (nodes.row_of(name) for name in before.node_names)
+        considered[[row for row in rows if row is not None]] = True
+    if attempt.within is not None:
+        considered &= attempt.within
+    outcome = FilterOutcome(considered)
+    with attempt.times.point("Filter") as point:
+        if known is not None:
+            outcome.rejected |= known.rejected
+        for plugin in attempt.profile.filter:
+            if not before.has_part(plugin.name):
+                continue
+            verdicts = None if known is None else known.verdicts.get(plugin.name)
+            if verdicts is None:
+                verdicts = _verdicts(plugin, attempt, outcome, ask)
+                if verdicts.bits.any():
+                    outcome.rejected |= verdicts.rejected
+            outcome.verdicts.append((plugin.name, verdicts))
+            if attempt.times.sampled:
+                some_left = (considered & ~outcome.rejected).any()
+                point.ran(plugin.name, SUCCESS if some_left else UNSCHEDULABLE)
+        if attempt.nominated:
+            outcome.overruled = _overruled(attempt, considered, ask)
+            outcome.rejected[list(outcome.overruled)] = True
+    return outcome
+
+
+def _verdicts(
+    plugin: FilterPlugin[Any], attempt: AttemptResult, outcome: FilterOutcome, ask: Ask
+) -> Verdicts:
+    pod, nodes, state = attempt.pod, attempt.nodes, attempt.before.states.get(plugin.name)
+    if ask is Ask.EVERYTHING:
+        try:
+            return ask_filter(plugin, pod, nodes, state)
+        except PluginError as error:
+            everywhere = np.ones(len(nodes), np.bool_)
+            return Verdicts(len(nodes)).reject(everywhere, Reason(str(error), Code.ERROR))
+    if not plugin.by_node:
+        return ask_filter(plugin, pod, nodes, state)
+    verdicts = Verdicts(len(nodes))
+    rows = np.flatnonzero(outcome.considered & ~outcome.rejected)
+    if len(rows):
+        verdicts.splice(rows, ask_filter(plugin, pod, nodes.take(rows), state))
+    return verdicts
+
+
+def _pre_score(
+    attempt: AttemptResult, nodes: NodeView, known: KindAnswers | None
+) -> tuple[dict[str, Any], set[str]]:
+    states: dict[str, Any] = {}
+    skipped: set[str] = set()
+    plugins = attempt.profile.pre_score
+    if known is not None:
+        states, skipped = dict(known.score_states), set(known.score_skipped)
+        plugins = known.pre_scorers
+    with attempt.times.point("PreScore") as point:
+        for plugin in plugins:
+            answer = ask_pre_score(plugin, attempt.pod, nodes)
+            if answer is SKIP:
+                skipped.add(plugin.name)
+            else:
+                states[plugin.name] = answer
+            point.ran(plugin.name, SKIPPED if answer is SKIP else SUCCESS)
+    return states, skipped
+
+
+def _score(
+    attempt: AttemptResult,
+    nodes: NodeView,
+    states: Mapping[str, Any],
+    skipped: set[str],
+    known: KindAnswers | None,
+    rows: Rows | None,
+) -> Scores:
+    profile = attempt.profile
+    # Where most nodes are left it is cheaper to ask about all of them than to pick these out, but
+    # only plugins whose answers may be kept have agreed to be asked about any node.
+    most = rows if rows is not None and len(rows) * _MOST >= len(attempt.nodes) else None
+    totals: Ints = np.zeros(len(nodes), np.int64)
+    parts = []
+    with attempt.times.point("Score") as point:
+        for plugin in profile.score:
+            name = plugin.name
+            if name in skipped:
+                continue
+            state = states.get(name)
+            raw = None if known is None else known.raw.get(name)
+            if raw is not None:
+                raw = raw if rows is None else raw.take(rows)
+            elif most is not None and is_cacheable(plugin):
+                raw = ask_score(plugin, attempt.pod, attempt.nodes, state).take(most)
+            else:
+                raw = ask_score(plugin, attempt.pod, nodes, state)
+            if type(plugin).normalize is ScorePlugin.normalize:
+                normalized = checked_range(plugin, raw)
+            else:
+                normalized = ask_normalize(plugin, raw.copy(), state)
+            weighted = normalized * profile.weights[name]
+            totals += weighted
+            parts.append(PluginScores(name, raw, weighted))
+            point.ran(name)
+    return Scores(totals, tuple(parts), frozenset(skipped))
+
+
+# Nodes as they would be: with pods that are nominated to them, or without victims.
+
+
+def _overruled(attempt: AttemptResult, considered: Bools, ask: Ask) -> dict[int, Status]:
+    """The rows that reject the pod once the pods nominated to them are counted in."""
+    concerned = {row: pods for row, pods in attempt.nominated.items() if considered[row]}
+    if not concerned:
+        return {}
+    if ask is Ask.UNTIL_REJECTED and judged_together(attempt, attempt.profile.filter):
+        return overruled_together(attempt, concerned)
+    return overruled(attempt, concerned)
+
+
+def overruled(attempt: AttemptResult, added: Mapping[int, Sequence[Pod]]) -> dict[int, Status]:
+    """The rows that reject the pod with others added to them, one tried after the other."""
+    found: dict[int, Status] = {}
+    for row, pods in added.items():
+        status = TrialNode(attempt, row).adding(pods).rejection()
+        if status is not None:
+            found[row] = status
+    return found
+
+
+def judged_together(attempt: AttemptResult, filters: Sequence[FilterPlugin[Any]]) -> bool:
+    """Can many nodes be asked about in one view with pods added or taken away?
+
+    Yes if no filter looks beyond a node, and no plugin carries such changes in its state.
+    """
+    before = attempt.before
+    carried = any(
+        plugin.name in before.states and type(plugin).with_pod is not PreFilterPlugin.with_pod
+        for plugin in attempt.profile.pre_filter
+    )
+    return not carried and all(
+        plugin.row_local and not plugin.by_node
+        for plugin in filters
+        if plugin.name not in before.skipped
+    )
+
+
+def overruled_together(
+    attempt: AttemptResult, added: Mapping[int, Sequence[Pod]]
+) -> dict[int, Status]:
+    """The same at once, where that is possible: preemptors wait by the hundred."""
+    view = attempt.nodes.what_if(added, {})
+    found: dict[int, Status] = {}
+    verdicts = verdicts_on(attempt, attempt.profile.filter, view)
+    for alike, status in first_rejections(verdicts, np.ones(len(view), np.bool_)):
+        found.update(dict.fromkeys(view.rows[alike].tolist(), status))
+    return found
+
+
+def verdicts_on(
+    attempt: AttemptResult, filters: Sequence[FilterPlugin[Any]], view: NodeView
+) -> list[tuple[str, Verdicts]]:
+    """What filters say about the nodes of a view, such as nodes without some of their pods."""
+    before = attempt.before
+    return [
+        (plugin.name, ask_filter(plugin, attempt.pod, view, before.states.get(plugin.name)))
+        for plugin in filters
+        if plugin.name not in before.skipped
+    ]
+
+
+class TrialNode:
+    """One node with pods added or taken away, and the plugins' states changed accordingly."""
+
+    def __init__(self, attempt: AttemptResult, row: int) -> None:
+        self._attempt = attempt
+        self._row = row
+        self._states = dict(attempt.before.states)
+        self._added: tuple[Pod, ...] = ()
+        self._removed: tuple[Pod, ...] = ()
+
+    def adding(self, pods: Sequence[Pod]) -> "TrialNode":
+        """The same with pods added; a removed pod may be added back."""
+        changed = self._changed(pods, 1)
+        changed._added = (*self._added, *pods)
+        return changed
+
+    def removing(self, pods: Sequence[Pod]) -> "TrialNode":
+        """The same without some of the node's pods."""
+        changed = self._changed(pods, -1)
+        changed._removed = (*self._removed, *pods)
+        return changed
+
+    def rejection(self) -> Status | None:
+        """Would the pod be rejected? None: it would fit."""
+        return next(self.rejections(), None)
+
+    def rejections(self) -> Iterator[Status]:
+        """What every plugin says that would reject the pod, one asked after the other."""
+        attempt, row = self._attempt, self._row
+        view = attempt.nodes.whole.what_if({row: self._added}, {row: self._removed})
+        for plugin in attempt.profile.filter:
+            if not attempt.before.has_part(plugin.name):
+                continue
+            verdicts = ask_filter(plugin, attempt.pod, view, self._states.get(plugin.name))
+            status = first_rejection([(plugin.name, verdicts)], 0)
+            if status is not None:
+                yield status
+
+    def _changed(self, pods: Sequence[Pod], sign: int) -> "TrialNode":
+        attempt, row = self._attempt, self._row
+        changed = TrialNode(attempt, row)
+        changed._added, changed._removed = self._added, self._removed
+        states = changed._states = dict(self._states)
+        for plugin in attempt.profile.pre_filter:
+            name = plugin.name
+            if name not in states:
+                continue
+            with guard(plugin, "PreFilter"):
+                for other in pods:
+                    states[name] = plugin.with_pod(
+                        states[name], attempt.pod, other, attempt.nodes.whole, row, sign
+                    )
+        return changed

@@ -1,0 +1,286 @@
+"""Checks for every plugin that answers for nodes, tried on random clusters.
+
+1. Parts: the answer for some nodes is the same whether they are asked about with all others, in a
+   smaller view, or one by one (`SingleRowMixin` included).
+2. State: a newly built cluster of the same objects gives the same answers.
+3. Keys: what was answered to the first pod with a `pod_key` holds for all pods with that key, but
+   for nodes that changed since in what the plugin `reads`. The fast path relies on that.
+4. Reading: asking changes nothing in the cluster.
+
+Owns the checks, not the objects they are tried on (`random_objects`).
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from moorage.cluster.columns import Rows
+from moorage.cluster.listers import Listers
+from moorage.cluster.state import ClusterState
+from moorage.cluster.view import NodeView
+from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.framework.fast_path import is_cacheable
+from moorage.framework.guard import (
+    ask_filter,
+    ask_normalize,
+    ask_pre_filter,
+    ask_pre_score,
+    ask_score,
+)
+from moorage.framework.plugin import (
+    FilterPlugin,
+    Handle,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+    SingleRowMixin,
+)
+from moorage.framework.status import SKIP
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+from moorage.testing.builders import cluster
+from moorage.testing.errors import PluginCheckError
+from moorage.testing.random_objects import random_event, random_node, random_pod
+
+_NODES = 12
+_GUESTS = 15
+_WAITING = 8
+_EVENTS = 12
+_EVENTS_BETWEEN = 3
+
+Answers = dict[str, Any]
+"""Node name -> what a plugin says of it."""
+
+
+def check_plugin(
+    plugin_class: type[Plugin],
+    args: Any = None,
+    *,
+    pods: Iterable[Pod] = (),
+    others: Iterable[ApiObject] = (),
+    gates: FeatureGates = DEFAULT_FEATURE_GATES,
+    rounds: int = 10,
+    seed: int = 0,
+) -> None:
+    """Check a plugin on `rounds` random clusters; raises `PluginCheckError` where it fails.
+
+    `args` goes to the plugin's constructor. `pods` are asked about beside random ones: give pods
+    that your plugin has something to say about. `others` (services, namespaces, ...) are in every
+    cluster. The same `seed` gives the same clusters.
+    """
+    if not issubclass(plugin_class, FilterPlugin | ScorePlugin):
+        raise TypeError(f"{plugin_class.__name__} answers for no nodes: there is nothing to check")
+    extra, objects = tuple(pods), tuple(others)
+    for number in range(seed, seed + rounds):
+        random = Random(number)
+        nodes = [random_node(random, f"node-{i}") for i in range(_NODES)]
+        names = [node.name for node in nodes]
+        guests = [random_pod(random, f"pod-{i}", random.choice(names)) for i in range(_GUESTS)]
+        state = cluster(nodes, guests, objects)
+        waiting = [*extra, *(random_pod(random, f"waiting-{i}") for i in range(_WAITING))]
+        try:
+            _Checks(plugin_class, args, gates, state, random).check(waiting)
+        except PluginCheckError as failed:
+            raise PluginCheckError(f"{plugin_class.name}: {failed} (seed {number})") from None
+
+
+class _Question:
+    """A plugin's Filter or Score, prepared for one pod: its state, or why there is none."""
+
+    def __init__(self, plugin: Plugin, point: str, pod: Pod, nodes: NodeView) -> None:
+        self._plugin = plugin
+        self._point = point
+        self._pod = pod
+        self.state: Any = None
+        self.prepared: Hashable = "looks at nodes"
+        """In words; must be the same for pods with equal keys."""
+        self.asks = isinstance(plugin, FilterPlugin if point == "filter" else ScorePlugin)
+        if point == "filter" and isinstance(plugin, PreFilterPlugin):
+            answer = ask_pre_filter(plugin, pod, nodes)
+            if isinstance(answer, PreFilterResult):
+                self.state = answer.state
+                if answer.node_names is not None:
+                    self.prepared = f"names {sorted(answer.node_names)}"
+            else:
+                self.prepared = "skips" if answer is SKIP else "rejects the pod"
+                self.asks = False
+        if point == "score" and isinstance(plugin, PreScorePlugin):
+            self.state = ask_pre_score(plugin, pod, nodes)
+            if self.state is SKIP:
+                self.prepared, self.asks = "skips", False
+
+    def ask(self, nodes: NodeView) -> Answers:
+        """What the plugin says of each node of a view."""
+        plugin, names = self._plugin, nodes.names()
+        if self._point == "filter":
+            assert isinstance(plugin, FilterPlugin), "asked for filters only"
+            verdicts = ask_filter(plugin, self._pod, nodes, self.state)
+            reasons = (verdicts.reasons_of(row) for row in range(len(nodes)))
+            return dict(zip(names, (sorted(r.text for r in here) for here in reasons), strict=True))
+        assert isinstance(plugin, ScorePlugin), "asked for scorers only"
+        scores = ask_score(plugin, self._pod, nodes, self.state)
+        return dict(zip(names, scores.tolist(), strict=True))
+
+    def ask_row(self, nodes: NodeView, row: int) -> Any:
+        """The same about one row, in plain numbers."""
+        plugin = self._plugin
+        assert isinstance(plugin, SingleRowMixin), "asked only if it has the mixin"
+        if self._point == "filter":
+            return plugin.rejects_row(self._pod, nodes, row, self.state)
+        return plugin.score_row(self._pod, nodes, row, self.state)
+
+    def normalized(self, answers: Answers) -> Answers:
+        """The scores as they count."""
+        plugin = self._plugin
+        if not isinstance(plugin, ScorePlugin) or self._point == "filter" or not answers:
+            return answers
+        raw = np.array(list(answers.values()), np.int64)
+        return dict(zip(answers, ask_normalize(plugin, raw, self.state).tolist(), strict=True))
+
+
+class _Kept:
+    """What was answered to the first pod with a key, corrected where nodes changed."""
+
+    def __init__(self, pod: Pod, question: _Question, nodes: NodeView) -> None:
+        self.pod = pod
+        self.question = question
+        self._generation = nodes.stamps.generation
+        self.answers = question.ask(nodes) if question.asks else {}
+
+    def refresh(self, plugin: Plugin, nodes: NodeView) -> None:
+        rows = nodes.stamps.changed_since(plugin.reads, self._generation)
+        self._generation = nodes.stamps.generation
+        if self.question.asks:
+            newer = self.question.ask(nodes.take(rows)) if len(rows) else {}
+            known = self.answers | newer
+            self.answers = {name: known[name] for name in nodes.names()}
+
+
+class _Checks:
+    """The checks over one cluster."""
+
+    def __init__(
+        self,
+        plugin_class: type[Plugin],
+        args: Any,
+        gates: FeatureGates,
+        state: ClusterState,
+        random: Random,
+    ) -> None:
+        self._make: Callable[[Listers], Plugin] = lambda listers: plugin_class(
+            args, Handle(listers, gates)
+        )
+        self._plugin = self._make(state.listers)
+        self._state = state
+        self._random = random
+        self._kept: dict[tuple[str, Hashable], _Kept] = {}
+
+    def check(self, pods: Sequence[Pod]) -> None:
+        for serial in range(_EVENTS):
+            for pod in pods:
+                for point in ("filter", "score"):
+                    self._check(point, pod)
+            for part in range(_EVENTS_BETWEEN):
+                random_event(self._random, self._state, serial * _EVENTS_BETWEEN + part)
+
+    def _check(self, point: str, pod: Pod) -> None:
+        before, nodes = _contents(self._state), NodeView(self._state)
+        question = _Question(self._plugin, point, pod, nodes)
+        answers = question.ask(nodes) if question.asks else {}
+        if question.asks:
+            self._check_parts(point, pod, question, answers)
+            self._check_rebuilt(point, pod, answers)
+        self._check_keys(point, pod, question, answers)
+        if _contents(self._state) != before:
+            raise PluginCheckError(f"asking about pod {pod.key} changed the cluster")
+
+    def _check_parts(self, point: str, pod: Pod, question: _Question, answers: Answers) -> None:
+        plugin, nodes = self._plugin, NodeView(self._state)
+        # Scores that look across nodes depend on which nodes are asked about.
+        if point == "score" and not plugin.row_local:
+            return
+        some = question.ask(nodes.take(self._some_rows(len(nodes))))
+        _compare(point, pod, answers, some, "when asked about some nodes", part=True)
+        for row, name in enumerate(nodes.names()):
+            alone = question.ask(nodes.take(np.array([row], np.intp)))
+            _compare(point, pod, answers, alone, "when asked about it alone", part=True)
+            if isinstance(plugin, SingleRowMixin):
+                method = "rejects_row" if point == "filter" else "score_row"
+                says = bool(answers[name]) if point == "filter" else answers[name]
+                single = question.ask_row(nodes, row)
+                if single != says:
+                    raise PluginCheckError(
+                        f"{method} of pod {pod.key} says {single} of {name}, but {point} says "
+                        f"{answers[name]}"
+                    )
+
+    def _check_rebuilt(self, point: str, pod: Pod, answers: Answers) -> None:
+        rebuilt = _rebuilt(self._state)
+        nodes = NodeView(rebuilt)
+        other = _Question(self._make(rebuilt.listers), point, pod, nodes)
+        anew = other.ask(nodes) if other.asks else {}
+        _compare(point, pod, answers, anew, "in a newly built cluster")
+
+    def _check_keys(self, point: str, pod: Pod, question: _Question, answers: Answers) -> None:
+        plugin, nodes = self._plugin, NodeView(self._state)
+        key = plugin.pod_key(pod) if is_cacheable(plugin) else None
+        if key is None:
+            return
+        kept = self._kept.get((point, key))
+        if kept is None:
+            self._kept[point, key] = _Kept(pod, question, nodes)
+            return
+        first = f"pod {kept.pod.key}, which has the same key"
+        if kept.question.prepared != question.prepared:
+            raise PluginCheckError(
+                f"pre_{point} of pod {pod.key}: it {question.prepared}, but it "
+                f"{kept.question.prepared} for {first}"
+            )
+        kept.refresh(plugin, nodes)
+        how = f"as kept from {first}, and asked again about nodes that changed in what it reads"
+        _compare(point, pod, answers, kept.answers, how)
+        right, other = question.normalized(answers), kept.question.normalized(kept.answers)
+        _compare("normalize", pod, right, other, how)
+
+    def _some_rows(self, size: int) -> Rows:
+        return np.array(sorted(self._random.sample(range(size), max(1, size // 2))), np.intp)
+
+
+def _compare(
+    point: str, pod: Pod, right: Answers, other: Answers, how: str, *, part: bool = False
+) -> None:
+    names = other if part else right.keys() | other.keys()
+    for name in sorted(names):
+        if right.get(name) != other.get(name):
+            raise PluginCheckError(
+                f"{point} of pod {pod.key} says {right.get(name)} of {name} when asked about all "
+                f"nodes, but {other.get(name)} {how}"
+            )
+
+
+def _rebuilt(state: ClusterState) -> ClusterState:
+    """The same objects in a new cluster; nodes keep their order."""
+    pods = [pod for pod, _ in state.placed_pods()]
+    rebuilt = cluster(state.nodes.nodes, pods)
+    rebuilt.listers = state.listers
+    return rebuilt
+
+
+def _contents(state: ClusterState) -> Any:
+    """Everything a plugin could have written to by way of a view."""
+    nodes = NodeView(state)
+    resources = sorted({name for node in state.nodes.nodes for name in node.allocatable})
+    return (
+        state.stamps.generation,
+        nodes.names(),
+        [nodes.allocatable(name).tolist() for name in resources],
+        [nodes.requested(name).tolist() for name in resources],
+        nodes.pod_count.tolist(),
+        nodes.unschedulable.tolist(),
+        nodes.taints.codes.tolist(),
+        [[pod.uid for pod in nodes.pods_on(row)] for row in range(len(nodes))],
+    )
