@@ -14,7 +14,7 @@ from moorage.errors import SelectorError
 from moorage.model.labels import Selector, compile_selector
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.volume_binding.errors import MatchingError
-from moorage.plugins.volume_binding.reach import Reach
+from moorage.plugins.volume_binding.topology import VolumeTopology
 
 AVAILABLE = "Available"
 NONE = -1
@@ -31,10 +31,10 @@ class Matches:
     """Claims matched one after the other; a volume taken by one is not offered to the next."""
 
     def __init__(
-        self, volumes: Mapping[str, Sequence[PersistentVolume]], reach: Reach, size: int
+        self, volumes: Mapping[str, Sequence[PersistentVolume]], topology: VolumeTopology, size: int
     ) -> None:
         self._volumes = volumes
-        self._reach = reach
+        self._topology = topology
         self._size = size
         self._numbered: list[PersistentVolume] = []
         self._numbers: dict[str, int] = {}
@@ -49,7 +49,7 @@ class Matches:
             # Whoever wrote the claim into the volume has decided: this one, or none.
             number = self._number(volume)
             decided = still_open & ~self._taken(number)
-            places = self._reach.places(volume.required_nodes)
+            places = self._topology.places(volume.required_nodes)
             numbers[places[decided[places]]] = number
             still_open &= ~decided
         left = int(np.count_nonzero(still_open))
@@ -57,7 +57,7 @@ class Matches:
             if not left:
                 break
             number = self._number(volume)
-            places = self._reach.places(volume.required_nodes)
+            places = self._topology.places(volume.required_nodes)
             places = places[still_open[places]]
             for earlier in self.done:
                 places = places[earlier.numbers[places] != number]

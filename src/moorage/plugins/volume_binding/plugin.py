@@ -33,12 +33,11 @@ from moorage.model.storage import (
     StorageClass,
     claims_of,
 )
-from moorage.plugins.volume_binding import hints, reservation, scoring
+from moorage.plugins.volume_binding import hints, scoring
 from moorage.plugins.volume_binding.assume_cache import ClaimCache, VolumeCache
-from moorage.plugins.volume_binding.binding import bind_volumes
+from moorage.plugins.volume_binding.binding import PodVolumes, assume, bind_volumes, revert
 from moorage.plugins.volume_binding.claims import PodClaims, classify, objection
 from moorage.plugins.volume_binding.errors import VolumeBindingError
-from moorage.plugins.volume_binding.reservation import PodVolumes
 from moorage.plugins.volume_binding.search import VolumeSearch
 
 SCORING_GATE = "StorageCapacityScoring"
@@ -139,7 +138,7 @@ class VolumeBinding(
             list(search.bindings(0)), [provision.claim for provision in search.provisions(0)]
         )
         try:
-            assumed = reservation.assume(decided, node_name, self._volumes, self._claims)
+            assumed = assume(decided, node_name, self._volumes, self._claims)
         except StateError as error:
             self.handle.observer.volume_stage_failed("assume")
             return Status(Code.ERROR, (str(error),))
@@ -151,7 +150,7 @@ class VolumeBinding(
         del node_name
         assumed = self._reserved.pop(pod.uid, None)
         if assumed is not None:
-            reservation.revert(assumed, self._volumes, self._claims)
+            revert(assumed, self._volumes, self._claims)
 
     def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
         """Only pods for which something was reserved."""

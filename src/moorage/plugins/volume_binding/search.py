@@ -21,7 +21,7 @@ from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
 from moorage.plugins.volume_binding.errors import MatchingError
 from moorage.plugins.volume_binding.matching import NONE, Match, Matches
 from moorage.plugins.volume_binding.provisioning import Provisioning, provision
-from moorage.plugins.volume_binding.reach import Reach
+from moorage.plugins.volume_binding.topology import VolumeTopology
 
 NODE_CONFLICT = Reason("node(s) didn't match PersistentVolume's node affinity", Code.UNRESOLVABLE)
 BIND_CONFLICT = Reason(
@@ -59,7 +59,7 @@ class VolumeSearch:
         self._nodes = nodes
         self._volumes = volumes
         self._listers = listers
-        self._reach = Reach(nodes, listers)
+        self._topology = VolumeTopology(nodes, listers)
         self._alive: Bools = np.ones(len(nodes), np.bool_)
         """Nodes on which nothing went wrong: there every failure so far is a plain refusal."""
         self._matches: Matches | None = None
@@ -109,15 +109,15 @@ class VolumeSearch:
 
     def _reached(self, volume: PersistentVolume, asked: Bools) -> Bools:
         """Where a volume is reached, in the terms that hold on each node."""
-        reached = self._reach.mask(volume.required_nodes)
+        reached = self._topology.mask(volume.required_nodes)
         plugin = plugin_of(volume.spec)
         if plugin is None or not plugin.scheduled:
             return reached
-        migrated = self._reach.migrated(plugin.name)
+        migrated = self._topology.migrated(plugin.name)
         if not migrated.any():
             return reached
         try:
-            at_driver = self._reach.mask(required_nodes_at_driver(volume, plugin))
+            at_driver = self._topology.mask(required_nodes_at_driver(volume, plugin))
         except TranslationError as error:
             self._fail(asked & migrated, f"could not translate pv: {error}")
             return reached & ~migrated
@@ -164,7 +164,7 @@ class VolumeSearch:
     def _match(self, delayed: Sequence[DelayedClaim]) -> list[Match]:
         names = {claim.claim.storage_class for claim in delayed}
         volumes = {name: list(self._volumes.of_class(name)) for name in names}
-        self._matches = Matches(volumes, self._reach, len(self._nodes))
+        self._matches = Matches(volumes, self._topology, len(self._nodes))
         return [self._matches.add(claim.claim) for claim in delayed]
 
     def _provision(self, needed: Sequence[tuple[Bools, DelayedClaim]]) -> None:

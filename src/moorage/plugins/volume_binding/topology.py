@@ -11,7 +11,7 @@ from moorage.model.node_selector import CompiledNodeSelector, NodeTerm
 from moorage.model.storage import CSINode, PersistentVolume
 
 
-class Reach:
+class VolumeTopology:
     """Answers for the nodes of one view; equal demands are worked out once."""
 
     def __init__(self, nodes: NodeView, listers: Listers) -> None:
