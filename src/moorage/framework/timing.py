@@ -18,7 +18,7 @@ SKIPPED = Code.SKIP.value
 WAIT = Code.WAIT.value
 
 
-class Duration(NamedTuple):
+class PointDuration(NamedTuple):
     """What an extension point took, or one plugin there."""
 
     profile: str
@@ -38,7 +38,7 @@ class AttemptTimes:
         self,
         profile: str = "",
         now: Callable[[], float] = float,
-        durations: list[Duration] | None = None,
+        durations: list[PointDuration] | None = None,
         *,
         sampled: bool = False,
     ) -> None:
@@ -64,7 +64,7 @@ class AttemptTimes:
     def note(self, point: str, plugin: str, status: str, seconds: float) -> None:
         """Something ended after so long."""
         if self._durations is not None:
-            self._durations.append(Duration(self.profile, point, plugin, status, seconds))
+            self._durations.append(PointDuration(self.profile, point, plugin, status, seconds))
 
 
 class PointTime:

@@ -15,7 +15,7 @@ from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE,
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
-from moorage.framework.timing import SUCCESS, AttemptTimes, Duration
+from moorage.framework.timing import SUCCESS, AttemptTimes, PointDuration
 from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler_families import (
     ActionFamilies,
@@ -65,7 +65,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self._sizes: Callable[[], Mapping[str, int]] = _no_sizes
         # What attempts left here. Sorting it in at once, between the work on two pods, was measured
         # to cost nearly twice as much as doing it for many pods together.
-        self._durations: list[Duration] = []
+        self._durations: list[PointDuration] = []
         self._evaluations: Counter[tuple[str, str, str]] = Counter()
         """By plugin, extension point and profile."""
         self._algorithm: list[float] = []

@@ -33,7 +33,7 @@ SYSTEM_DEFAULTS = (
 )
 
 
-class Constraint(msgspec.Struct, frozen=True, cache_hash=True):
+class SpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):
     """One constraint with its selector compiled and its defaults filled in."""
 
     max_skew: int
@@ -102,7 +102,7 @@ def compile_constraints(
     action: str,
     *,
     match_label_keys: bool,
-) -> tuple[Constraint, ...]:
+) -> tuple[SpreadConstraint, ...]:
     """The constraints with an action; raises `SelectorError` on a selector without meaning."""
     compiled = []
     for constraint in constraints:
@@ -118,7 +118,7 @@ def compile_constraints(
         affinity_policy = constraint.node_affinity_policy or HONOR
         taints_policy = constraint.node_taints_policy or IGNORE
         compiled.append(
-            Constraint(
+            SpreadConstraint(
                 max_skew=constraint.max_skew,
                 topology_key=constraint.topology_key,
                 selector=selector,
@@ -130,7 +130,7 @@ def compile_constraints(
     return tuple(compiled)
 
 
-def all_topologies(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
+def all_topologies(constraints: Sequence[SpreadConstraint], nodes: NodeView) -> Bools:
     """The nodes that carry every topology key."""
     present = nodes.label(constraints[0].topology_key).present
     for constraint in constraints[1:]:

@@ -11,7 +11,7 @@ from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.pod import Pod
-from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
+from moorage.plugins.topology_spread.constraints import SpreadConstraint, all_topologies
 
 SKEWED = Reason("node(s) didn't match pod topology spread constraints")
 UNLABELLED = Reason(
@@ -48,12 +48,12 @@ class Domains(msgspec.Struct, frozen=True):
 class HardState(msgspec.Struct, frozen=True):
     """What `filter` needs to know."""
 
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[SpreadConstraint, ...]
     domains: tuple[Domains, ...]
 
 
 def count_domains(
-    constraints: tuple[Constraint, ...], pod: Pod, nodes: NodeView, *, comparisons: bool
+    constraints: tuple[SpreadConstraint, ...], pod: Pod, nodes: NodeView, *, comparisons: bool
 ) -> HardState:
     """Count the matching pods of every domain over the nodes that take part."""
     kept = _kept_sums(constraints, pod, nodes)
@@ -76,7 +76,7 @@ def count_domains(
 
 
 def _kept_sums(
-    constraints: tuple[Constraint, ...], pod: Pod, nodes: NodeView
+    constraints: tuple[SpreadConstraint, ...], pod: Pod, nodes: NodeView
 ) -> tuple[Domains, ...] | None:
     """The same from sums that are kept; None if some node takes part in one domain only."""
     domains = []
@@ -125,7 +125,7 @@ def with_pod(
     return HardState(state.constraints, tuple(domains))
 
 
-def _most(constraint: Constraint, domains: Domains, pod: Pod) -> int:
+def _most(constraint: SpreadConstraint, domains: Domains, pod: Pod) -> int:
     """How many matching pods a domain may have for one more to be allowed there."""
     self_match = 1 if constraint.selector.matches(pod.labels) else 0
     return constraint.max_skew + domains.smallest(constraint.min_domains) - self_match

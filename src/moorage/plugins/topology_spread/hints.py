@@ -6,9 +6,9 @@ from moorage.framework.cluster_events import QueueingHint
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.topology_spread.constraints import Constraint
+from moorage.plugins.topology_spread.constraints import SpreadConstraint
 
-Constraints = Callable[[Pod], tuple[Constraint, ...]]
+Constraints = Callable[[Pod], tuple[SpreadConstraint, ...]]
 
 
 class SpreadHints:
@@ -48,7 +48,9 @@ class SpreadHints:
         return _hint(has and (moved or before.spec.taints != after.spec.taints))
 
 
-def _update_matters(pod: Pod, before: Pod, after: Pod, constraints: tuple[Constraint, ...]) -> bool:
+def _update_matters(
+    pod: Pod, before: Pod, after: Pod, constraints: tuple[SpreadConstraint, ...]
+) -> bool:
     if (
         pod.uid == after.uid
         and before.spec.tolerations != after.spec.tolerations
@@ -69,7 +71,7 @@ def _involved(other: Pod, pod: Pod) -> bool:
     return bool(placed) and other.namespace == pod.namespace
 
 
-def _labelled(node: Node | None, constraints: tuple[Constraint, ...]) -> bool:
+def _labelled(node: Node | None, constraints: tuple[SpreadConstraint, ...]) -> bool:
     return node is not None and all(c.topology_key in node.labels for c in constraints)
 
 

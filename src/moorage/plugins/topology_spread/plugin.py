@@ -31,7 +31,7 @@ from moorage.plugins.topology_spread.constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     SYSTEM_DEFAULTS,
-    Constraint,
+    SpreadConstraint,
     compile_constraints,
     constraints_key,
     default_selector,
@@ -68,8 +68,8 @@ class PodTopologySpread(
                 for default in args.default_constraints
             )
         self._default_actions = frozenset(one.when_unsatisfiable for one in self._defaults)
-        self._compiled: dict[Hashable, tuple[Constraint, ...]] = {}
-        self._latest: dict[str, tuple[OwnConstraints, tuple[Constraint, ...]]] = {}
+        self._compiled: dict[Hashable, tuple[SpreadConstraint, ...]] = {}
+        self._latest: dict[str, tuple[OwnConstraints, tuple[SpreadConstraint, ...]]] = {}
         """By action, what a pod said last, and what became of it: the next says the same."""
         self._match_label_keys = handle.gates.enabled("MatchLabelKeysInPodTopologySpread")
         self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
@@ -146,7 +146,7 @@ class PodTopologySpread(
             ),
         ]
 
-    def constraints(self, pod: Pod, action: str, phase: str) -> tuple[Constraint, ...]:
+    def constraints(self, pod: Pod, action: str, phase: str) -> tuple[SpreadConstraint, ...]:
         """The pod's constraints of one kind, or the defaults."""
         own = pod.spec.topology_spread_constraints
         if not own and (action not in self._default_actions or is_alone(pod, self.handle.listers)):
@@ -175,5 +175,7 @@ class PodTopologySpread(
             return ()
         return tuple(msgspec.structs.replace(c, selector=selector) for c in constraints)
 
-    def _count(self, constraints: tuple[Constraint, ...], pod: Pod, nodes: NodeView) -> HardState:
+    def _count(
+        self, constraints: tuple[SpreadConstraint, ...], pod: Pod, nodes: NodeView
+    ) -> HardState:
         return filtering.count_domains(constraints, pod, nodes, comparisons=self._comparisons)

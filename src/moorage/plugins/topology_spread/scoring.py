@@ -12,13 +12,13 @@ from moorage.cluster.view import NodeView
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
-from moorage.plugins.topology_spread.constraints import Constraint, all_topologies
+from moorage.plugins.topology_spread.constraints import SpreadConstraint, all_topologies
 
 
 class SoftConstraint(msgspec.Struct, frozen=True):
     """One constraint: how much a matching pod weighs, and how many each domain has."""
 
-    constraint: Constraint
+    constraint: SpreadConstraint
     weight: float
     counts: Ints | None
     """Over label codes; None for the hostname, where each node counts for itself."""
@@ -35,7 +35,7 @@ class SoftState(msgspec.Struct, frozen=True):
 
 
 def count_domains(
-    constraints: tuple[Constraint, ...],
+    constraints: tuple[SpreadConstraint, ...],
     pod: Pod,
     feasible: NodeView,
     *,
@@ -79,7 +79,7 @@ def count_domains(
 
 
 def _from_domain_sums(
-    constraints: tuple[Constraint, ...], pod: Pod, feasible: NodeView
+    constraints: tuple[SpreadConstraint, ...], pod: Pod, feasible: NodeView
 ) -> tuple[SoftConstraint, ...] | None:
     """The same from the sums per domain; None unless every node has every key and takes part."""
     everywhere = feasible.whole
