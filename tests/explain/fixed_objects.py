@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from moorage.apiserver.patching import json_patch
-from moorage.explain.fixes.edits import document
+from moorage.explain.fixes.changes import document
 from moorage.explain.report import Edit, Fix
 from moorage.model.meta import ApiObject, Json
 

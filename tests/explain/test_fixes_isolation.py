@@ -6,8 +6,8 @@ from hypothesis import given
 
 from explain.asked_clusters import Cluster, Make, clusters, side_by_side
 from moorage.explain.fixes import smallest_fixes
-from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import CREATE, Change
+from moorage.explain.fixes.sandbox import Sandbox
 from moorage.model.decode import decode_object
 from moorage.model.devices import DeviceClass, ResourceClaim
 from moorage.model.meta import ApiObject, ObjectMeta
@@ -189,7 +189,7 @@ def test_an_object_in_the_place_of_another_gives_it_back() -> None:
         lister.put(one)
     new = PriorityClass(metadata=ObjectMeta(name="a"), value=2)
     change = Change(CREATE, "create twice", 1.0, objects=(new, new))
-    bench = Bench(scheduler.cycle, scheduler.profiles["default-scheduler"], make_pod(), 1.0)
+    bench = Sandbox(scheduler.cycle, scheduler.profiles["default-scheduler"], make_pod(), 1.0)
 
     with bench.during(change):
         assert lister.get("a") is new

@@ -7,7 +7,7 @@ from framework.building import NOW, make_cycle, make_profile, make_state
 from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.explain.fixes import smallest_fixes
-from moorage.explain.fixes.bench import MOST_RUNS, Bench
+from moorage.explain.fixes.sandbox import MOST_RUNS, Sandbox
 from moorage.explain.fixes.search import search
 from moorage.framework.extenders import Extender
 from moorage.framework.plugin import NodeFilterPlugin
@@ -78,7 +78,7 @@ def test_the_engine_is_run_a_bounded_number_of_times() -> None:
     ]
     state = make_state(nodes)
     selector = {f"label-{i}": "x" for i in range(12)}
-    bench = Bench(
+    bench = Sandbox(
         make_cycle(state),
         make_profile(state),
         make_pod(cpu="2", spec={"nodeSelector": selector}),

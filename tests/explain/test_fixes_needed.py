@@ -8,7 +8,7 @@ from explain.asked_fixes import changes, fixes_for, obj, of_kind
 from explain.fixed_objects import applied
 from framework.building import make_cycle, make_profile, make_state
 from moorage.explain.fixes import smallest_fixes
-from moorage.explain.fixes.patches import remove, shifts
+from moorage.explain.fixes.changes import remove, shifts
 from moorage.model.decode import decode_object
 from moorage.model.defaulting import NO_CLASSES, default_pod
 from moorage.model.meta import Json

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from moorage.apiserver.errors import ApiStatusError
 from moorage.apiserver.patching import json_patch
-from moorage.explain.fixes.patches import (
+from moorage.explain.fixes.changes import (
     Operation,
     add,
     append,

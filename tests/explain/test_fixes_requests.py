@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.explain.fixes.patches import patched
-from moorage.explain.fixes.quantities import amount_of, tidy, written
-from moorage.explain.fixes.requests import lowered
+from moorage.explain.fixes.changes import patched
+from moorage.explain.fixes.requests import amount_of, lowered, quantity_text, tidy
 from moorage.model.meta import Json
 from moorage.model.pod import Pod
 from moorage.testing import make_pod
@@ -110,7 +109,7 @@ def test_nothing_left_is_a_request_dropped() -> None:
 def test_amounts_are_written_tidily_and_never_rounded_up(
     resource: str, amount: int, text: str
 ) -> None:
-    assert written(resource, tidy(resource, amount)) == text
+    assert quantity_text(resource, tidy(resource, amount)) == text
     assert amount_of(resource, text) <= amount
 
 

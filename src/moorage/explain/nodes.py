@@ -11,15 +11,14 @@ import numpy as np
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
 from moorage.errors import InputError
-from moorage.explain.fixes.quantities import written
-from moorage.explain.rejections import survey
+from moorage.explain.fixes.requests import quantity_text
 from moorage.explain.report import NodeExplanation, NodePod, NodeRefusal
 from moorage.explain.scores import REJECTED, matrix_rows
+from moorage.explain.survey import survey
 from moorage.explain.trials import trial_profile
 from moorage.framework.profile import Profile
 from moorage.model.pod import Pod
 from moorage.model.resources import PODS
-from moorage.model.taints import Taint
 
 MOST_WAITING = 200
 """So many waiting pods are asked about; each takes some tenths of a millisecond, and what the
@@ -55,7 +54,7 @@ def explain_node(
         source=source,
         unschedulable=node.spec.unschedulable,
         labels=dict(node.labels),
-        taints=tuple(map(taint_text, node.spec.taints)),
+        taints=tuple(taint.text for taint in node.spec.taints),
         allocatable={key: str(amount) for key, amount in node.status.allocatable.items()},
         requested=_requested(cycle, row),
         pods=len(pods),
@@ -96,15 +95,9 @@ def _judged(
 def _requested(cycle: Cycle, row: int) -> dict[str, str]:
     nodes = cycle.state.nodes
     amounts = {name: int(column[row]) for name, column in nodes.requested.items()}
-    told = {name: written(name, amount) for name, amount in sorted(amounts.items()) if amount}
+    told = {name: quantity_text(name, amount) for name, amount in sorted(amounts.items()) if amount}
     return {**told, PODS: str(int(nodes.pod_count.values[row]))}
 
 
 def _requests(pod: Pod) -> dict[str, str]:
-    return {name: written(name, amount) for name, amount in pod.requests.occupied.items()}
-
-
-def taint_text(taint: Taint) -> str:
-    """A taint as kubectl writes it."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
+    return {name: quantity_text(name, amount) for name, amount in pod.requests.occupied.items()}

@@ -1,6 +1,6 @@
 """Everything about one pod: where it is or could go, and who is against it where.
 
-Owns the joining of the parts (`rejections`, `scores`, `preemption`, `fixes`) into one value. The
+Owns the joining of the parts (`survey`, `scores`, `preemption`, `fixes`) into one value. The
 scheduler that is asked about decides afterwards as if nobody had asked: everything runs beside it,
 on `explain.trials`.
 """
@@ -19,9 +19,9 @@ from moorage.engine.group_preemption import without_post_filter
 from moorage.errors import InputError, MoorageError
 from moorage.explain.fixes import smallest_fixes
 from moorage.explain.preemption import explain_preemption
-from moorage.explain.rejections import PRE_ENQUEUE, Survey, rejections, survey
 from moorage.explain.report import PodExplanation, Preemption, QueueState
 from moorage.explain.scores import Scored, best_nodes, matrix_page, matrix_rows, weights_of
+from moorage.explain.survey import PRE_ENQUEUE, Survey, grouped_rejections, survey
 from moorage.explain.trials import Trial, trial
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.outcomes import Scores
@@ -64,7 +64,7 @@ def explain_pod(
         feasible=int(np.count_nonzero(~found.rejected)),
         message=story.message,
         source=source,
-        rejections=rejections(found),
+        rejections=grouped_rejections(found),
         uid=pod.uid,
         scheduler_name=profile.name,
         node=story.node,
@@ -113,11 +113,11 @@ def _waiting(beside: Trial, pod: Pod) -> _Story:
     elif attempt is not None:
         told, message = _failed(profile, attempt)
     found = _survey(beside, pod, NodeView(cycle.state), gates=True)
-    gates = [ground for ground in found.grounds if ground.point == PRE_ENQUEUE]
+    gates = [one for one in found.rejections if one.point == PRE_ENQUEUE]
     if pod.terminating:
         return _Story(found, f"skip schedule deleting pod: {pod.key}", preemption=told)
     if gates:
-        message = ", ".join(dict.fromkeys(ground.reason for ground in gates))
+        message = ", ".join(dict.fromkeys(one.reason for one in gates))
         return _Story(found, message, preemption=told)
     return _Story(found, message, node, scored=scored, preemption=told)
 

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
-from moorage.explain.grounds import MOST_EXAMPLES
 from moorage.explain.report import Preemption, PreemptionCandidate, PreemptionNode
+from moorage.explain.survey import MOST_EXAMPLES
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import Candidate, PostFilterResult
 from moorage.framework.post_filtering import post_filter

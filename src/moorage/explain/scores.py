@@ -1,6 +1,6 @@
 """Why this node and not that one: scores part by part, and the node x plugin matrix.
 
-Owns the way from the framework's columns of scores, and from a survey's grounds, to rows that
+Owns the way from the framework's columns of scores, and from a survey's rejections, to rows that
 people read. Must not ask plugins with consequences: see `explain.trials`.
 """
 
@@ -11,9 +11,8 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
-from moorage.explain.grounds import Ground, by_plugin
-from moorage.explain.rejections import Survey
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, ScorePart, Verdict
+from moorage.explain.survey import RejectedRows, Survey
 from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender
 from moorage.framework.outcomes import Scores
@@ -124,38 +123,34 @@ def matrix_rows(
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """What one plugin says; `otherwise` where it has no ground to reject a row."""
+    """What one plugin says; `otherwise` where it does not reject a row."""
 
     plugin: str
-    grounds: tuple[Ground, ...]
+    rejections: tuple[RejectedRows, ...]
     otherwise: Verdict
     unasked: Bools | None = None
     """The rows that it was not asked about, because others reject them."""
 
     def verdict(self, row: int) -> Verdict:
         """What it says of one row."""
-        grounds = [ground for ground in self.grounds if ground.rows[row]]
-        if not grounds:
+        found = [one for one in self.rejections if one.rows[row]]
+        if not found:
             unasked = self.unasked is not None and self.unasked[row]
             return Verdict(self.plugin, NOT_CONSIDERED) if unasked else self.otherwise
-        code = worst(Reason(ground.reason, Code(ground.code)) for ground in grounds)
-        reasons = tuple(dict.fromkeys(ground.reason for ground in grounds))
+        code = worst(Reason(one.reason, Code(one.code)) for one in found)
+        reasons = tuple(dict.fromkeys(one.reason for one in found))
         return Verdict(self.plugin, REJECTED, code.value, reasons)
 
 
 def _columns(found: Survey) -> list[_Column]:
-    grounds: dict[str, list[Ground]] = {}
-    for ground in found.grounds:
-        grounds.setdefault(ground.plugin, []).append(ground)
-    rejecting = by_plugin(found.grounds)
-    unasked = np.zeros(len(found.nodes), np.bool_)
-    for plugin, rows in rejecting.items():
-        if plugin != EXTENDER:
-            unasked |= rows
+    by_plugin: dict[str, list[RejectedRows]] = {}
+    for one in found.rejections:
+        by_plugin.setdefault(one.plugin, []).append(one)
+    unasked = found.rejected_by(by_plugin.keys() - {EXTENDER})
     return [
         _Column(
             plugin,
-            tuple(grounds.get(plugin, ())),
+            tuple(by_plugin.get(plugin, ())),
             Verdict(plugin, SKIPPED if plugin in found.skipped else OK),
             unasked if plugin == EXTENDER else None,
         )

@@ -52,6 +52,21 @@ class Ask(Enum):
     that are still in the running; an error ends the attempt."""
     EVERYTHING = "for explanations"
     """Every plugin about every node, whatever the others say; an error is a rejection, too."""
+    NEARLY_EVERYTHING = "for fixes"
+    """The same, but slow filters only about nodes that at most one other plugin rejects."""
+
+
+def every_gate(profile: Profile, pod: Pod) -> list[Status]:
+    """The answers of all PreEnqueue plugins that keep the pod out; an error does, too."""
+    found = []
+    for plugin in profile.pre_enqueue:
+        try:
+            status = ask_pre_enqueue(plugin, pod)
+        except PluginError as error:
+            status = Status(Code.ERROR, (str(error),), plugin.name)
+        if status is not None:
+            found.append(status)
+    return found
 
 
 def pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
@@ -76,7 +91,7 @@ class Runner:
             known = self.fast_path.find(attempt.profile, attempt.pod, attempt.nodes)
         attempt.known = known
         attempt.before = _pre_filter(attempt, known, ask)
-        if attempt.before.rejection is None or ask is Ask.EVERYTHING:
+        if attempt.before.rejection is None or ask is not Ask.UNTIL_REJECTED:
             attempt.outcome = _filter(attempt, known, ask)
 
     def score(self, attempt: AttemptResult, rows: Rows, nodes: NodeView | None = None) -> None:
@@ -108,7 +123,7 @@ def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> 
             try:
                 answer = ask_pre_filter(plugin, pod, nodes)
             except PluginError as error:
-                if ask is not Ask.EVERYTHING:
+                if ask is Ask.UNTIL_REJECTED:
                     raise
                 answer = Status(Code.ERROR, (str(error),), plugin.name)
             if answer is SKIP:
@@ -117,7 +132,7 @@ def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> 
             elif isinstance(answer, Status):
                 point.ran(plugin.name, answer.code.value)
                 rejections.append(answer)
-                if answer.code is Code.UNRESOLVABLE and ask is not Ask.EVERYTHING:
+                if answer.code is Code.UNRESOLVABLE and ask is Ask.UNTIL_REJECTED:
                     break
             else:
                 point.ran(plugin.name)
@@ -125,7 +140,7 @@ def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> 
                 if answer.node_names is not None:
                     named[plugin.name] = names = frozenset(answer.node_names)
                     node_names = names if node_names is None else node_names & names
-                    if not node_names and ask is not Ask.EVERYTHING:
+                    if not node_names and ask is Ask.UNTIL_REJECTED:
                         rejections.append(Status(Code.UNRESOLVABLE, (_unsatisfied(named),)))
                         break
         if rejections:
@@ -159,7 +174,7 @@ def _filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> Filt
     """Ask every Filter plugin about every node, then look again where pods are nominated."""
     nodes, before = attempt.nodes, attempt.before
     considered = np.ones(len(nodes), np.bool_)
-    if before.node_names is not None and ask is not Ask.EVERYTHING:
+    if before.node_names is not None and ask is Ask.UNTIL_REJECTED:
         considered[:] = False
         rows = (nodes.row_of(name) for name in before.node_names)
         considered[[row for row in rows if row is not None]] = True
@@ -169,7 +184,10 @@ def _filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> Filt
     with attempt.times.point("Filter") as point:
         if known is not None:
             outcome.rejected |= known.rejected
-        for plugin in attempt.profile.filter:
+        filters = attempt.profile.filter
+        if ask is Ask.NEARLY_EVERYTHING:
+            filters = tuple(sorted(filters, key=lambda plugin: plugin.by_node))
+        for plugin in filters:
             if not before.has_part(plugin.name):
                 continue
             verdicts = None if known is None else known.verdicts.get(plugin.name)
@@ -191,19 +209,30 @@ def _verdicts(
     plugin: FilterPlugin[Any], attempt: AttemptResult, outcome: FilterOutcome, ask: Ask
 ) -> Verdicts:
     pod, nodes, state = attempt.pod, attempt.nodes, attempt.before.states.get(plugin.name)
-    if ask is Ask.EVERYTHING:
-        try:
+    try:
+        if ask is Ask.EVERYTHING or not plugin.by_node:
             return ask_filter(plugin, pod, nodes, state)
-        except PluginError as error:
-            everywhere = np.ones(len(nodes), np.bool_)
-            return Verdicts(len(nodes)).reject(everywhere, Reason(str(error), Code.ERROR))
-    if not plugin.by_node:
-        return ask_filter(plugin, pod, nodes, state)
-    verdicts = Verdicts(len(nodes))
-    rows = np.flatnonzero(outcome.considered & ~outcome.rejected)
-    if len(rows):
-        verdicts.splice(rows, ask_filter(plugin, pod, nodes.take(rows), state))
-    return verdicts
+        verdicts = Verdicts(len(nodes))
+        rows = np.flatnonzero(_worth_asking(attempt, outcome, ask))
+        if len(rows):
+            verdicts.splice(rows, ask_filter(plugin, pod, nodes.take(rows), state))
+        return verdicts
+    except PluginError as error:
+        if ask is Ask.UNTIL_REJECTED:
+            raise
+        everywhere = np.ones(len(nodes), np.bool_)
+        return Verdicts(len(nodes)).reject(everywhere, Reason(str(error), Code.ERROR))
+
+
+def _worth_asking(attempt: AttemptResult, outcome: FilterOutcome, ask: Ask) -> Bools:
+    """The rows that a slow filter is asked about."""
+    if ask is Ask.UNTIL_REJECTED:
+        return outcome.considered & ~outcome.rejected
+    rejecting: Ints = np.full(len(attempt.nodes), len(attempt.before.rejections), np.int64)
+    for _, verdicts in outcome.verdicts:
+        rejecting += verdicts.rejected
+    few: Bools = rejecting <= 1
+    return few
 
 
 def _pre_score(

@@ -14,7 +14,6 @@ from moorage.cluster.columns import Rows
 from moorage.cluster.state import ClusterState
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.listing import NodeLine, NodePage, PodLine, PodPage
-from moorage.explain.nodes import taint_text
 from moorage.explain.queue_state import ABSENT, queue_state
 from moorage.explain.report import QueueState
 from moorage.kube.timing import parse_time
@@ -33,7 +32,7 @@ def node_page(state: ClusterState, limit: int, after: str = "") -> tuple[NodePag
     names = sorted(name for name in table.row_of if name > after)
     shown = list(islice(names, limit))
     rows = np.fromiter((table.row_of[name] for name in shown), np.intp, len(shown))
-    taints = [[taint_text(taint) for taint in value] for value in table.taints.vocabulary.values]
+    taints = [[taint.text for taint in value] for value in table.taints.vocabulary.values]
     resources, utilisation = _utilisation(state, rows)
     most = table.allocatable.values(PODS)[rows].tolist()
     nodes = table.nodes

@@ -18,6 +18,12 @@ class Taint(Object, frozen=True):
     effect: str = ""
 
     @property
+    def text(self) -> str:
+        """As kubectl writes it."""
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
+
+    @property
     def keeps_out(self) -> bool:
         """Does it forbid new pods (rather than merely discourage them)?"""
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)

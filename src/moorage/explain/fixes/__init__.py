@@ -1,11 +1,12 @@
 """The smallest changes that would let a pod be placed, each tried out by the engine.
 
-`smallest_fixes` is the whole of it: it asks who stands in the pod's way (`obstacles`), lets each
-remedy propose changes, tries them on the cluster as it is (`bench`), and ranks those that work.
+`smallest_fixes` is the whole of it: it asks who rejects the pod where (`explain.survey`),
+lets each remedy propose changes, tries them on the cluster as it is (`sandbox`), and ranks those
+that work.
 """
 
 from moorage.engine.cycle import Cycle
-from moorage.explain.fixes.bench import Bench
+from moorage.explain.fixes.sandbox import Sandbox
 from moorage.explain.fixes.search import search
 from moorage.explain.report import Fix
 from moorage.framework.profile import Profile
@@ -23,4 +24,4 @@ def smallest_fixes(
     The search ends after so many seconds of the cycle's clock, and changes nothing that decides
     about pods.
     """
-    return search(Bench(cycle, profile, pod, seconds), limit)
+    return search(Sandbox(cycle, profile, pod, seconds), limit)

@@ -1,20 +1,121 @@
-"""A change to try: what it does to which object, in words, in operations and in size.
+"""Changes that fixes are made of: JSON patches (RFC 6902), and what they do to which API objects.
 
-Sizes only serve to compare changes with each other. One is about what one toleration is; adding to
-what a pod tolerates is small, taking something away from others or buying a node is large.
+What is proposed and what is tried out are the same operations, so that neither can differ from the
+other. Documents are never changed in place: only what lies on an operation's path is copied.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from moorage.explain.fixes.patches import Operations, patched
 from moorage.explain.report import Edit
-from moorage.model.meta import ApiObject
+from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
-from moorage.model.pod import Pod
+from moorage.model.pod import Container, Pod
+from moorage.model.quantity import parse_milli
+from moorage.model.resources import CPU, MEMORY
+
+Operation = dict[str, object]
+Operations = tuple[Operation, ...]
+
+Kind = TypeVar("Kind", bound=ApiObject)
+
+END = "-"
+"""In a path: after the last element of a list."""
+
+
+def pointer(*steps: str | int) -> str:
+    """A path (RFC 6901) from its steps."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def add(value: object, *steps: str | int) -> Operation:
+    """Put a member into a mapping, in the place of one that may be there, or one into a list."""
+    return {"op": "add", "path": pointer(*steps), "value": value}
+
+
+def replace(value: object, *steps: str | int) -> Operation:
+    """Put another element in the place of one of a list."""
+    return {"op": "replace", "path": pointer(*steps), "value": value}
+
+
+def remove(*steps: str | int) -> Operation:
+    """Take a member or an element away."""
+    return {"op": "remove", "path": pointer(*steps)}
+
+
+def append(value: object, present: Iterable[object], *steps: str | int) -> Operation:
+    """Add to a list of which `present` is in it now: one that is empty may not be there at all."""
+    return add(value, *steps, END) if any(True for _ in present) else add([value], *steps)
+
+
+def shifts(first: Operations, second: Operations) -> bool:
+    """Does the first patch move elements of a list that the second one names by their places?"""
+    lists = {
+        place + "/"
+        for one in first
+        if one["op"] == "remove"
+        for place, _, step in (str(one["path"]).rpartition("/"),)
+        if step.isdigit()
+    }
+    return any(str(one["path"]).startswith(place) for one in second for place in lists)
+
+
+def patched(obj: Kind, operations: Operations) -> Kind:
+    """The object with the operations applied; raises `ValueError` if one does not fit."""
+    document: Json = msgspec.to_builtins(obj)
+    for operation in operations:
+        document = apply(document, operation)
+    return msgspec.convert(document, type(obj))
+
+
+def apply(document: Any, operation: Operation) -> Any:
+    """A document with one operation applied."""
+    steps = _steps(str(operation["path"]))
+    if not steps:
+        raise ValueError("a patch must not replace the whole object")
+    return _applied(document, steps, operation)
+
+
+@lru_cache(maxsize=1024)
+def _steps(path: str) -> tuple[str, ...]:
+    if path and not path.startswith("/"):
+        raise ValueError(f"{path} is not a JSON pointer: expected it to begin with /")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
+
+
+def _applied(document: Any, steps: tuple[str, ...], operation: Operation) -> Any:
+    step, rest = steps[0], steps[1:]
+    if isinstance(document, list | tuple):
+        elements = list(document)
+        index = len(elements) if step == END else int(step)
+        if rest:
+            elements[index] = _applied(elements[index], rest, operation)
+        elif operation["op"] == "add":
+            elements.insert(index, operation["value"])
+        elif operation["op"] == "replace":
+            elements[index] = operation["value"]
+        else:
+            del elements[index]
+        return elements
+    if not isinstance(document, dict):
+        raise ValueError(f"there is nothing at {operation['path']}")
+    members = dict(document)
+    if rest:
+        members[step] = _applied(members.get(step), rest, operation)
+    elif operation["op"] == "add":
+        members[step] = operation["value"]
+    elif step not in members:
+        raise ValueError(f"there is nothing at {operation['path']}")
+    elif operation["op"] == "replace":
+        members[step] = operation["value"]
+    else:
+        del members[step]
+    return members
+
 
 LOWER_REQUEST = "lowerRequest"
 TOLERATE_TAINT = "tolerateTaint"
@@ -104,3 +205,104 @@ def free_name(name: str, known: Callable[[str], object | None]) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """`1 node`, `3 nodes`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+_MUTABLE = ("/spec/tolerations", "/spec/schedulingGates")
+"""What may be changed in a pod that waits: tolerations may be added, gates removed."""
+_RESIZED = (CPU, MEMORY)
+
+
+def edits_of(pod: Pod, change: Change) -> tuple[Edit, ...]:
+    """What to do to which object, in an order in which it can be done."""
+    known = {edit.name for edit in change.node_edits}
+    new: list[ApiObject] = [node for node in change.nodes if node.name not in known]
+    return (
+        *(Edit(obj.kind, obj.key, create=document(obj)) for obj in (*change.objects, *new)),
+        *change.node_edits,
+        *(Edit("Pod", other.key, delete=True) for other in change.gone),
+        *_pod_edits(pod, change.patch),
+    )
+
+
+def document(obj: ApiObject) -> Json:
+    """An object as the API takes it: what is as by default is left out."""
+    members: Json = _document(obj)
+    return members
+
+
+def _document(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return {
+            field.encode_name: _document(given)
+            for field in msgspec.structs.fields(value)
+            if (given := getattr(value, field.name)) != _default(field)
+        }
+    if isinstance(value, dict):
+        return {key: _document(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_document(item) for item in value]
+    return value
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    factory = field.default_factory
+    return field.default if factory is msgspec.NODEFAULT else factory()
+
+
+def _pod_edits(pod: Pod, patch: Operations) -> list[Edit]:
+    """One patch, or two if a part has to go elsewhere."""
+    plain = tuple(one for one in patch if str(one["path"]).startswith(_MUTABLE))
+    rest = tuple(one for one in patch if one not in plain)
+    if rest and not _resizes(pod, rest):
+        return [Edit("Pod", pod.key, patch, recreate=True)]
+    edits = [Edit("Pod", pod.key, plain)] if plain else []
+    if rest:
+        edits.append(Edit("Pod", pod.key, rest, subresource="resize"))
+    return edits
+
+
+def _resizes(pod: Pod, operations: Operations) -> bool:
+    """Are these requests that may be lowered in place?
+
+    The API allows it for cpu and memory of containers that go on running and claim no devices, as
+    long as the pod's class of service stays what it is.
+    """
+    if pod.spec.resources is not None or pod.status.node_allocatable_resource_claim_statuses:
+        return False
+    allowed = {
+        pointer("spec", field, i, "resources", "requests"): container.resources.requests
+        for field, containers in _running(pod)
+        for i, container in enumerate(containers)
+        if (field == "containers" or container.is_sidecar) and not container.resources.claims
+    }
+    if not all(_lowers_in_place(one, allowed) for one in operations):
+        return False
+    return _service_class(pod) == _service_class(patched(pod, operations))
+
+
+def _lowers_in_place(operation: Operation, allowed: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Is it about nothing but cpu and memory of places that are allowed?"""
+    path, value = str(operation["path"]), operation.get("value")
+    if path in allowed and isinstance(value, dict):
+        now = allowed[path]
+        return all(value.get(name) == now[name] for name in now if name not in _RESIZED)
+    place, _, name = path.rpartition("/")
+    return place in allowed and name in _RESIZED
+
+
+def _running(pod: Pod) -> Sequence[tuple[str, tuple[Container, ...]]]:
+    return (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers))
+
+
+def _service_class(pod: Pod) -> str:
+    """The quality-of-service class, by the rules of the API."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    asked = False
+    guaranteed = True
+    for container in containers:
+        for name in (CPU, MEMORY):
+            request = parse_milli(container.resources.requests.get(name, 0))
+            limit = parse_milli(container.resources.limits.get(name, 0))
+            asked = asked or request > 0 or limit > 0
+            guaranteed = guaranteed and limit > 0 and request == limit
+    return "Guaranteed" if asked and guaranteed else "Burstable" if asked else "BestEffort"

@@ -7,9 +7,9 @@ import numpy as np
 
 from moorage.cluster.columns import Rows
 from moorage.cluster.listers import Listers
-from moorage.explain.fixes.bench import Bench
 from moorage.explain.fixes.changes import ADD_NODE, Change
-from moorage.explain.fixes.obstacles import Obstacles
+from moorage.explain.fixes.sandbox import Sandbox
+from moorage.explain.survey import Survey
 from moorage.model.meta import ObjectMeta
 from moorage.model.node import HOSTNAME_LABEL, Node, NodeCondition, NodeSpec, NodeStatus
 from moorage.model.pod import Pod
@@ -33,30 +33,30 @@ _PASSING = frozenset(
 """Plugins whose refusal may have to do with what is on a node, and not with the node."""
 
 
-def add_node(bench: Bench, pod: Pod, obstacles: Obstacles) -> Iterator[Change]:
+def add_node(sandbox: Sandbox, pod: Pod, survey: Survey) -> Iterator[Change]:
     """New nodes, each like another one, empty; the most promising first."""
-    names = bench.state.nodes.row_of
-    for node in _models(pod, obstacles):
+    names = sandbox.state.nodes.row_of
+    for node in _models(pod, survey):
         copy = _like(node, names)
         yield Change(
             ADD_NODE,
             f"add a node like {node.name}",
             3.0,
             nodes=(copy,),
-            objects=_drivers_like(node, copy, bench.state.listers),
+            objects=_drivers_like(node, copy, sandbox.state.listers),
         )
 
 
-def _models(pod: Pod, obstacles: Obstacles) -> Sequence[Node]:
+def _models(pod: Pod, survey: Survey) -> Sequence[Node]:
     """One node of every kind that would be large enough, those refused for the least first."""
-    nodes = obstacles.nodes
+    nodes = survey.nodes
     large = np.ones(len(nodes), np.bool_)
     for name, amount in pod.requests.incoming.items():
         if amount > 0 and name != PODS:
             offered = nodes.allocatable(name)
             large &= (offered >= amount) | (offered == 0)
     lasting = np.zeros(len(nodes), np.int64)
-    for plugin, rows in obstacles.rejected.items():
+    for plugin, rows in survey.by_plugin.items():
         if plugin not in _PASSING:
             lasting += rows
     candidates: Rows = np.flatnonzero(large)

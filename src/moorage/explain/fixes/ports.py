@@ -8,14 +8,13 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.host_ports import conflict
 from moorage.cluster.view import NodeView
-from moorage.explain.fixes.bench import Bench
-from moorage.explain.fixes.changes import FREE_PORT, RELAX, Change, subsets
-from moorage.explain.fixes.moving import moved
-from moorage.explain.fixes.obstacles import Obstacles
-from moorage.explain.fixes.patches import Operation, add, remove
+from moorage.explain.fixes.changes import FREE_PORT, RELAX, Change, Operation, add, remove, subsets
+from moorage.explain.fixes.other_pods import moved
+from moorage.explain.fixes.sandbox import Sandbox
+from moorage.explain.survey import Survey
 from moorage.model.pod import HostPort, Pod
 
-PLUGIN = "NodePorts"
+PORTS = "NodePorts"
 _MOST_TRIED = 100
 _MOST_ROWS = 200
 _MOST_FREED = 2
@@ -36,10 +35,10 @@ class Place(msgspec.Struct, frozen=True):
         return f"host port {self.port.port}/{self.port.protocol}{address}"
 
 
-def use_other_ports(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def use_other_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Other ports for those that are taken: one of them, or all together."""
-    del bench
-    nodes = obstacles.nodes
+    del sandbox
+    nodes = survey.nodes
     taken = [place for place in _places(pod) if (rows & nodes.with_taken_ports([place.port])).any()]
     for places in subsets(taken):
         used = set(pod.host_ports)
@@ -56,17 +55,17 @@ def use_other_ports(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -
             texts.append(f"{place.text} of container {place.container}, such as {other.port}")
         else:
             text = f"use another port than {' and than '.join(texts)}"
-            yield Change(RELAX, text, 0.4 + 0.5 * len(places), (PLUGIN,), tuple(operations))
+            yield Change(RELAX, text, 0.4 + 0.5 * len(places), (PORTS,), tuple(operations))
         if not pod.spec.host_network:
             drops = tuple(remove(*place.steps, "hostPort") for place in places)
             text = f"do without {' and '.join(place.text for place in places)}"
-            yield Change(RELAX, text, 0.8 + 0.5 * len(places), (PLUGIN,), drops)
+            yield Change(RELAX, text, 0.8 + 0.5 * len(places), (PORTS,), drops)
 
 
-def free_ports(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def free_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Move the pods that hold the ports, from the node where they are fewest and least dear."""
-    del bench
-    nodes = obstacles.nodes
+    del sandbox
+    nodes = survey.nodes
     found: list[tuple[int, int, str, list[Pod]]] = []
     wanted = pod.host_ports
     for row in np.flatnonzero(rows & nodes.with_taken_ports(wanted))[:_MOST_ROWS]:
@@ -79,7 +78,7 @@ def free_ports(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Ite
         plural = "s" if len(ports) > 1 else ""
         named = " and ".join(map(str, sorted(ports)))
         verb = "holds" if len(holders) == 1 else "hold"
-        yield moved(holders, f"which {verb} host port{plural} {named}", PLUGIN, FREE_PORT)
+        yield moved(holders, f"which {verb} host port{plural} {named}", PORTS, FREE_PORT)
 
 
 def _places(pod: Pod) -> list[Place]:

@@ -11,16 +11,74 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
-from moorage.explain.fixes.bench import Bench
-from moorage.explain.fixes.changes import LOWER_REQUEST, Change
-from moorage.explain.fixes.obstacles import Obstacles
-from moorage.explain.fixes.patches import Operation, add, patched
-from moorage.explain.fixes.quantities import amount_of, tidy, written
+from moorage.explain.fixes.changes import LOWER_REQUEST, Change, Operation, add, patched
+from moorage.explain.fixes.sandbox import Sandbox
+from moorage.explain.survey import Survey
 from moorage.model.pod import Container, Pod, ResourceRequirements
 from moorage.model.pod_requests import requests_without_pod_level
-from moorage.model.resources import is_extended, is_hugepages, is_pod_level
+from moorage.model.quantity import parse_milli, whole
+from moorage.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    is_extended,
+    is_hugepages,
+    is_pod_level,
+)
 
-PLUGIN = "NodeResourcesFit"
+_KI = 1024
+_MI = _KI * 1024
+_GI = _MI * 1024
+
+_CPU_STEPS = (1000, 500, 250, 100, 50, 10, 5)
+_BYTE_STEPS = (_GI, _GI // 2, _GI // 4, 64 * _MI, 16 * _MI, 4 * _MI, _MI, _KI)
+_WORTH = 0.03
+"""Rounding may cost so much of an amount."""
+
+
+def amount_of(resource: str, quantity: str | int | float) -> int:
+    """A quantity in the scheduler's unit of the resource."""
+    milli = parse_milli(quantity)
+    return milli if resource == CPU else whole(milli)
+
+
+def in_bytes(resource: str) -> bool:
+    """Is the resource counted in bytes?"""
+    return resource in (MEMORY, EPHEMERAL_STORAGE) or is_hugepages(resource)
+
+
+def tidy(resource: str, amount: int) -> int:
+    """The amount, or a little less, if that looks better."""
+    if is_hugepages(resource):
+        return amount - amount % page_size(resource)
+    steps = _CPU_STEPS if resource == CPU else _BYTE_STEPS if in_bytes(resource) else ()
+    for step in steps:
+        rounded = amount - amount % step
+        if rounded > 0 and amount - rounded <= _WORTH * amount:
+            return rounded
+    return amount
+
+
+def page_size(resource: str) -> int:
+    """The size in the name of a huge page; its requests are multiples of it."""
+    try:
+        return max(1, amount_of(resource, resource.removeprefix("hugepages-")))
+    except ValueError:
+        return 1
+
+
+def quantity_text(resource: str, amount: int) -> str:
+    """An amount in the scheduler's unit, as the API writes it."""
+    if resource == CPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if in_bytes(resource) and amount:
+        for suffix, size in (("Gi", _GI), ("Mi", _MI), ("Ki", _KI)):
+            if amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return str(amount)
+
+
+FIT = "NodeResourcesFit"
 _LACKS = "Insufficient "
 _MOST_SHORTAGES = 8
 
@@ -37,31 +95,31 @@ class Slot(msgspec.Struct, frozen=True):
     """What is there now."""
 
 
-def lower_requests(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def lower_requests(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Lower totals that some of the rows have room for."""
-    for targets in _targets(bench, pod, obstacles, rows):
+    for targets in _targets(sandbox, pod, survey, rows):
         change = lowered(pod, targets)
         if change is not None:
             yield change
 
 
 def _targets(
-    bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools
+    sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools
 ) -> Iterator[Mapping[str, int]]:
     """Totals worth trying, by resource, in the scheduler's units."""
-    short_of = lacking(obstacles, pod)
+    short_of = lacking(survey, pod)
     names = list(short_of)[:60]
     pattern: Ints = np.zeros(len(rows), np.int64)
     for bit, name in enumerate(names):
         pattern |= short_of[name].astype(np.int64) << bit
-    rows = rows & (pattern != 0) & ~crowded(obstacles, len(rows))
+    rows = rows & (pattern != 0) & ~crowded(survey, len(rows))
     patterns, sizes = np.unique(pattern[rows], return_counts=True)
     together = np.array([int(bits).bit_count() for bits in patterns], np.int64)
     order = np.lexsort((-sizes, together))
     for place in order[:_MOST_SHORTAGES]:
         short = [name for bit, name in enumerate(names) if int(patterns[place]) >> bit & 1]
         here = np.flatnonzero(rows & (pattern == patterns[place]))
-        free = {name: np.maximum(left_over(bench, name, pod)[here], 0) for name in short}
+        free = {name: np.maximum(left_over(sandbox, name, pod)[here], 0) for name in short}
         if len(short) == 1:
             yield from _single(short[0], free[short[0]], pod.requests.incoming[short[0]])
         else:
@@ -82,30 +140,30 @@ def _single(name: str, free: Ints, wanted: int) -> Iterator[Mapping[str, int]]:
         yield {name: int(kept[best])}
 
 
-def lacking(obstacles: Obstacles, pod: Pod) -> dict[str, Bools]:
+def lacking(survey: Survey, pod: Pod) -> dict[str, Bools]:
     """By resource, the rows that have too little of it."""
     found: dict[str, Bools] = {}
-    for text, rows in obstacles.reasons(PLUGIN).items():
+    for text, rows in survey.reasons(FIT).items():
         name = text.removeprefix(_LACKS)
         if text.startswith(_LACKS) and pod.requests.incoming.get(name, 0) > 0:
             found[name] = found[name] | rows if name in found else rows
     return found
 
 
-def crowded(obstacles: Obstacles, size: int) -> Bools:
+def crowded(survey: Survey, size: int) -> Bools:
     """The rows that can take no further pod, however small."""
     full = np.zeros(size, np.bool_)
-    for text, rows in obstacles.reasons(PLUGIN).items():
+    for text, rows in survey.reasons(FIT).items():
         if not text.startswith(_LACKS):
             full |= rows
     return full
 
 
-def left_over(bench: Bench, name: str, pod: Pod) -> Ints:
+def left_over(sandbox: Sandbox, name: str, pod: Pod) -> Ints:
     """What each node has left of a resource, less what pods that wait for it will take."""
-    nodes = bench.nodes
+    nodes = sandbox.nodes
     free = nodes.allocatable(name) - nodes.requested(name)
-    for row, waiting in bench.cycle.nominated.ahead_of(pod, nodes).items():
+    for row, waiting in sandbox.cycle.nominated.ahead_of(pod, nodes).items():
         free[row] -= sum(other.requests.occupied.get(name, 0) for other in waiting)
     return free
 
@@ -123,13 +181,13 @@ def lowered(pod: Pod, targets: Mapping[str, int]) -> Change | None:
         if not amounts:
             return None
         for slot, amount in amounts:
-            places.setdefault(slot.steps, (slot, {}))[1][name] = written(name, amount)
+            places.setdefault(slot.steps, (slot, {}))[1][name] = quantity_text(name, amount)
         texts.append(_sentence(name, amounts))
         total = pod.requests.incoming[name]
         size += 0.2 + 1.5 * (1 - target / total) + (0.5 if target == 0 else 0.0)
     text = " and ".join(texts)
     operations = (one for slot, lower in places.values() for one in _lowering(slot, lower))
-    return Change(LOWER_REQUEST, text, size, (PLUGIN,), tuple(operations))
+    return Change(LOWER_REQUEST, text, size, (FIT,), tuple(operations))
 
 
 def _lowering(slot: Slot, lower: Mapping[str, str]) -> Iterator[Operation]:
@@ -151,7 +209,7 @@ def _sentence(name: str, amounts: Sequence[tuple[Slot, int]]) -> str:
         parts = " and ".join(f"{slot.owner} ({_now(slot, name)})" for slot, _ in amounts)
         return f"drop the {name} request{plural} of {parts}"
     parts = " and ".join(
-        f"{slot.owner} from {_now(slot, name)} to {written(name, amount)}"
+        f"{slot.owner} from {_now(slot, name)} to {quantity_text(name, amount)}"
         for slot, amount in amounts
     )
     return f"lower the {name} request{plural} of {parts}"
@@ -234,7 +292,7 @@ def _total(pod: Pod, name: str, amounts: Sequence[tuple[Slot, int]]) -> int:
 
 def _operations(name: str, amounts: Sequence[tuple[Slot, int]]) -> tuple[Operation, ...]:
     return tuple(
-        add(written(name, amount), *slot.steps, "requests", name) for slot, amount in amounts
+        add(quantity_text(name, amount), *slot.steps, "requests", name) for slot, amount in amounts
     )
 
 

@@ -10,18 +10,8 @@ from math import log2
 
 import msgspec
 
-from moorage.cluster.columns import Bools
-from moorage.explain.fixes import (
-    affinity,
-    devices,
-    gates,
-    moving,
-    node_constraints,
-    ports,
-    spreading,
-    volumes,
-)
-from moorage.explain.fixes.bench import Bench
+from moorage.cluster.columns import Bools, Ints
+from moorage.explain.fixes import claims, node_rules, other_pods, pod_rules, ports, requests
 from moorage.explain.fixes.changes import (
     ADD_NODE,
     FREE_PORT,
@@ -29,19 +19,17 @@ from moorage.explain.fixes.changes import (
     RAISE_PRIORITY,
     Change,
     counted,
+    edits_of,
+    shifts,
 )
-from moorage.explain.fixes.edits import edits_of
 from moorage.explain.fixes.new_node import add_node
-from moorage.explain.fixes.obstacles import Obstacles, obstacles_of
-from moorage.explain.fixes.patches import shifts
-from moorage.explain.fixes.priority import raise_priority
-from moorage.explain.fixes.requests import PLUGIN as FIT
-from moorage.explain.fixes.requests import lower_requests
-from moorage.explain.fixes.tolerations import CORDON, TAINTS, tolerate_taints, uncordon
+from moorage.explain.fixes.node_rules import CORDON, TAINTS
+from moorage.explain.fixes.sandbox import Sandbox
 from moorage.explain.report import Fix
+from moorage.explain.survey import Survey
 from moorage.model.pod import Pod
 
-Propose = Callable[[Bench, Pod, Obstacles, Bools], Iterator[Change]]
+Propose = Callable[[Sandbox, Pod, Survey, Bools], Iterator[Change]]
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -54,30 +42,32 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 REMEDIES: tuple[Remedy, ...] = (
-    Remedy((gates.GATES,), gates.remove_gates),
-    Remedy((node_constraints.NAME,), node_constraints.drop_node_name),
-    Remedy((TAINTS, CORDON), tolerate_taints),
-    Remedy((TAINTS, CORDON), uncordon),
-    Remedy((node_constraints.AFFINITY,), node_constraints.relax_node_affinity),
-    Remedy((node_constraints.AFFINITY,), node_constraints.label_node, last=True),
-    Remedy((gates.FEATURES,), gates.need_no_features),
-    Remedy((ports.PLUGIN,), ports.use_other_ports),
-    Remedy((ports.PLUGIN,), ports.free_ports, last=True),
-    Remedy((affinity.PLUGIN,), affinity.drop_pod_affinity),
-    Remedy((affinity.PLUGIN,), affinity.move_opponents, last=True),
-    Remedy((spreading.SPREAD,), spreading.relax_spreading),
-    Remedy(volumes.ALL, volumes.create_storage),
-    Remedy((volumes.BINDING,), volumes.create_volumes, last=True),
-    Remedy(volumes.ALL, volumes.do_without_volumes),
-    Remedy((volumes.RESTRICTIONS,), moving.move_claim_users, last=True),
-    Remedy((volumes.LIMITS, volumes.RESTRICTIONS), moving.move_volume_users, last=True),
-    Remedy((devices.PLUGIN,), devices.create_devices, last=True),
-    Remedy((devices.PLUGIN,), devices.do_without_devices),
-    Remedy((FIT,), lower_requests, last=True),
-    Remedy((FIT,), moving.make_room, last=True),
+    Remedy((pod_rules.GATES,), pod_rules.remove_gates),
+    Remedy((node_rules.NODE_NAME,), node_rules.drop_node_name),
+    Remedy((TAINTS, CORDON), node_rules.tolerate_taints),
+    Remedy((TAINTS, CORDON), node_rules.uncordon),
+    Remedy((node_rules.NODE_AFFINITY,), node_rules.relax_node_affinity),
+    Remedy((node_rules.NODE_AFFINITY,), node_rules.label_node, last=True),
+    Remedy((pod_rules.FEATURES,), pod_rules.need_no_features),
+    Remedy((ports.PORTS,), ports.use_other_ports),
+    Remedy((ports.PORTS,), ports.free_ports, last=True),
+    Remedy((pod_rules.POD_AFFINITY,), pod_rules.drop_pod_affinity),
+    Remedy((pod_rules.POD_AFFINITY,), pod_rules.move_opponents, last=True),
+    Remedy((pod_rules.SPREAD,), pod_rules.relax_spreading),
+    Remedy(claims.VOLUMES, claims.create_storage),
+    Remedy((claims.VOLUME_BINDING,), claims.create_volumes, last=True),
+    Remedy(claims.VOLUMES, claims.do_without_volumes),
+    Remedy((claims.VOLUME_RESTRICTIONS,), other_pods.move_claim_users, last=True),
+    Remedy(
+        (claims.VOLUME_LIMITS, claims.VOLUME_RESTRICTIONS), other_pods.move_volume_users, last=True
+    ),
+    Remedy((claims.DEVICES,), claims.create_devices, last=True),
+    Remedy((claims.DEVICES,), claims.do_without_devices),
+    Remedy((requests.FIT,), requests.lower_requests, last=True),
+    Remedy((requests.FIT,), other_pods.make_room, last=True),
 )
 
-_AT_ONCE: tuple[tuple[str, ...], ...] = (volumes.ALL, (TAINTS, CORDON))
+_AT_ONCE: tuple[tuple[str, ...], ...] = (claims.VOLUMES, (TAINTS, CORDON))
 """Plugins that one change can answer together."""
 _EXAMPLES = 3
 _MOST_FIRST = 3
@@ -109,108 +99,120 @@ class Found(msgspec.Struct, frozen=True):
         )
 
 
-def search(bench: Bench, limit: int) -> tuple[Fix, ...]:
+def search(sandbox: Sandbox, limit: int) -> tuple[Fix, ...]:
     """The smallest changes after which some node takes the pod."""
-    pod = bench.pod
-    if pod.terminating or not len(bench.state):
+    pod = sandbox.pod
+    if pod.terminating or not len(sandbox.state):
         return ()
-    obstacles = obstacles_of(bench, pod)
-    if not obstacles.count.all() and bench.feasible(pod):
+    survey = sandbox.survey(pod)
+    if not survey.count.all() and sandbox.feasible(pod):
         return ()
-    found = _single(bench, pod, obstacles, REMEDIES)
-    found += _new_nodes(bench, pod, obstacles)
-    found += _preempting(bench, pod)
+    found = _single(sandbox, pod, survey, REMEDIES)
+    found += _new_nodes(sandbox, pod, survey)
+    found += _preempting(sandbox, pod)
     if all(one.change.kind in _COSTLY for one in found):
         for together in (2, 3):
-            more = _several(bench, pod, obstacles, together)
+            more = _several(sandbox, pod, survey, together)
             found += more
             if found:
                 break
-    return tuple(_fix(bench, one) for one in _chosen(found, limit))
+    return tuple(_fix(sandbox, one) for one in _chosen(found, limit))
 
 
 def _single(
-    bench: Bench,
+    sandbox: Sandbox,
     pod: Pod,
-    obstacles: Obstacles,
+    survey: Survey,
     remedies: Sequence[Remedy],
     most: int | None = None,
 ) -> list[Found]:
     """What one change can do."""
     found: list[Found] = []
     for remedy in remedies:
-        rows = obstacles.only(remedy.plugins)
-        if rows.any() and not bench.exhausted:
-            found += _tried(bench, pod, islice(remedy.propose(bench, pod, obstacles, rows), most))
+        rows = survey.rejected_only_by(remedy.plugins)
+        if rows.any() and not sandbox.exhausted:
+            found += _tried(sandbox, pod, islice(remedy.propose(sandbox, pod, survey, rows), most))
     return found
 
 
-def _tried(bench: Bench, pod: Pod, changes: Iterable[Change]) -> list[Found]:
+def _tried(sandbox: Sandbox, pod: Pod, changes: Iterable[Change]) -> list[Found]:
     found = []
     for change in changes:
-        if bench.exhausted:
+        if sandbox.exhausted:
             break
-        nodes = bench.gained(pod, change)
+        nodes = sandbox.gained(pod, change)
         if nodes:
             found.append(Found(change, nodes))
     return found
 
 
-def _new_nodes(bench: Bench, pod: Pod, obstacles: Obstacles) -> list[Found]:
+def _new_nodes(sandbox: Sandbox, pod: Pod, survey: Survey) -> list[Found]:
     """The first kind of node of which one more would do; it must take the pod itself."""
-    for change in add_node(bench, pod, obstacles):
-        if bench.exhausted:
+    for change in add_node(sandbox, pod, survey):
+        if sandbox.exhausted:
             break
-        if not bench.takes(pod, change):
+        if not sandbox.takes(pod, change):
             continue
         names = {node.name for node in change.nodes}
-        nodes = [name for name in bench.gained(pod, change) if name in names]
+        nodes = [name for name in sandbox.gained(pod, change) if name in names]
         if nodes:
             return [Found(change, nodes)]
     return []
 
 
-def _preempting(bench: Bench, pod: Pod) -> list[Found]:
+def _preempting(sandbox: Sandbox, pod: Pod) -> list[Found]:
     """What preemption could do for the pod, if it were more important, or does already."""
-    change = raise_priority(bench, pod)
-    nodes = bench.gained(pod, change) if change is not None else []
+    change = other_pods.raise_priority(sandbox, pod)
+    nodes = sandbox.gained(pod, change) if change is not None else []
     return [Found(change, nodes)] if change is not None and nodes else []
 
 
-def _several(bench: Bench, pod: Pod, obstacles: Obstacles, together: int) -> list[Found]:
+def _several(sandbox: Sandbox, pod: Pod, survey: Survey, together: int) -> list[Found]:
     """So many changes, where fewer are not enough."""
     found: list[Found] = []
-    near = obstacles.count_at_once(_AT_ONCE) <= together
+    near = _count_at_once(survey) <= together
     for first in REMEDIES:
-        rows = near & obstacles.refused_by(first.plugins)
+        rows = near & survey.rejected_by(first.plugins)
         if first.last or not rows.any():
             continue
-        for change in islice(first.propose(bench, pod, obstacles, rows), _MOST_FIRST):
-            if bench.exhausted:
+        for change in islice(first.propose(sandbox, pod, survey, rows), _MOST_FIRST):
+            if sandbox.exhausted:
                 return found
-            found += _after(bench, pod, change, together - 1)
+            found += _after(sandbox, pod, change, together - 1)
     return found
 
 
-def _after(bench: Bench, pod: Pod, first: Change, together: int) -> list[Found]:
+def _count_at_once(survey: Survey) -> Ints:
+    """How many plugins reject each row, where those that one change can answer count as one."""
+    total = survey.count
+    by_plugin = survey.by_plugin
+    for plugins in _AT_ONCE:
+        for name in plugins:
+            if name in by_plugin:
+                total -= by_plugin[name]
+        total += survey.rejected_by(plugins)
+    return total
+
+
+def _after(sandbox: Sandbox, pod: Pod, first: Change, together: int) -> list[Found]:
     """What is to be done after a first change."""
     try:
         changed = first.of(pod)
     except (ValueError, LookupError):
         return []
-    with bench.during(first):
-        obstacles = obstacles_of(bench, changed)
+    with sandbox.during(first):
+        survey = sandbox.survey(changed)
         if together > 1:
-            found = _several(bench, changed, obstacles, together)
+            found = _several(sandbox, changed, survey, together)
         else:
-            found = _single(bench, changed, obstacles, REMEDIES, _MOST_SECOND)
-    return [_with_first(bench, pod, first, one) for one in found]
+            found = _single(sandbox, changed, survey, REMEDIES, _MOST_SECOND)
+    return [_with_first(sandbox, pod, first, one) for one in found]
 
 
-def _with_first(bench: Bench, pod: Pod, first: Change, second: Found) -> Found:
+def _with_first(sandbox: Sandbox, pod: Pod, first: Change, second: Found) -> Found:
     """Both changes, or just the second if it gains as much without the first."""
     if not shifts(first.patch, second.change.patch):
-        alone = bench.gained(pod, second.change)
+        alone = sandbox.gained(pod, second.change)
         if set(second.nodes) <= set(alone):
             return Found(second.change, alone)
     return Found(first.then(second.change), second.nodes)
@@ -233,16 +235,16 @@ def _chosen(found: Sequence[Found], limit: int) -> list[Found]:
     return sorted((best + more)[:limit], key=lambda one: one.rank)
 
 
-def _fix(bench: Bench, found: Found) -> Fix:
+def _fix(sandbox: Sandbox, found: Found) -> Fix:
     change = found.change
     return Fix(
         change=f"{change.text} ({counted(len(found.nodes), 'node')})",
         kind=change.kind,
         nodes_gained=len(found.nodes),
-        verified=not bench.concerns_extenders(change.of(bench.pod)),
+        verified=not sandbox.concerns_extenders(change.of(sandbox.pod)),
         size=round(change.size, 3),
         plugins=change.plugins,
         examples=tuple(found.nodes[:_EXAMPLES]),
         victims=tuple(pod.key for pod in change.gone),
-        edits=edits_of(bench.pod, change),
+        edits=edits_of(sandbox.pod, change),
     )

@@ -5,40 +5,66 @@ is asked never shows in the live scheduler: plugins are copies (`explain.trials`
 kept, and what is put into the state for a question is taken out again before the answer is given.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
+from moorage.cluster.absent_pods import WithoutPods
 from moorage.cluster.columns import Bools
+from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
 from moorage.errors import PluginError
 from moorage.explain.fixes.changes import Change
-from moorage.explain.fixes.departures import attempt_without
+from moorage.explain.survey import Survey, survey
 from moorage.explain.trials import trial
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.diagnosis import decisive_rows
-from moorage.framework.guard import ask_pre_enqueue
 from moorage.framework.outcomes import FilterOutcome
-from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
+from moorage.framework.runner import Ask, Runner, every_gate
 from moorage.framework.status import Code
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.default_preemption import DefaultPreemption
 
+
+def attempt_without(cycle: Cycle, profile: Profile, pod: Pod, gone: Iterable[Pod]) -> AttemptResult:
+    """How every node would answer to a pod, if others had left."""
+    nodes = WithoutPods(cycle.state, _by_row(cycle.state, gone))
+    attempt = AttemptResult(profile, pod, nodes, cycle.clock.now())
+    attempt.nominated = cycle.nominated.ahead_of(pod, nodes)
+    Runner().filter(attempt)
+    return attempt
+
+
+def _by_row(state: ClusterState, gone: Iterable[Pod]) -> dict[int, list[Pod]]:
+    found: dict[int, list[Pod]] = {}
+    for pod in gone:
+        row = state.nodes.row_of.get(state.node_of(pod) or "")
+        if row is not None:
+            found.setdefault(row, []).append(pod)
+    return found
+
+
 MOST_RUNS = 500
 
 
-class Bench:
+class Sandbox:
     """A cluster state and a profile to try changes of one pod on."""
 
     def __init__(self, cycle: Cycle, profile: Profile, pod: Pod, seconds: float) -> None:
         tried = trial(cycle, profile)
         self.cycle = tried.cycle
         self.profile = tried.profile
+        # Preemptions that are under way keep a pod waiting only until they are done.
+        self.profile.pre_enqueue = tuple(
+            plugin
+            for plugin in tried.profile.pre_enqueue
+            if not isinstance(plugin, DefaultPreemption)
+        )
         self.state = cycle.state
         self.pod = pod
         self._clock = cycle.clock
@@ -59,9 +85,12 @@ class Bench:
         """Will somebody else have a say about the pod? They are never asked here."""
         return any(one.filters and one.is_interested(pod) for one in self.cycle.extenders)
 
-    def gates(self) -> Iterator[PreEnqueuePlugin]:
-        """What may keep pods out of the queue, but for preemptions that are under way."""
-        return (p for p in self.profile.pre_enqueue if not isinstance(p, DefaultPreemption))
+    def survey(self, pod: Pod) -> Survey:
+        """Who rejects a pod where, as far as the search for fixes needs it."""
+        self.runs += 1
+        nodes = self.nodes
+        nominated = self.cycle.nominated.ahead_of(pod, nodes)
+        return survey(self.profile, pod, nodes, nominated=nominated, ask=Ask.NEARLY_EVERYTHING)
 
     def attempt(self, pod: Pod, within: Bools | None = None) -> AttemptResult:
         """How every node answers to a pod; `within` names the only rows that count."""
@@ -82,13 +111,7 @@ class Bench:
 
     def _is_gated(self, pod: Pod) -> bool:
         """Is the pod kept out of the queue, whatever nodes there are?"""
-        try:
-            for plugin in self.gates():
-                if ask_pre_enqueue(plugin, pod) is not None:
-                    return True
-        except PluginError:
-            return True
-        return False
+        return bool(every_gate(self.profile, pod))
 
     def gained(self, pod: Pod, change: Change) -> list[str]:
         """The nodes that would take the pod after a change."""

@@ -1,4 +1,4 @@
-"""Volumes that no node reaches: objects that are missing, or a volume to do without.
+"""Volumes and devices that no node reaches: what to create, to ask for less of, or to do without.
 
 Claims of a pod cannot be changed, and what is in them is not ours to judge. So a claim, class or
 volume that does not exist is made up from what the cluster has; otherwise all that can be said is
@@ -11,10 +11,29 @@ import numpy as np
 
 from moorage.cluster.columns import Bools
 from moorage.cluster.listers import Listers
-from moorage.explain.fixes.bench import Bench
-from moorage.explain.fixes.changes import CREATE, RELAX, Change, free_name, subsets
-from moorage.explain.fixes.obstacles import Obstacles
-from moorage.explain.fixes.patches import Operation, replace
+from moorage.explain.fixes.changes import (
+    CREATE,
+    RELAX,
+    Change,
+    Operation,
+    free_name,
+    remove,
+    replace,
+    subsets,
+)
+from moorage.explain.fixes.requests import lowered
+from moorage.explain.fixes.sandbox import Sandbox
+from moorage.explain.survey import Survey
+from moorage.model.devices import (
+    DEVICE_CLASS_PREFIX,
+    EXACT_COUNT,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
 from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import HOSTNAME_LABEL, Node
 from moorage.model.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -38,22 +57,22 @@ from moorage.model.volumes import (
     VolumeResources,
 )
 
-BINDING = "VolumeBinding"
-RESTRICTIONS = "VolumeRestrictions"
-ZONE = "VolumeZone"
-LIMITS = "NodeVolumeLimits"
-ALL = (BINDING, RESTRICTIONS, ZONE, LIMITS)
+VOLUME_BINDING = "VolumeBinding"
+VOLUME_RESTRICTIONS = "VolumeRestrictions"
+VOLUME_ZONE = "VolumeZone"
+VOLUME_LIMITS = "NodeVolumeLimits"
+VOLUMES = (VOLUME_BINDING, VOLUME_RESTRICTIONS, VOLUME_ZONE, VOLUME_LIMITS)
 
 _SIZE = "1Gi"
 _MOST_NODES = 3
 
 
-def create_storage(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def create_storage(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Make the claims and classes that are missing."""
-    del obstacles
+    del survey
     if not rows.any():
         return
-    listers = bench.state.listers
+    listers = sandbox.state.listers
     missing = (_missing(pod, volume, listers) for volume in pod.spec.volumes)
     # Several volumes of a pod may be one claim.
     claims = list({claim.name: claim for claim in missing if claim is not None}.values())
@@ -62,18 +81,18 @@ def create_storage(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
             f"{claim.name} in the StorageClass {claim.spec.storage_class_name}" for claim in claims
         )
         text = f"create the PersistentVolumeClaim{'s' if len(claims) > 1 else ''} {named}"
-        yield Change(CREATE, text, 1.5, (BINDING,), objects=tuple(claims))
+        yield Change(CREATE, text, 1.5, (VOLUME_BINDING,), objects=tuple(claims))
     classes = _missing_classes(pod, listers)
     if classes:
         names = " and ".join(one.name for one in classes)
         text = f"create the StorageClass{'es' if len(classes) > 1 else ''} {names}"
         text += f" (provisioner {classes[0].provisioner}, {WAIT_FOR_FIRST_CONSUMER})"
-        yield Change(CREATE, text, 1.5, (BINDING, ZONE), objects=tuple(classes))
+        yield Change(CREATE, text, 1.5, (VOLUME_BINDING, VOLUME_ZONE), objects=tuple(classes))
 
 
-def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def create_volumes(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Make volumes for claims of classes that nobody provisions for, on one of the nodes."""
-    listers = bench.state.listers
+    listers = sandbox.state.listers
     claims = []
     for used in claims_of(pod):
         claim = listers.of(PersistentVolumeClaim).get(used.name, pod.namespace)
@@ -85,7 +104,7 @@ def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
     if not claims:
         return
     for row in np.flatnonzero(rows)[:_MOST_NODES]:
-        node = obstacles.nodes.node(int(row))
+        node = survey.nodes.node(int(row))
         if node.labels.get(HOSTNAME_LABEL):
             # Of a claim that a pod has twice, upstream wants to see two volumes.
             volumes: dict[str, PersistentVolume] = {}
@@ -103,7 +122,7 @@ def create_volumes(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) ->
                 CREATE,
                 text,
                 1.5 + 0.5 * len(claims),
-                (BINDING,),
+                (VOLUME_BINDING,),
                 objects=tuple(volumes.values()),
                 topic=f"volumes for {named}",
             )
@@ -142,14 +161,12 @@ def _volume(
     )
 
 
-def do_without_volumes(
-    bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools
-) -> Iterator[Change]:
+def do_without_volumes(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """An emptyDir in the place of a volume: containers' mounts stay valid."""
-    del bench
+    del sandbox
     if not rows.any():
         return
-    plugins = tuple(name for name in ALL if name in obstacles.rejected)
+    plugins = tuple(name for name in VOLUMES if name in survey.by_plugin)
     storage = [(i, volume) for i, volume in enumerate(pod.spec.volumes) if volume.is_storage]
     for chosen in subsets(storage):
         operations: list[Operation] = [
@@ -185,10 +202,10 @@ def _missing(pod: Pod, volume: Volume, listers: Listers) -> PersistentVolumeClai
                 api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True
             ),
         )
-    return _claim(pod, name, spec, owners, listers)
+    return _volume_claim(pod, name, spec, owners, listers)
 
 
-def _claim(
+def _volume_claim(
     pod: Pod,
     name: str,
     spec: PersistentVolumeClaimSpec,
@@ -245,3 +262,116 @@ def _missing_classes(pod: Pod, listers: Listers) -> Sequence[StorageClass]:
         )
         for name in names
     ]
+
+
+DEVICES = "DynamicResources"
+_MOST_CLASSES = 4
+
+
+def do_without_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Ask for fewer devices as resources, or drop claims on them."""
+    del survey
+    if not rows.any():
+        return
+    yield from _fewer(sandbox, pod)
+    for chosen in subsets(range(len(pod.spec.resource_claims))):
+        names = [pod.spec.resource_claims[place].name for place in chosen]
+        text = f"do without the resource claim{'s' if len(names) > 1 else ''} {' and '.join(names)}"
+        yield Change(
+            RELAX, text, 2.0 + 0.7 * len(names), (DEVICES,), tuple(_unclaimed(pod, chosen))
+        )
+
+
+def create_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Make the claims or the device classes that are missing."""
+    del survey
+    if not rows.any():
+        return
+    listers = sandbox.state.listers
+    missing = _missing_device_classes(pod, listers)
+    if missing:
+        names = " and ".join(missing)
+        text = f"create the DeviceClass{'es' if len(missing) > 1 else ''} {names}"
+        yield Change(CREATE, text, 1.5, (DEVICES,), objects=tuple(map(_device_class, missing)))
+    names_of_claims = [
+        reference.resource_claim_name
+        for reference in pod.spec.resource_claims
+        if reference.resource_claim_name is not None
+        and listers.of(ResourceClaim).get(reference.resource_claim_name, pod.namespace) is None
+    ]
+    if not names_of_claims:
+        return
+    for device_class in sorted(listers.of(DeviceClass), key=lambda c: c.name)[:_MOST_CLASSES]:
+        claims = [_device_claim(pod, name, device_class) for name in names_of_claims]
+        text = f"create the ResourceClaim{'s' if len(claims) > 1 else ''} "
+        text += f"{' and '.join(names_of_claims)} (a device of class {device_class.name})"
+        yield Change(CREATE, text, 1.5, (DEVICES,), objects=tuple(claims))
+
+
+def _fewer(sandbox: Sandbox, pod: Pod) -> Iterator[Change]:
+    """Extended resources that stand for devices: as many of them as can be had."""
+    backed = {
+        name
+        for one in sandbox.state.listers.of(DeviceClass)
+        for name in (one.spec.extended_resource_name, DEVICE_CLASS_PREFIX + one.name)
+        if name
+    }
+    for name, amount in pod.requests.incoming.items():
+        if name in backed:
+            for fewer in sorted({amount - 1, amount // 2, 0}, reverse=True):
+                if 0 <= fewer < amount:
+                    change = lowered(pod, {name: fewer})
+                    if change is not None:
+                        yield Change(
+                            change.kind, change.text, change.size, (DEVICES,), change.patch
+                        )
+
+
+def _unclaimed(pod: Pod, places: Sequence[int]) -> Iterator[Operation]:
+    """Drop claims of the pod, and what its containers say of them."""
+    names = {pod.spec.resource_claims[place].name for place in places}
+    for field, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers),
+    ):
+        for i, container in enumerate(containers):
+            for j, used in reversed(list(enumerate(container.resources.claims))):
+                if used.name in names:
+                    yield remove("spec", field, i, "resources", "claims", j)
+    for place in sorted(places, reverse=True):
+        yield remove("spec", "resourceClaims", place)
+
+
+def _missing_device_classes(pod: Pod, listers: Listers) -> list[str]:
+    found: dict[str, None] = {}
+    for reference in pod.spec.resource_claims:
+        name = reference.resource_claim_name
+        for status in pod.status.resource_claim_statuses:
+            if status.name == reference.name:
+                name = status.resource_claim_name
+        claim = listers.of(ResourceClaim).get(name or "", pod.namespace)
+        for request in claim.spec.devices.requests if claim is not None else ():
+            wanted = [sub.device_class_name for sub in request.first_available]
+            if request.exactly is not None:
+                wanted.append(request.exactly.device_class_name)
+            found.update((one, None) for one in wanted if listers.of(DeviceClass).get(one) is None)
+    return list(found)
+
+
+def _device_class(name: str) -> DeviceClass:
+    return DeviceClass(
+        metadata=ObjectMeta(name=name), api_version="resource.k8s.io/v1", kind="DeviceClass"
+    )
+
+
+def _device_claim(pod: Pod, name: str, device_class: DeviceClass) -> ResourceClaim:
+    exactly = ExactDeviceRequest(
+        device_class_name=device_class.name, allocation_mode=EXACT_COUNT, count=1
+    )
+    request = DeviceRequest(name="device", exactly=exactly)
+    return ResourceClaim(
+        metadata=ObjectMeta(name=name, namespace=pod.namespace),
+        api_version="resource.k8s.io/v1",
+        kind="ResourceClaim",
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=(request,))),
+    )

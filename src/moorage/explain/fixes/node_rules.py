@@ -1,4 +1,4 @@
-"""Which nodes a pod insists on: `nodeSelector`, required node affinity, `nodeName`.
+"""Which nodes a pod wants or is kept from: selectors, node affinity, `nodeName`, taints, cordons.
 
 A requirement that fails is dropped, or widened by the value that gains most. Terms of an affinity
 are alternatives, so it is enough to relax one of them.
@@ -13,11 +13,24 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
-from moorage.explain.fixes.bench import Bench
-from moorage.explain.fixes.changes import LABEL_NODE, RELAX, Change
-from moorage.explain.fixes.obstacles import Obstacles
-from moorage.explain.fixes.patches import END, Operation, add, patched, remove, replace
+from moorage.explain.fixes.changes import (
+    END,
+    LABEL_NODE,
+    RELAX,
+    TOLERATE_TAINT,
+    UNCORDON,
+    Change,
+    Operation,
+    add,
+    append,
+    patched,
+    remove,
+    replace,
+)
+from moorage.explain.fixes.sandbox import Sandbox
 from moorage.explain.report import Edit
+from moorage.explain.survey import Survey
+from moorage.model.meta import Json
 from moorage.model.node import Node
 from moorage.model.node_selector import (
     NodeSelectorRequirement,
@@ -26,9 +39,10 @@ from moorage.model.node_selector import (
     compile_term,
 )
 from moorage.model.pod import Pod, RequiredNodes
+from moorage.model.taints import UNSCHEDULABLE_TAINT, Taint, TolerationIndex
 
-AFFINITY = "NodeAffinity"
-NAME = "NodeName"
+NODE_AFFINITY = "NodeAffinity"
+NODE_NAME = "NodeName"
 _REQUIRED = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _RESERVED = "kubernetes.io"
 """Labels of this domain say what a node is; giving it another value does not make it that."""
@@ -52,11 +66,11 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 def relax_node_affinity(
-    bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools
+    sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools
 ) -> Iterator[Change]:
     """What to drop or widen, so that some of the rows are admitted."""
-    del bench
-    nodes = obstacles.nodes
+    del sandbox
+    nodes = survey.nodes
     selector = _selector_entries(pod, nodes)
     terms = _terms(pod)
     if not terms:
@@ -69,19 +83,23 @@ def relax_node_affinity(
         admitted = rows & ~_any_fails(selector, len(rows))
         if admitted.any():
             yield Change(
-                RELAX, "drop the required node affinity", 2.0, (AFFINITY,), (remove(*_REQUIRED),)
+                RELAX,
+                "drop the required node affinity",
+                2.0,
+                (NODE_AFFINITY,),
+                (remove(*_REQUIRED),),
             )
 
 
-def label_node(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def label_node(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Give a node the labels that `nodeSelector` asks for, if they are nobody else's business."""
-    del bench
-    entries = _selector_entries(pod, obstacles.nodes)
+    del sandbox
+    entries = _selector_entries(pod, survey.nodes)
     failing = [entry for entry in entries if (entry.fails & rows).any()]
     if any(_RESERVED in entry.key.partition("/")[0] for entry in failing):
         return
     places = np.flatnonzero(rows & _any_fails(failing, len(rows)))
-    nodes = sorted((obstacles.nodes.node(int(row)) for row in places), key=lambda node: node.name)
+    nodes = sorted((survey.nodes.node(int(row)) for row in places), key=lambda node: node.name)
     fewest = min(nodes, key=lambda node: len(_lacking(pod, node)), default=None)
     if fewest is None:
         return
@@ -95,7 +113,7 @@ def label_node(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Ite
         LABEL_NODE,
         f"label the node {fewest.name} with {named}",
         0.9 + 0.3 * len(wanted),
-        (AFFINITY,),
+        (NODE_AFFINITY,),
         nodes=(patched(fewest, patch),),
         node_edits=(Edit("Node", fewest.name, patch),),
     )
@@ -107,12 +125,12 @@ def _lacking(pod: Pod, node: Node) -> dict[str, str]:
     return {key: value for key, value in wanted.items() if node.labels.get(key) != value}
 
 
-def drop_node_name(bench: Bench, pod: Pod, obstacles: Obstacles, rows: Bools) -> Iterator[Change]:
+def drop_node_name(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Let the scheduler choose."""
-    del bench, obstacles
+    del sandbox, survey
     if pod.spec.node_name and rows.any():
         text = f"drop nodeName ({pod.spec.node_name})"
-        yield Change(RELAX, text, 1.0, (NAME,), (remove("spec", "nodeName"),))
+        yield Change(RELAX, text, 1.0, (NODE_NAME,), (remove("spec", "nodeName"),))
 
 
 def _selector_entries(pod: Pod, nodes: NodeView) -> list[Requirement]:
@@ -147,13 +165,13 @@ def _expressions(number: int, term: NodeSelectorTerm, nodes: NodeView) -> list[R
             if compiled.error:
                 return None
             steps = (*_REQUIRED, "nodeSelectorTerms", number, field, place)
-            text = f"the node affinity requirement {written(expression)}"
+            text = f"the node affinity requirement {_requirement_text(expression)}"
             fails = ~nodes.matching_term(compiled)
             found.append(Requirement(steps, text, expression.key, fails, expression))
     return found
 
 
-def written(expression: NodeSelectorRequirement) -> str:
+def _requirement_text(expression: NodeSelectorRequirement) -> str:
     """A requirement as people say it: `zone In [a b]`."""
     values = " ".join(value or '""' for value in expression.values)
     values = f" [{values}]" if values else ""
@@ -205,7 +223,7 @@ def _dropped(failing: Sequence[Requirement], term: NodeSelectorTerm | None) -> C
     operations += [remove(*r.steps) for r in failing if r.expression is None]
     size = 0.5 + 0.5 * len(failing) + (0.5 if whole else 0.0)
     size += sum(requirement.key in _BUILT_FOR for requirement in failing)
-    return Change(RELAX, " and ".join(texts), size, (AFFINITY,), tuple(operations))
+    return Change(RELAX, " and ".join(texts), size, (NODE_AFFINITY,), tuple(operations))
 
 
 def _widened(nodes: NodeView, requirement: Requirement, rows: Bools) -> Iterator[Change]:
@@ -236,7 +254,7 @@ def _widened(nodes: NodeView, requirement: Requirement, rows: Bools) -> Iterator
     else:
         return
     size = 1.8 if requirement.key in _BUILT_FOR else 0.8
-    yield Change(RELAX, text, size, (AFFINITY,), operations)
+    yield Change(RELAX, text, size, (NODE_AFFINITY,), operations)
 
 
 def _bound(operator: str, values: Iterable[str | None]) -> int | None:
@@ -248,3 +266,93 @@ def _bound(operator: str, values: Iterable[str | None]) -> int | None:
     if not numbers:
         return None
     return max(numbers) - 1 if operator == "Gt" else min(numbers) + 1
+
+
+TAINTS = "TaintToleration"
+CORDON = "NodeUnschedulable"
+_MOST_SETS = 8
+_NODE_TROUBLE = "node.kubernetes.io/"
+"""Taints that say that something is wrong with a node: tolerating them asks for trouble."""
+
+
+def tolerate_taints(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """For each set of taints that closes rows to the pod, the tolerations that open them."""
+    column = survey.nodes.taints
+    cordoned = survey.by_plugin.get(CORDON, np.zeros(len(rows), np.bool_))
+    sets: dict[tuple[Taint, ...], int] = {}
+    for cordon in (False, True):
+        here = rows & (cordoned == cordon)
+        codes, sizes = np.unique(column.codes[here], return_counts=True)
+        for code, size in zip(codes, sizes, strict=True):
+            closing = _closing(sandbox, pod, column.vocabulary.values[int(code)])
+            if cordon and UNSCHEDULABLE_TAINT not in closing:
+                closing = (*closing, UNSCHEDULABLE_TAINT)
+            if closing:
+                sets[closing] = sets.get(closing, 0) + int(size)
+    for closing in sorted(sets, key=lambda taints: (len(taints), -sets[taints]))[:_MOST_SETS]:
+        yield _tolerating(pod, closing)
+
+
+def uncordon(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Open the first node that nothing but its cordon closes."""
+    cordoned = survey.by_plugin.get(CORDON)
+    if cordoned is None:
+        return
+    nodes = (survey.nodes.node(int(row)) for row in np.flatnonzero(rows & cordoned))
+    for node in sorted(nodes, key=lambda node: node.name):
+        if all(_is_cordon(taint) for taint in _closing(sandbox, pod, node.spec.taints)):
+            yield _opened(node)
+            return
+
+
+def _closing(sandbox: Sandbox, pod: Pod, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """The taints that the pod would have to tolerate."""
+    gates = sandbox.profile.queue_sort.handle.gates
+    comparisons = gates.enabled("TaintTolerationComparisonOperators")
+    tolerations = TolerationIndex(pod.spec.tolerations, comparisons=comparisons)
+    return tuple(taint for taint in taints if taint.keeps_out and not tolerations.tolerates(taint))
+
+
+def _is_cordon(taint: Taint) -> bool:
+    return (taint.key, taint.effect) == (UNSCHEDULABLE_TAINT.key, UNSCHEDULABLE_TAINT.effect)
+
+
+def _tolerating(pod: Pod, taints: tuple[Taint, ...]) -> Change:
+    operations: list[Operation] = []
+    present: tuple[object, ...] = pod.spec.tolerations
+    for taint in taints:
+        toleration = _toleration(taint)
+        operations.append(append(toleration, present, "spec", "tolerations"))
+        present = (*present, toleration)
+    named = " and ".join(taint.text for taint in taints)
+    plugins = [TAINTS if not _is_cordon(taint) else CORDON for taint in taints]
+    trouble = sum(taint.key.startswith(_NODE_TROUBLE) for taint in taints)
+    return Change(
+        TOLERATE_TAINT,
+        f"tolerate the taint{'s' if len(taints) > 1 else ''} {named}",
+        0.5 + 0.5 * len(taints) + trouble,
+        tuple(dict.fromkeys(plugins)),
+        tuple(operations),
+    )
+
+
+def _toleration(taint: Taint) -> Json:
+    if not taint.value:
+        return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+    return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+
+
+def _opened(node: Node) -> Change:
+    operations: list[Operation] = [add(False, "spec", "unschedulable")]
+    for i, taint in reversed(list(enumerate(node.spec.taints))):
+        if _is_cordon(taint):
+            operations.append(remove("spec", "taints", i))
+    patch = tuple(operations)
+    return Change(
+        UNCORDON,
+        f"uncordon the node {node.name}",
+        1.2,
+        (CORDON,),
+        nodes=(patched(node, patch),),
+        node_edits=(Edit("Node", node.name, patch),),
+    )

@@ -1,0 +1,277 @@
+"""What a pod demands of the queue and of other pods: gates, pod affinity, topology spread."""
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+
+import msgspec
+import numpy as np
+
+from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.view import NodeView
+from moorage.errors import PluginError
+from moorage.explain.fixes.changes import RELAX, Change, Operation, add, counted, remove
+from moorage.explain.fixes.other_pods import moved
+from moorage.explain.fixes.sandbox import Sandbox
+from moorage.explain.survey import Survey
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.runner import Runner
+from moorage.model.affinity import PodAffinity, PodAffinityTerm
+from moorage.model.labels import LabelSelector
+from moorage.model.node import HOSTNAME_LABEL
+from moorage.model.pod import Pod
+from moorage.plugins.inter_pod_affinity.domains import Counted
+from moorage.plugins.inter_pod_affinity.filtering import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    TermMatches,
+    term_matches,
+)
+
+GATES = "SchedulingGates"
+FEATURES = "NodeDeclaredFeatures"
+
+
+def remove_gates(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Remove all of the pod's scheduling gates: as long as one is left it waits."""
+    del sandbox, survey
+    names = [gate.name for gate in pod.spec.scheduling_gates]
+    if names and rows.any():
+        text = f"remove the scheduling gate{'s' if len(names) > 1 else ''} {' and '.join(names)}"
+        yield Change(RELAX, text, 0.5 * len(names), (GATES,), (remove("spec", "schedulingGates"),))
+
+
+def need_no_features(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Do without what only some kubelets can do."""
+    del sandbox, survey
+    if not rows.any():
+        return
+    restarts: list[Operation] = []
+    for field, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers),
+    ):
+        for i, container in enumerate(containers):
+            if any(r.action == "RestartAllContainers" for r in container.restart_policy_rules):
+                restarts.append(remove("spec", field, i, "restartPolicyRules"))
+    users: list[Operation] = []
+    if pod.spec.host_network and pod.spec.host_users is False:
+        users.append(remove("spec", "hostUsers"))
+    texts = []
+    if restarts:
+        texts.append("drop the restartPolicyRules that restart all containers")
+    if users:
+        texts.append("drop hostUsers: false, as the pod uses the host's network")
+    for text, operations in zip(texts, filter(None, (restarts, users)), strict=True):
+        yield Change(RELAX, text, 1.5, (FEATURES,), tuple(operations))
+    if len(texts) > 1:
+        yield Change(RELAX, " and ".join(texts), 2.5, (FEATURES,), (*restarts, *users))
+
+
+POD_AFFINITY = "InterPodAffinity"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_MOST_MOVED = 3
+_MOST_DOMAINS = 3
+
+
+def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Drop one of the pod's own required terms, or all of a kind."""
+    del sandbox
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    everything = []
+    # Where terms of both kinds are in the way, only the first kind is told.
+    told = [text for text, where in survey.reasons(POD_AFFINITY).items() if (where & rows).any()]
+    for field, word, side, reason in (
+        ("podAffinity", "pod affinity", affinity.pod_affinity, AFFINITY),
+        ("podAntiAffinity", "pod anti-affinity", affinity.pod_anti_affinity, ANTI_AFFINITY),
+    ):
+        terms = _required_terms(side)
+        if terms:
+            everything.append(remove("spec", "affinity", field, _REQUIRED))
+        if reason.text not in told:
+            continue
+        for i, term in enumerate(terms):
+            text = f"drop the required {word} {_term_text(term)}"
+            operation = remove("spec", "affinity", field, _REQUIRED, i)
+            yield Change(RELAX, text, 1.2, (POD_AFFINITY,), (operation,))
+        if len(terms) > 1:
+            text = f"drop all {counted(len(terms), f'required {word} term')}"
+            operation = remove("spec", "affinity", field, _REQUIRED)
+            yield Change(RELAX, text, 1.0 + 0.7 * len(terms), (POD_AFFINITY,), (operation,))
+    if len(everything) > 1 and AFFINITY.text in told:
+        text = "drop all required pod affinity and anti-affinity"
+        yield Change(RELAX, text, 3.5, (POD_AFFINITY,), tuple(everything))
+
+
+def move_opponents(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Move the pods that must not be in one domain with the pod, where they are fewest."""
+    del sandbox
+    nodes = survey.nodes
+    matches = term_matches(pod, nodes)
+    # A pod that minds its own kind is one of several that are meant to be apart.
+    repelling = () if _minds_its_kind(pod, matches, nodes) else matches.repelling
+    against: tuple[Counted, ...] = (*matches.existing, *repelling)
+    opponents: Ints = np.zeros(len(nodes), np.int64)
+    for one in against:
+        codes = nodes.label(one.key).codes
+        opponents += np.where(codes > 0, one.sums(nodes).sums[codes], 0)
+    places = np.flatnonzero(rows & (opponents > 0) & (opponents <= _MOST_MOVED))
+    tried: set[tuple[str, ...]] = set()
+    for row in places[np.argsort(opponents[places], kind="stable")]:
+        gone = _in_domains(nodes, against, int(row))
+        keys = tuple(other.key for other in gone)
+        if gone and keys not in tried:
+            tried.add(keys)
+            minds = any(one.includes(other) for one in matches.existing for other in gone)
+            why = "whose anti-affinity keeps the pod out"
+            yield moved(
+                gone, why if minds else "which the pod's anti-affinity is against", POD_AFFINITY
+            )
+        if len(tried) >= _MOST_DOMAINS:
+            return
+
+
+def _minds_its_kind(pod: Pod, matches: TermMatches, nodes: NodeView) -> bool:
+    labels = nodes.listers.namespace_labels(pod.namespace)
+    return any(t.matches(pod.labels, pod.namespace, labels) for t in matches.anti_affinity)
+
+
+def _in_domains(nodes: NodeView, against: Sequence[Counted], row: int) -> list[Pod]:
+    """The pods that are counted in the row's domains."""
+    found: dict[str, Pod] = {}
+    for one in against:
+        codes = nodes.label(one.key).codes
+        if codes[row] == 0:
+            continue
+        for place in np.flatnonzero((codes == codes[row]) & (one.on_nodes(nodes) > 0)):
+            found |= {
+                other.uid: other for other in nodes.pods_on(int(place)) if one.includes(other)
+            }
+    return list(found.values())
+
+
+def _required_terms(side: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+    if side is None:
+        return ()
+    return side.required_during_scheduling_ignored_during_execution
+
+
+def _term_text(term: PodAffinityTerm) -> str:
+    """A term as people say it: `with app=web per topology.kubernetes.io/zone`."""
+    return f"({selector_text(term.label_selector)} per {term.topology_key})"
+
+
+def selector_text(selector: LabelSelector | None) -> str:
+    """A label selector as kubectl writes it."""
+    if selector is None:
+        return "no pods"
+    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    for expression in selector.match_expressions:
+        values = f" ({','.join(expression.values)})" if expression.values else ""
+        parts.append(f"{expression.key} {expression.operator}{values}")
+    return ",".join(parts) or "all pods"
+
+
+SPREAD = "PodTopologySpread"
+_FIELD = "topologySpreadConstraints"
+_HARD = "DoNotSchedule"
+_SOFT = "ScheduleAnyway"
+_MOST_SKEW = 1 << 20
+
+
+def relax_spreading(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
+    """Relax each hard constraint: more skew, fewer domains, or merely a wish."""
+    del survey
+    if not rows.any():
+        return
+    constraints = pod.spec.topology_spread_constraints
+    if not constraints:
+        yield _own_constraint(pod)
+    for i, constraint in enumerate(constraints):
+        if constraint.when_unsatisfiable != _HARD:
+            continue
+        name = f"the topology spread over {constraint.topology_key}"
+        skew = _least_skew(sandbox, pod, i, rows)
+        if skew is not None:
+            operation = add(skew, "spec", _FIELD, i, "maxSkew")
+            text = f"raise maxSkew of {name} from {constraint.max_skew} to {skew}"
+            size = 0.6 + min(0.8, 0.1 * (skew - constraint.max_skew))
+            yield Change(RELAX, text, size, (SPREAD,), (operation,))
+        if constraint.min_domains is not None:
+            text = f"drop minDomains ({constraint.min_domains}) of {name}"
+            yield Change(RELAX, text, 0.9, (SPREAD,), (remove("spec", _FIELD, i, "minDomains"),))
+        yield _softened(pod, i)
+
+
+def _softened(pod: Pod, place: int) -> Change:
+    """A wish instead of a demand, by the API's rules: one per key, and without minDomains."""
+    constraints = pod.spec.topology_spread_constraints
+    one = constraints[place]
+    name = f"the topology spread over {one.topology_key}"
+    if any(
+        (other.topology_key, other.when_unsatisfiable) == (one.topology_key, _SOFT)
+        for other in constraints
+    ):
+        text = f"drop {name} as a demand, as it is a wish as well"
+        return Change(RELAX, text, 1.2, (SPREAD,), (remove("spec", _FIELD, place),))
+    soft: tuple[Operation, ...] = (add(_SOFT, "spec", _FIELD, place, "whenUnsatisfiable"),)
+    if one.min_domains is not None:
+        soft = (remove("spec", _FIELD, place, "minDomains"), *soft)
+    return Change(RELAX, f"make {name} {_SOFT}", 1.2, (SPREAD,), soft)
+
+
+def _own_constraint(pod: Pod) -> Change:
+    """The profile's defaults are for pods without constraints of their own."""
+    own = {
+        "maxSkew": 1,
+        "topologyKey": HOSTNAME_LABEL,
+        "whenUnsatisfiable": _SOFT,
+        "labelSelector": {"matchLabels": dict(pod.labels)},
+    }
+    text = f"give the pod a topology spread of its own, {_SOFT}, instead of the profile's default"
+    return Change(RELAX, text, 1.3, (SPREAD,), (add([own], "spec", _FIELD),))
+
+
+def _least_skew(sandbox: Sandbox, pod: Pod, place: int, rows: Bools) -> int | None:
+    """The smallest maxSkew with which the constraint lets some row pass."""
+    low = pod.spec.topology_spread_constraints[place].max_skew
+    high = _MOST_SKEW
+    if not _passes(sandbox, _with_skew(pod, place, high), rows):
+        return None
+    step = 1
+    while low + step < high:  # most often little more is enough
+        if _passes(sandbox, _with_skew(pod, place, low + step), rows):
+            high = low + step
+            break
+        step *= 2
+    low += step // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _passes(sandbox, _with_skew(pod, place, middle), rows):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _with_skew(pod: Pod, place: int, skew: int) -> Pod:
+    constraints = list(pod.spec.topology_spread_constraints)
+    constraints[place] = msgspec.structs.replace(constraints[place], max_skew=skew)
+    spec = msgspec.structs.replace(pod.spec, topology_spread_constraints=tuple(constraints))
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _passes(sandbox: Sandbox, pod: Pod, rows: Bools) -> bool:
+    """Does the plugin, asked alone, accept any of the rows?"""
+    alone = copy(sandbox.profile)
+    for point in ("pre_filter", "filter"):
+        plugins = getattr(alone, point)
+        setattr(alone, point, tuple(plugin for plugin in plugins if plugin.name == SPREAD))
+    attempt = AttemptResult(alone, pod, sandbox.nodes, 0.0)
+    try:
+        Runner().filter(attempt)
+    except PluginError:
+        return False
+    outcome = attempt.outcome
+    return outcome is not None and bool(np.any(rows & ~outcome.rejected))
