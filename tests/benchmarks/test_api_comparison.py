@@ -4,11 +4,10 @@ import asyncio
 from xml.etree import ElementTree as ET
 
 from moorage.benchmarks.api_bench import ApiMeasurement, percentile
-from moorage.benchmarks.comparison import compare, run_rounds
-from moorage.benchmarks.plot import bound_pods_svg
-from moorage.benchmarks.schedulers import Command, parse_command
+from moorage.benchmarks.comparison import bound_pods_svg, compare, run_rounds
+from moorage.benchmarks.processes import SchedulerCommand, parse_command
 
-ONE, OTHER = Command("one", ("one",)), Command("other", ("other",))
+ONE, OTHER = SchedulerCommand("one", ("one",)), SchedulerCommand("other", ("other",))
 
 
 def measurement(name: str, rate: float, cpu: float = 2.0) -> ApiMeasurement:
@@ -33,7 +32,7 @@ def measurement(name: str, rate: float, cpu: float = 2.0) -> ApiMeasurement:
 def test_the_order_is_swapped_every_second_round() -> None:
     order: list[str] = []
 
-    async def measure(command: Command) -> ApiMeasurement:
+    async def measure(command: SchedulerCommand) -> ApiMeasurement:
         order.append(command.name)
         return measurement(command.name, 1.0)
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from moorage.benchmarks.engine_bench import Measurement
-from moorage.benchmarks.engine_cost import EngineCost, Side, measure_cost
+from moorage.benchmarks.engine_bench import EngineCost, Measurement, Side, measure_cost
 from moorage.benchmarks.progress import Quiet
 
 

@@ -39,7 +39,7 @@ from moorage.config import (
 from moorage.config.as_built import as_built
 from moorage.config.validation import validation_errors
 from moorage.errors import ConfigError
-from moorage.simulator.offline import Outcome, place_all
+from moorage.simulator.offline import PodOutcome, place_all
 from moorage.simulator.world import World
 from moorage.testing.builders import make_node, make_pod
 
@@ -135,9 +135,9 @@ def test_cli_126_a_pod_belongs_to_the_profile_that_it_names() -> None:
     )
     outcomes = {record.name: record.outcome for record in place_all(world).pods}
     assert outcomes == {
-        "of-a": Outcome.PLACED,
-        "of-b": Outcome.PLACED,
-        "of-c": Outcome.NOT_RESPONSIBLE,
+        "of-a": PodOutcome.PLACED,
+        "of-b": PodOutcome.PLACED,
+        "of-c": PodOutcome.NOT_RESPONSIBLE,
     }
 
 

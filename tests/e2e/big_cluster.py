@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 from e2e.client import Json
 from moorage.benchmarks.controlplane import wait_until_ready
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 WAITING = "team-0/waiting"
 """A pod that needs more than any node has left."""
@@ -163,7 +163,7 @@ def big_cluster(nodes: int, pods: int, folder: Path) -> Iterator[str]:
     log = folder / "big-cluster.log"
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), *sys.path)))
     command = [sys.executable, "-m", __name__, str(nodes), str(pods)]
-    process = Process("the server", command, log, os.environ | {"PYTHONPATH": path})
+    process = ChildProcess("the server", command, log, os.environ | {"PYTHONPATH": path})
     try:
         wait_until_ready(process, lambda: bool(_LISTENING.search(log.read_text())), 120)
         found = _LISTENING.search(log.read_text())

@@ -18,7 +18,7 @@ from e2e.binaries import KUBERNETES_VERSION
 from e2e.cluster import ControlPlane, empty
 from e2e.schedulers import MOORAGE, Scheduler
 from e2e.trial import Trial
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 NAMESPACE = "kube-system"
 NAME = "moorage-scheduler"
@@ -85,7 +85,7 @@ class Deployed(NamedTuple):
     """Moorage at work under the ServiceAccount of deploy/rbac."""
 
     server: ControlPlane
-    process: Process
+    process: ChildProcess
     port: int
 
     def asked(self) -> Iterator[tuple[Right, bool]]:

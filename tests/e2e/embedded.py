@@ -12,7 +12,7 @@ import yaml
 
 from e2e.client import Access, Api
 from moorage.benchmarks.controlplane import free_port, wait_until_ready
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 _SOURCE = Path(__file__).parents[2] / "src"
 
@@ -42,11 +42,11 @@ class EmbeddedServer:
     def bindings(self, namespace: str) -> Counter[str] | None:
         """The embedded server keeps no audit log."""
 
-    def _started(self) -> Process:
+    def _started(self) -> ChildProcess:
         self._seen = len(self._log.read_text()) if self._log.exists() else 0
         flags = ["--port", str(self._port), "--tls", "--data", str(self.folder / "data")]
         flags += ["--write-kubeconfig", str(self.scheduler_kubeconfig)]
-        process = Process(
+        process = ChildProcess(
             "moorage-apiserver",
             [sys.executable, "-m", "moorage", "apiserver", *flags],
             self._log,

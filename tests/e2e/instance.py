@@ -13,7 +13,7 @@ from e2e.client import Api, ApiError, Found, Json, wait_for
 from e2e.cluster import SCHEDULER, ControlPlane
 from e2e.schedulers import Scheduler
 from moorage.benchmarks.controlplane import free_port
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 from secure_port.port import client_context
 from secure_port.recording import KEPT_HEADERS, Answer
 
@@ -25,7 +25,7 @@ _ASK_SECONDS = 20.0
 class Instance:
     """A running scheduler with a port of its own."""
 
-    def __init__(self, process: Process, server: ControlPlane, port: int) -> None:
+    def __init__(self, process: ChildProcess, server: ControlPlane, port: int) -> None:
         self.process = process
         self.port = port
         self._reader = server.tokens["reader"]

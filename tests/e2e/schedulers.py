@@ -11,7 +11,7 @@ import yaml
 
 from e2e.binaries import Binaries
 from e2e.client import Json
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 PEER = "kube-scheduler"
 MOORAGE = "moorage"
@@ -27,7 +27,7 @@ class Scheduler(NamedTuple):
 
     def start(
         self, kubeconfig: Path, config: Json | None, folder: Path, label: str, gates: str = ""
-    ) -> Process:
+    ) -> ChildProcess:
         """Start it with a configuration file, or with flags only where config is None."""
         flags = ["--leader-elect=false", "--secure-port=0", "--v=4"]
         if gates:
@@ -40,9 +40,9 @@ class Scheduler(NamedTuple):
             flags.append(f"--config={file}")
         return self.run(flags, folder / f"{label}.{self.name}.log")
 
-    def run(self, flags: Sequence[str], log: Path) -> Process:
+    def run(self, flags: Sequence[str], log: Path) -> ChildProcess:
         """Start it with these flags."""
-        return Process(self.name, [*self.command, *flags], log, os.environ | _FROM_SOURCE)
+        return ChildProcess(self.name, [*self.command, *flags], log, os.environ | _FROM_SOURCE)
 
 
 def schedulers(binaries: Binaries) -> dict[str, Scheduler]:

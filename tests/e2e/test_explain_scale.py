@@ -17,7 +17,7 @@ from e2e.big_cluster import WAITING, big_cluster
 from e2e.client import Access
 from e2e.cluster import write_kubeconfig
 from moorage.benchmarks.controlplane import free_port, wait_until_ready
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 from secure_port.port import client_context
 
 _ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -65,7 +65,7 @@ def test_from_a_running_scheduler(kubeconfig: Path) -> None:
         *(f"--secure-port={port}", "--authentication-skip-lookup=true"),
         "--authorization-always-allow-paths=/explain/*,/readyz",
     )
-    scheduler = Process(
+    scheduler = ChildProcess(
         "moorage",
         [sys.executable, "-m", "moorage", "scheduler", *flags],
         kubeconfig.with_name("scheduler.log"),

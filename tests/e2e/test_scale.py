@@ -9,7 +9,7 @@ from typing import Any
 
 from e2e.client import wait_for
 from e2e.embedded import embedded_server
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
 from moorage.kube.resources import resource_for
@@ -74,7 +74,7 @@ def test_the_first_decision_in_a_large_cluster_comes_soon(tmp_path: Path) -> Non
         command = [sys.executable, "-m", "moorage", "scheduler", "--leader-elect=false"]
         command.append(f"--kubeconfig={server.scheduler_kubeconfig}")
         started = time.monotonic()
-        scheduler = Process("moorage", command, tmp_path / "scheduler.log")
+        scheduler = ChildProcess("moorage", command, tmp_path / "scheduler.log")
         try:
 
             async def node_of_first() -> str:

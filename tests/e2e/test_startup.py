@@ -11,7 +11,7 @@ from e2e.client import Access
 from e2e.cluster import ControlPlane, write_kubeconfig
 from e2e.schedulers import PEER, Scheduler, subject
 from moorage.benchmarks.controlplane import free_port
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 # Long enough for either program to find out that it cannot start.
 _PATIENCE_SECONDS = 5.0
@@ -163,7 +163,7 @@ def test_bad_input_is_refused_in_kube_schedulers_words(
     assert theirs[1]
 
 
-def _ended(process: Process) -> tuple[int, str]:
+def _ended(process: ChildProcess) -> tuple[int, str]:
     """The exit code, and what was said last without the name of the file, which Moorage adds."""
     try:
         code = process.ended(60)

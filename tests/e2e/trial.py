@@ -11,7 +11,7 @@ from e2e.client import KINDS, Api, ApiError, Found, Json, wait_for
 from e2e.cluster import Server, empty
 from e2e.observations import event_line, of_pod
 from e2e.schedulers import Scheduler
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 # How long "nothing happens" is watched for: beyond the whole-second rounding of a back-off of 1 s.
 QUIET_SECONDS = 2.5
@@ -25,7 +25,7 @@ class Trial:
         self.api = Api(server.admin)
         self.namespace = name
         self._scheduler = scheduler
-        self._process: Process | None = None
+        self._process: ChildProcess | None = None
         self._starts = 0
         self._uids: dict[str, str] = {}
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from moorage.simulator.golden import GoldenCase, read_lines
+from moorage.simulator.replay import GoldenCase, read_lines
 from properties.harness import DEEP
 
 GOLDEN = Path(__file__).parent.parent / "parity" / "golden"

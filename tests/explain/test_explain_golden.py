@@ -15,8 +15,7 @@ from moorage.framework.profile import Profile
 from moorage.framework.reserving import assumed, reserve
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.simulator.golden import GoldenCase, read_lines
-from moorage.simulator.replay import world_of
+from moorage.simulator.replay import GoldenCase, read_lines, world_of
 from moorage.simulator.world import World, full_registry
 
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in GOLDEN.glob("*.jsonl.gz"))

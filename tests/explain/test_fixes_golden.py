@@ -12,8 +12,7 @@ from moorage.errors import PluginError
 from moorage.explain.fixes import smallest_fixes
 from moorage.explain.report import Fix
 from moorage.framework.registry import Registry
-from moorage.simulator.golden import GoldenCase, read_lines
-from moorage.simulator.replay import world_of
+from moorage.simulator.replay import GoldenCase, read_lines, world_of
 from moorage.simulator.world import full_registry
 
 PARTS = 4

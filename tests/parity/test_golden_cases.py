@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from explain.recorded import EVERY_CASE, GOLDEN
-from moorage.simulator.comparison import Disagreement
-from moorage.simulator.conformance import check_case
-from moorage.simulator.golden import read_lines
+from moorage.simulator.conformance import Disagreement, check_case
+from moorage.simulator.replay import read_lines
 from moorage.simulator.world import full_registry
 
 CORNERS = GOLDEN.parent / "corners"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moorage.simulator.comparison import compare
+from moorage.simulator.conformance import compare
 
 GOLDEN = Path(__file__).parent.parent / "parity" / "golden"
 

@@ -15,7 +15,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.defaults import in_tree_registry
-from moorage.simulator.offline import Outcome, PodRecord, Schedule, place_all
+from moorage.simulator.offline import PodOutcome, PodRecord, Schedule, place_all
 from moorage.simulator.world import World
 from moorage.testing import make_node, make_pod
 
@@ -81,7 +81,7 @@ def test_each_pod_sees_the_ones_before_it() -> None:
         *(make_pod(f"p{i}", cpu="1") for i in range(3)),
     )
     assert {result["p0"].node, result["p1"].node} == {"a", "b"}
-    assert result["p2"].outcome is Outcome.PENDING
+    assert result["p2"].outcome is PodOutcome.PENDING
     assert result["p2"].message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
 
 
@@ -96,7 +96,7 @@ def test_finished_pods_are_ignored_and_assigned_ones_take_room() -> None:
     )
     assert list(result) == ["one", "two"]
     assert result["one"].node == "a"
-    assert result["two"].outcome is Outcome.PENDING
+    assert result["two"].outcome is PodOutcome.PENDING
 
 
 def test_preemption_evicts_and_takes_the_place() -> None:
@@ -106,7 +106,7 @@ def test_preemption_evicts_and_takes_the_place() -> None:
         make_pod("important", cpu="2", priority=10),
     )
     (record,) = schedule.pods
-    assert (record.outcome, record.node) == (Outcome.PLACED, "a")
+    assert (record.outcome, record.node) == (PodOutcome.PLACED, "a")
     assert record.victims == ("default/victim",)
     assert [msgspec.structs.astuple(gone) for gone in schedule.evictions] == [
         ("default/victim", "a", "default/important")
@@ -151,7 +151,7 @@ def test_a_pod_placed_in_this_run_can_be_evicted_in_it() -> None:
     )
     assert result["follower"].node == "a"
     assert result["follower"].victims == ("default/filler",)
-    assert result["filler"].outcome is Outcome.EVICTED
+    assert result["filler"].outcome is PodOutcome.EVICTED
     assert result["filler"].message == "evicted from a to make room for default/follower"
 
 
@@ -162,11 +162,11 @@ def test_gates_other_schedulers_and_deletion_keep_pods_out() -> None:
         make_pod("foreign", spec={"schedulerName": "tug"}),
         make_pod("leaving", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
     )
-    assert result["gated"].outcome is Outcome.GATED
+    assert result["gated"].outcome is PodOutcome.GATED
     assert result["gated"].message == "waiting for scheduling gates: [permit]"
-    assert result["foreign"].outcome is Outcome.NOT_RESPONSIBLE
+    assert result["foreign"].outcome is PodOutcome.NOT_RESPONSIBLE
     assert "schedulerName is tug, not default-scheduler" in result["foreign"].message
-    assert result["leaving"].outcome is Outcome.DELETING
+    assert result["leaving"].outcome is PodOutcome.DELETING
 
 
 def test_nominated_pods_keep_their_place_from_less_important_ones() -> None:
@@ -206,7 +206,7 @@ def world_with_kraken() -> World:
 def test_a_plugin_that_fails_for_one_pod_spares_the_others(world_with_kraken: World) -> None:
     world_with_kraken.add_all([make_node("a"), make_pod("doomed"), make_pod("lucky")])
     doomed, lucky = place_all(world_with_kraken).pods
-    assert doomed.outcome is Outcome.ERROR
+    assert doomed.outcome is PodOutcome.ERROR
     assert "Kraken" in doomed.message
     assert "release me" in doomed.message
     assert lucky.node == "a"
@@ -245,7 +245,7 @@ def test_a_reservation_that_fails_takes_no_room() -> None:
         [make_node("a", cpu="1"), make_pod("doomed", cpu="1"), make_pod("lucky", cpu="1")]
     )
     doomed, lucky = place_all(world).pods
-    assert (doomed.outcome, lucky.node) == (Outcome.ERROR, "a")
+    assert (doomed.outcome, lucky.node) == (PodOutcome.ERROR, "a")
     assert Leak.undone == ["doomed"]
 
 

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from moorage.plugins.defaults import in_tree_registry
-from moorage.simulator.golden import GoldenLine
-from moorage.simulator.replay import replay
+from moorage.simulator.replay import GoldenLine, replay
 
 
 def answer(pod: dict[str, Any] | None = None, profile: Any = None, nodes: int = 3) -> Any:

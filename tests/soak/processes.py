@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from moorage.benchmarks.controlplane import free_port, write_kubeconfig
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _ENVIRONMENT = os.environ | {"PYTHONPATH": str(_SOURCE)}
@@ -19,7 +19,7 @@ class Moorage:
         self.name = name
         self._arguments = arguments
         self._log = folder / f"{name}.log"
-        self._process: Process | None = None
+        self._process: ChildProcess | None = None
 
     @property
     def pid(self) -> int:
@@ -31,7 +31,7 @@ class Moorage:
         if self._process is not None and self._process.running:
             return
         command = [sys.executable, "-m", "moorage", *self._arguments]
-        self._process = Process(self.name, command, self._log, _ENVIRONMENT)
+        self._process = ChildProcess(self.name, command, self._log, _ENVIRONMENT)
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -23,10 +23,9 @@ from moorage.benchmarks.objects import (
     delete_collection,
 )
 from moorage.benchmarks.pod_watch import PodWatch, WatchedPod
-from moorage.benchmarks.processes import Process, Usage
+from moorage.benchmarks.processes import ChildProcess, SchedulerCommand, Usage
 from moorage.benchmarks.progress import Phase, Progress
 from moorage.benchmarks.raw_binding import Binding, bindings_per_second
-from moorage.benchmarks.schedulers import Command
 from moorage.benchmarks.workloads import WORKLOADS, Workload
 from moorage.errors import ApiError, InputError
 from moorage.kube import requests
@@ -84,7 +83,7 @@ class ApiMeasurement(msgspec.Struct, frozen=True):
 async def measure_api(
     access: Access,
     kubeconfig: Path,
-    command: Command,
+    command: SchedulerCommand,
     load: ApiLoad,
     progress: Progress,
     *,
@@ -250,7 +249,7 @@ def _bound_pod(index: int, load: ApiLoad) -> Json:
 
 async def _drain(
     stage: _Stage,
-    command: Command,
+    command: SchedulerCommand,
     kubeconfig: Path,
     folder: Path,
     load: ApiLoad,
@@ -292,7 +291,7 @@ async def _create_pods(stage: _Stage, load: ApiLoad) -> None:
 
 
 async def _until_bound(
-    watch: PodWatch, times: dict[str, float], process: Process, load: ApiLoad, phase: Phase
+    watch: PodWatch, times: dict[str, float], process: ChildProcess, load: ApiLoad, phase: Phase
 ) -> None:
     deadline = time.monotonic() + load.timeout
     while len(times) < load.pods:

@@ -20,7 +20,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from moorage.benchmarks.processes import Process
+from moorage.benchmarks.processes import ChildProcess
 from moorage.errors import InputError, ProcessError
 from moorage.version import KUBERNETES_VERSION
 
@@ -132,8 +132,8 @@ class ControlPlane:
         }
         return [str(binaries / "kube-apiserver"), *(f"--{flag}={every[flag]}" for flag in every)]
 
-    def _start_server(self) -> Process:
-        process = Process("kube-apiserver", self._command, self.folder / "kube-apiserver.log")
+    def _start_server(self) -> ChildProcess:
+        process = ChildProcess("kube-apiserver", self._command, self.folder / "kube-apiserver.log")
         try:
             wait_until_ready(process, self._is_ready, _READY_SECONDS)
         except BaseException:
@@ -177,7 +177,7 @@ def control_plane(
             plane.stop()
 
 
-def _start_etcd(binaries: Path, folder: Path) -> tuple[Process, str]:
+def _start_etcd(binaries: Path, folder: Path) -> tuple[ChildProcess, str]:
     client, peer = (f"http://{_HOST}:{free_port()}" for _ in range(2))
     flags = {
         "data-dir": folder / "etcd",
@@ -191,10 +191,10 @@ def _start_etcd(binaries: Path, folder: Path) -> tuple[Process, str]:
         "quota-backend-bytes": 8 * 2**30,
     }
     command = [str(binaries / "etcd"), *(f"--{key}={value}" for key, value in flags.items())]
-    return Process("etcd", command, folder / "etcd.log"), client
+    return ChildProcess("etcd", command, folder / "etcd.log"), client
 
 
-def wait_until_ready(process: Process, ready: Callable[[], bool], seconds: float) -> None:
+def wait_until_ready(process: ChildProcess, ready: Callable[[], bool], seconds: float) -> None:
     """Poll until a process serves; complain when it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while not ready():

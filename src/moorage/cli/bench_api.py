@@ -11,11 +11,20 @@ from typing import Any
 import msgspec
 
 from moorage.benchmarks.api_bench import ApiLoad, ApiMeasurement, measure_api
-from moorage.benchmarks.comparison import FIELDS, Comparison, compare, run_rounds
+from moorage.benchmarks.comparison import (
+    FIELDS,
+    SchedulerComparison,
+    bound_pods_svg,
+    compare,
+    run_rounds,
+)
 from moorage.benchmarks.controlplane import control_plane, find_binaries, write_kubeconfig
-from moorage.benchmarks.plot import bound_pods_svg
+from moorage.benchmarks.processes import (
+    SchedulerCommand,
+    moorage_command,
+    parse_command,
+)
 from moorage.benchmarks.progress import Progress
-from moorage.benchmarks.schedulers import Command, moorage_command, parse_command
 from moorage.benchmarks.workloads import PODS_PER_NODE
 from moorage.cli.output import fail, print_json, print_line, print_table, say
 from moorage.errors import InputError, ProcessError
@@ -50,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.versus:
         commands.append(parse_command(args.versus, binaries))
         if commands[0].name == commands[1].name:
-            commands[1] = Command(f"{commands[1].name}-2", commands[1].words)
+            commands[1] = SchedulerCommand(f"{commands[1].name}-2", commands[1].words)
     rounds = args.rounds or (3 if args.versus else 1)
     try:
         runs = asyncio.run(_measure(args, commands, rounds))
@@ -69,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _measure(
-    args: argparse.Namespace, commands: list[Command], rounds: int
+    args: argparse.Namespace, commands: list[SchedulerCommand], rounds: int
 ) -> list[ApiMeasurement]:
     progress = Progress()
     load = ApiLoad(
@@ -82,7 +91,7 @@ async def _measure(
         bound=args.bound,
     )
 
-    async def measure(command: Command) -> ApiMeasurement:
+    async def measure(command: SchedulerCommand) -> ApiMeasurement:
         with _server(args, progress) as kubeconfig:
             access = user_access(str(kubeconfig))
             return await measure_api(
@@ -109,7 +118,7 @@ def _server(args: argparse.Namespace, progress: Progress) -> Iterator[Path]:
 
 
 def _as_json(
-    args: argparse.Namespace, runs: list[ApiMeasurement], result: Comparison
+    args: argparse.Namespace, runs: list[ApiMeasurement], result: SchedulerComparison
 ) -> dict[str, Any]:
     return {
         "nodes": args.nodes,
@@ -123,7 +132,10 @@ def _as_json(
 
 
 def _print(
-    args: argparse.Namespace, commands: list[Command], result: Comparison, rounds: int
+    args: argparse.Namespace,
+    commands: list[SchedulerCommand],
+    result: SchedulerComparison,
+    rounds: int,
 ) -> None:
     of = f", median of {rounds}" if rounds > 1 else ""
     bound = f" with {args.bound:,} pods on them" if args.bound else ""

@@ -4,8 +4,7 @@ import argparse
 
 import msgspec
 
-from moorage.benchmarks.engine_bench import Measurement, measure
-from moorage.benchmarks.engine_cost import EngineCost, measure_cost
+from moorage.benchmarks.engine_bench import EngineCost, Measurement, measure, measure_cost
 from moorage.benchmarks.progress import Progress, Quiet
 from moorage.benchmarks.workloads import write_manifests
 from moorage.cli.configuration import make_world, read_configuration

@@ -17,8 +17,8 @@ from moorage.benchmarks.perf.runs import (
     data_items,
     run_workload,
 )
+from moorage.benchmarks.processes import moorage_command, parse_command
 from moorage.benchmarks.progress import Progress
-from moorage.benchmarks.schedulers import moorage_command, parse_command
 from moorage.cli.bench import DEFAULT_LABEL
 from moorage.cli.output import print_json, print_line, print_table
 from moorage.cli.startup import log_to_stderr

@@ -37,7 +37,7 @@ class PodQuestion(msgspec.Struct, frozen=True):
     """How many rows of the node x plugin matrix are wanted."""
 
 
-class Source(Protocol):
+class ExplanationSource(Protocol):
     """Somebody who knows; what is wrong is a `MoorageError` of one sentence."""
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
@@ -148,15 +148,15 @@ def _add_profiles(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def source(args: argparse.Namespace) -> Source:
+def source(args: argparse.Namespace) -> ExplanationSource:
     """The source that the flags name; a wrong combination ends the command."""
     _check_flags(args)
     if args.ledger is not None or args.server is not None:
         return _recording(args)
     # It brings libraries of its own that the others do not need.
-    from moorage.cli.explain_world import ClusterSource, FileSource
+    from moorage.cli.explain_world import ClusterSource, ManifestSource
 
-    return FileSource(args) if args.paths else ClusterSource(args)
+    return ManifestSource(args) if args.paths else ClusterSource(args)
 
 
 def records(args: argparse.Namespace) -> Records:

@@ -30,15 +30,14 @@ from moorage.kube.kubeconfig import Kubeconfig, default_paths
 from moorage.kube.live import watched_kinds
 from moorage.kube.snapshot import Snapshot, pod_phase, read_cluster
 from moorage.simulator.manifests import STANDARD_INPUT, load_manifests
-from moorage.simulator.subjects import Subject, find_subject, named_profile, profile_of
-from moorage.simulator.world import World
+from moorage.simulator.world import NamedPod, World, find_subject, named_profile, profile_of
 
 _FINISHED = ("Succeeded", "Failed")
 _RECONNECTS = 1
 """Who waits for an answer wants to be told soon that there is none; schedulers have more time."""
 
 
-class FileSource:
+class ManifestSource:
     """A cluster in manifests."""
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -126,7 +125,7 @@ def cluster_access(kubeconfig: str, context: str) -> Access:
 
 
 def explained_pod(
-    world: World, asked: PodQuestion, subject: Subject, source: str, profile: str
+    world: World, asked: PodQuestion, subject: NamedPod, source: str, profile: str
 ) -> PodExplanation:
     """The answer about a pod of a world."""
     pod, node = subject

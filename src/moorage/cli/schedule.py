@@ -100,7 +100,7 @@ def add_parser(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from moorage.simulator.offline import place_all, place_and_explain
-    from moorage.simulator.subjects import find_waiting_pod
+    from moorage.simulator.world import find_waiting_pod
 
     world = make_world(read_configuration(args.config), args.config)
     manifests = load_manifests(args.paths, sys.stdin)

@@ -17,7 +17,6 @@ from moorage.cli.startup import log_to_stderr
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.connections.descriptors import raise_limit
 from moorage.errors import InputError
-from moorage.local.loading import apply_documents
 from moorage.model.pod import Pod
 from moorage.simulator.manifests import read_documents
 
@@ -147,6 +146,8 @@ async def _until_stopped(
 
 
 async def _serve(args: argparse.Namespace, cluster: "LocalCluster", documents: Documents) -> int:
+    from moorage.local.cluster import apply_documents
+
     say(f"API server at {cluster.server.url}")
     if cluster.console is not None:
         say(f"Page at {cluster.console.url}")

@@ -28,7 +28,7 @@ FILES = "files"
 """Where explanations of this module come from."""
 
 
-class Outcome(Enum):
+class PodOutcome(Enum):
     """What became of a pod."""
 
     PLACED = "Placed"
@@ -53,7 +53,7 @@ class PodRecord(msgspec.Struct, frozen=True, rename="camel"):
 
     namespace: str
     name: str
-    outcome: Outcome
+    outcome: PodOutcome
     node: str | None = None
     message: str = ""
     priority: int = 0
@@ -138,20 +138,22 @@ class _Run:
         record = self._record(pod)
         self._records[pod.uid] = record
         self._failed_at[pod.uid] = self._changes
-        return record.outcome is Outcome.PENDING
+        return record.outcome is PodOutcome.PENDING
 
     def _record(self, pod: Pod) -> PodRecord:
         profile = self._world.profiles.get(pod.spec.scheduler_name)
         if profile is None:
             names = ", ".join(sorted(self._world.profiles))
             text = f"not responsible: schedulerName is {pod.spec.scheduler_name}, not {names}"
-            return _record(pod, Outcome.NOT_RESPONSIBLE, message=text)
+            return _record(pod, PodOutcome.NOT_RESPONSIBLE, message=text)
         if pod.terminating:
-            return _record(pod, Outcome.DELETING, message=f"skip schedule deleting pod: {pod.key}")
+            return _record(
+                pod, PodOutcome.DELETING, message=f"skip schedule deleting pod: {pod.key}"
+            )
         try:
             return self._place(profile, pod)
         except PluginError as error:
-            return _record(pod, Outcome.ERROR, message=str(error))
+            return _record(pod, PodOutcome.ERROR, message=str(error))
 
     def _place(self, profile: Profile, pod: Pod) -> PodRecord:
         victims: tuple[Pod, ...] = ()
@@ -162,7 +164,7 @@ class _Run:
             decision = self._decide(profile, pod, after_eviction=True)
         match decision:
             case Gated(status=status):
-                return _record(pod, Outcome.GATED, message=status.message)
+                return _record(pod, PodOutcome.GATED, message=status.message)
             case Bind():
                 self._world.cycle.nominated.remove(pod)
                 self._world.state.assume(pod, decision.node_name)
@@ -173,13 +175,13 @@ class _Run:
                     raise
                 if refusal is not None:
                     self._undo(profile, pod, decision.node_name)
-                    return _record(pod, Outcome.PENDING, message=refusal.message)
+                    return _record(pod, PodOutcome.PENDING, message=refusal.message)
                 for plugin in profile.pre_bind:
                     plugin.pre_bind_offline(pod)
                 self._changes += 1
                 return _record(
                     pod,
-                    Outcome.PLACED,
+                    PodOutcome.PLACED,
                     node=decision.node_name,
                     feasible_nodes=decision.feasible_nodes,
                     score=decision.total_score,
@@ -190,7 +192,7 @@ class _Run:
                     self._world.cycle.nominated.remove(pod)
                     self._changes += 1
                 return _record(
-                    pod, Outcome.PENDING, message=decision.message, victims=_keys(victims)
+                    pod, PodOutcome.PENDING, message=decision.message, victims=_keys(victims)
                 )
 
     def _undo(self, profile: Profile, pod: Pod, node: str) -> None:
@@ -214,7 +216,7 @@ class _Run:
             _use_budgets(self._world, victim)
             if victim.uid in self._records:  # it was placed in this very run
                 text = f"evicted from {node} to make room for {pod.key}"
-                self._records[victim.uid] = _record(victim, Outcome.EVICTED, message=text)
+                self._records[victim.uid] = _record(victim, PodOutcome.EVICTED, message=text)
         # Upstream takes the nominations of less important pods back: they may not fit any more.
         for other in self._world.pending:
             if other.status.nominated_node_name == node and other.priority < pod.priority:
@@ -259,7 +261,7 @@ def _use_budgets(world: World, victim: Pod) -> None:
             budgets.put(msgspec.structs.replace(budget, status=status))
 
 
-def _record(pod: Pod, outcome: Outcome, **details: object) -> PodRecord:
+def _record(pod: Pod, outcome: PodOutcome, **details: object) -> PodRecord:
     return PodRecord(pod.namespace, pod.name, outcome, priority=pod.priority, **details)  # type: ignore[arg-type]
 
 

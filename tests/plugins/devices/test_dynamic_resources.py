@@ -20,7 +20,7 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.capacity import binary_text
 from moorage.plugins.dynamic_resources.claim_writes import Deallocate
-from moorage.simulator.offline import Outcome, place_all
+from moorage.simulator.offline import PodOutcome, place_all
 from moorage.simulator.world import World
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
@@ -266,10 +266,10 @@ def test_offline_pods_share_a_claim_and_never_a_device() -> None:
     )
     outcomes = {record.name: record.outcome for record in place_all(world).pods}
     assert outcomes == {
-        "first": Outcome.PLACED,
-        "second": Outcome.PLACED,
-        "third": Outcome.PLACED,
-        "fourth": Outcome.PENDING,
+        "first": PodOutcome.PLACED,
+        "second": PodOutcome.PLACED,
+        "third": PodOutcome.PLACED,
+        "fourth": PodOutcome.PENDING,
     }
     used = [
         result.device

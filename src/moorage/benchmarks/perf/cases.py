@@ -16,13 +16,13 @@ from moorage.benchmarks.perf.operations import (
     AnyOperation,
     CreatePodSets,
     Operation,
-    Parameters,
+    OperationParameters,
     resolved,
 )
 from moorage.errors import InputError
 from moorage.simulator.documents import parse_documents
 
-# Parameters that upstream's Go code reads, beside the op list.
+# OperationParameters that upstream's Go code reads, beside the op list.
 OUTSIDE_THE_LIST = ("numNodeDeclaredFeatures",)
 _PLACE = re.compile(r" - at `\$\[(?P<case>\d+)\](?P<rest>[^`]*)`$")
 
@@ -176,7 +176,7 @@ def _workloads(case: PerfCase, file: Path) -> Iterator[PerfWorkload]:
     if not any(operation.measures for operation in case.workload_template):
         raise InputError(f"{where}: workloadTemplate: no operation collects metrics")
     for workload in case.workloads:
-        params = Parameters(workload.params, f"{where}/{workload.name}")
+        params = OperationParameters(workload.params, f"{where}/{workload.name}")
         for name in OUTSIDE_THE_LIST:
             params.use(name)
         operations = tuple(_unrolled(case.workload_template, params))
@@ -186,7 +186,7 @@ def _workloads(case: PerfCase, file: Path) -> Iterator[PerfWorkload]:
         yield PerfWorkload(file, case, workload, operations, workload.params)
 
 
-def _unrolled(operations: Sequence[Operation], params: Parameters) -> Iterator[Operation]:
+def _unrolled(operations: Sequence[Operation], params: OperationParameters) -> Iterator[Operation]:
     for number, operation in enumerate(operations):
         complete = resolved(operation, params, f"workloadTemplate[{number}]")
         if not isinstance(complete, CreatePodSets):

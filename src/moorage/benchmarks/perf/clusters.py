@@ -13,8 +13,7 @@ from moorage.benchmarks.controlplane import control_plane
 from moorage.benchmarks.objects import create_one
 from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.direct_client import DirectClient
-from moorage.benchmarks.processes import Process
-from moorage.benchmarks.schedulers import CLIENT_RATE, Command
+from moorage.benchmarks.processes import CLIENT_RATE, ChildProcess, SchedulerCommand
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
 from moorage.config.feature_gates import EffectiveVersion, MajorMinor
 from moorage.config.gate_table import DEPENDENCIES
@@ -135,7 +134,7 @@ async def in_process(workload: PerfWorkload, gates: FeatureGates) -> AsyncIterat
 
 @asynccontextmanager
 async def through_api(
-    workload: PerfWorkload, gates: FeatureGates, binaries: Path, command: Command
+    workload: PerfWorkload, gates: FeatureGates, binaries: Path, command: SchedulerCommand
 ) -> AsyncIterator[Cluster]:
     """A fresh etcd and kube-apiserver, and a scheduler as a process of its own."""
     settings, version = settings_of(workload)
@@ -162,7 +161,7 @@ async def through_api(
                 process.stop()
 
 
-async def _until_scheduling(client: KubeClient, process: Process) -> None:
+async def _until_scheduling(client: KubeClient, process: ChildProcess) -> None:
     """Wait until the scheduler has tried a pod, so that its start is no part of what is measured.
 
     The cluster has no nodes yet, so the pod only shows that somebody looks.

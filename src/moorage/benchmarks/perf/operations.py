@@ -283,7 +283,7 @@ OPCODES: tuple[str, ...] = tuple(str(kind.__struct_config__.tag) for kind in Any
 """Every operation that can be listed."""
 
 
-class Parameters:
+class OperationParameters:
     """A workload's parameters, and which of them were asked for."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
@@ -314,7 +314,7 @@ class Parameters:
 _WORDS = {int: "a whole number", str: "a text", bool: "true or false"}
 
 
-def resolved(operation: T, params: Parameters, field: str) -> T:
+def resolved(operation: T, params: OperationParameters, field: str) -> T:
     """The operation with its parameters put in; `field` is its place in the file."""
     changes: dict[str, Any] = {}
     for name, target, kind in (

@@ -14,8 +14,8 @@ from moorage.benchmarks.perf.clusters import Cluster, gates_of, in_process, note
 from moorage.benchmarks.perf.executor import OperationExecutor
 from moorage.benchmarks.perf.throughput import Throughput
 from moorage.benchmarks.pod_watch import PodWatch
+from moorage.benchmarks.processes import SchedulerCommand, moorage_command
 from moorage.benchmarks.progress import Progress
-from moorage.benchmarks.schedulers import Command, moorage_command
 from moorage.config import FeatureGates
 from moorage.errors import MoorageError, ProcessError
 
@@ -52,7 +52,7 @@ class Setting(msgspec.Struct, frozen=True):
     timeout: float = 600.0
     binaries: Path | None = None
     """Those of a control plane; without, everything is in process."""
-    command: Command | None = None
+    command: SchedulerCommand | None = None
 
 
 async def run_workload(

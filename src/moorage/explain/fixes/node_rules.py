@@ -54,7 +54,7 @@ _MOST_PATTERNS = 8
 _MOST_TERMS = 4
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class NodeRequirement(msgspec.Struct, frozen=True):
     """One thing that a pod demands of a node, and where it stands."""
 
     steps: tuple[str | int, ...]
@@ -133,12 +133,12 @@ def drop_node_name(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> I
         yield Change(RELAX, text, 1.0, (NODE_NAME,), (remove("spec", "nodeName"),))
 
 
-def _selector_entries(pod: Pod, nodes: NodeView) -> list[Requirement]:
+def _selector_entries(pod: Pod, nodes: NodeView) -> list[NodeRequirement]:
     found = []
     for key, value in pod.spec.node_selector.items():
         fails = ~nodes.required_by(RequiredNodes(labels=((key, value),)))
         text = f"the nodeSelector entry {key}={value}"
-        found.append(Requirement(("spec", "nodeSelector", key), text, key, fails))
+        found.append(NodeRequirement(("spec", "nodeSelector", key), text, key, fails))
     return found
 
 
@@ -149,7 +149,9 @@ def _terms(pod: Pod) -> Sequence[NodeSelectorTerm]:
     return required.node_selector_terms if required is not None else ()
 
 
-def _expressions(number: int, term: NodeSelectorTerm, nodes: NodeView) -> list[Requirement] | None:
+def _expressions(
+    number: int, term: NodeSelectorTerm, nodes: NodeView
+) -> list[NodeRequirement] | None:
     """The requirements of a term; None if it cannot be read."""
     found = []
     for field, expressions in (
@@ -167,7 +169,7 @@ def _expressions(number: int, term: NodeSelectorTerm, nodes: NodeView) -> list[R
             steps = (*_REQUIRED, "nodeSelectorTerms", number, field, place)
             text = f"the node affinity requirement {_requirement_text(expression)}"
             fails = ~nodes.matching_term(compiled)
-            found.append(Requirement(steps, text, expression.key, fails, expression))
+            found.append(NodeRequirement(steps, text, expression.key, fails, expression))
     return found
 
 
@@ -178,7 +180,7 @@ def _requirement_text(expression: NodeSelectorRequirement) -> str:
     return f"{expression.key} {expression.operator}{values}"
 
 
-def _any_fails(requirements: Sequence[Requirement], size: int) -> Bools:
+def _any_fails(requirements: Sequence[NodeRequirement], size: int) -> Bools:
     failing = np.zeros(size, np.bool_)
     for requirement in requirements:
         failing |= requirement.fails
@@ -187,7 +189,7 @@ def _any_fails(requirements: Sequence[Requirement], size: int) -> Bools:
 
 def _drop_or_widen(
     nodes: NodeView,
-    requirements: Sequence[Requirement],
+    requirements: Sequence[NodeRequirement],
     term: NodeSelectorTerm | None,
     rows: Bools,
 ) -> Iterator[Change]:
@@ -206,7 +208,7 @@ def _drop_or_widen(
         yield _dropped(failing, term)
 
 
-def _dropped(failing: Sequence[Requirement], term: NodeSelectorTerm | None) -> Change:
+def _dropped(failing: Sequence[NodeRequirement], term: NodeSelectorTerm | None) -> Change:
     in_term = [r for r in failing if r.expression is not None]
     operations: list[Operation] = []
     texts = [f"drop {r.text}" for r in failing if r.expression is None]
@@ -226,7 +228,7 @@ def _dropped(failing: Sequence[Requirement], term: NodeSelectorTerm | None) -> C
     return Change(RELAX, " and ".join(texts), size, (NODE_AFFINITY,), tuple(operations))
 
 
-def _widened(nodes: NodeView, requirement: Requirement, rows: Bools) -> Iterator[Change]:
+def _widened(nodes: NodeView, requirement: NodeRequirement, rows: Bools) -> Iterator[Change]:
     """Allow the value that most of the rows have, as well or instead."""
     expression = requirement.expression
     if requirement.steps[-2] == "matchFields":
