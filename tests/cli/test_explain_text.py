@@ -11,7 +11,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moorage.cli.explain_subjects import print_decision, print_decisions, print_node, print_pod
+from moorage.cli.explain_output import print_decision, print_decisions, print_node, print_pod
 from moorage.cli.explain_tables import stacked_header
 from moorage.cli.output import paragraph, print_json, print_yaml, shortened, table
 from moorage.explain.report import (

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 
 from moorage.cli.arguments import positive
+from moorage.cli.explain_output import (
+    print_decision,
+    print_decisions,
+    print_node,
+    print_pod,
+)
 from moorage.cli.explain_sources import (
     ALL_ROWS,
     PodQuestion,
     add_source_arguments,
     records,
     source,
-)
-from moorage.cli.explain_subjects import (
-    print_decision,
-    print_decisions,
-    print_node,
-    print_pod,
 )
 from moorage.cli.output import print_json, print_yaml
 from moorage.explain.report import PodExplanation
@@ -207,20 +207,20 @@ def _run_pod(args: argparse.Namespace) -> int:
     asked = PodQuestion(
         args.name, nodes=tuple(args.nodes), top=top, fixes=not args.no_fixes, rows=rows
     )
-    told = source(args).pod(asked)
+    explained = source(args).pod(asked)
     if args.output in ("json", "yaml"):
-        _print_plain(told, args.output)
+        _print_plain(explained, args.output)
     else:
-        print_pod(told, wide=args.output == "wide")
-    return 0 if told.schedulable or told.placed else NOT_SCHEDULABLE
+        print_pod(explained, wide=args.output == "wide")
+    return 0 if explained.schedulable or explained.placed else NOT_SCHEDULABLE
 
 
 def _run_node(args: argparse.Namespace) -> int:
-    told = source(args).node(args.name)
+    explained = source(args).node(args.name)
     if args.output in ("json", "yaml"):
-        _print_plain(told, args.output)
+        _print_plain(explained, args.output)
     else:
-        print_node(told, wide=args.output == "wide")
+        print_node(explained, wide=args.output == "wide")
     return 0
 
 
@@ -234,12 +234,12 @@ def _run_decision(args: argparse.Namespace) -> int:
             print_decisions(page.items, wide=wide)
         return 0
     top, rows = _sizes(args)
-    told = records(args).decision(args.which, top=top, rows=rows)
+    explained = records(args).decision(args.which, top=top, rows=rows)
     if args.output in ("json", "yaml"):
-        _print_plain(told, args.output)
+        _print_plain(explained, args.output)
     else:
-        print_decision(told, wide=wide)
-    return 0 if told.decision.result == "scheduled" else NOT_SCHEDULABLE
+        print_decision(explained, wide=wide)
+    return 0 if explained.decision.result == "scheduled" else NOT_SCHEDULABLE
 
 
 def _sizes(args: argparse.Namespace) -> tuple[int, int]:
@@ -249,9 +249,9 @@ def _sizes(args: argparse.Namespace) -> tuple[int, int]:
     return top, ALL_ROWS if args.matrix else _WIDE_ROWS if wide else 0
 
 
-def _print_plain(told: msgspec.Struct, output: str) -> None:
-    plain: Json = msgspec.to_builtins(told)
-    if isinstance(told, PodExplanation):
+def _print_plain(explained: msgspec.Struct, output: str) -> None:
+    plain: Json = msgspec.to_builtins(explained)
+    if isinstance(explained, PodExplanation):
         plain = _with_promised_fields(plain)
     (print_json if output == "json" else print_yaml)(plain)
 

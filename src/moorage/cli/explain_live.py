@@ -27,7 +27,9 @@ from moorage.kube.client import KubeClient, user_agent
 from moorage.kube.kubeconfig import server_url
 from moorage.kube.requests import Query, Request
 
-Told = TypeVar("Told", PodExplanation, NodeExplanation, DecisionExplanation, DecisionPage, PodPage)
+Answer = TypeVar(
+    "Answer", PodExplanation, NodeExplanation, DecisionExplanation, DecisionPage, PodPage
+)
 Whole = TypeVar("Whole", PodExplanation, DecisionExplanation)
 
 _ROOT = "/explain/v1"
@@ -188,18 +190,18 @@ async def _with_matrix(
     if not rows:
         return await _ask(client, path, into, query)
     limit = str(min(rows, _AT_ONCE))
-    told = await _ask(client, path, into, (*query, ("matrix", "true"), ("limit", limit)))
-    matrix = told.matrix
+    answer = await _ask(client, path, into, (*query, ("matrix", "true"), ("limit", limit)))
+    matrix = answer.matrix
     while matrix is not None and len(matrix.rows) < min(rows, matrix.total):
         place: Query = (("matrix", "true"), ("limit", limit), ("offset", str(len(matrix.rows))))
         more = await _ask(client, path, into, (("top", "0"), *place))
         if more.matrix is None or not more.matrix.rows:
             break
         matrix = Matrix(matrix.plugins, matrix.rows + more.matrix.rows, matrix.total)
-    return msgspec.structs.replace(told, matrix=matrix)
+    return msgspec.structs.replace(answer, matrix=matrix)
 
 
-async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = ()) -> Told:
+async def _ask(client: KubeClient, path: str, into: type[Answer], query: Query = ()) -> Answer:
     request = Request("GET", f"{_ROOT}/{path}", query)
     server = client.access.address
     try:
@@ -215,16 +217,16 @@ async def _ask(client: KubeClient, path: str, into: type[Told], query: Query = (
         kind = _UnknownError if unknown else InputError
         raise kind(_complaint(error, client.access)) from None
     try:
-        told = msgspec.json.decode(body, type=into)
+        answer = msgspec.json.decode(body, type=into)
     except msgspec.DecodeError as error:
         raise InputError(
             f"the scheduler at {server} answers {request} unreadably: {error}"
         ) from None
-    if told.schema != SCHEMA:
+    if answer.schema != SCHEMA:
         raise InputError(
-            f"the scheduler at {server} speaks {told.schema}, and this command {SCHEMA}"
+            f"the scheduler at {server} speaks {answer.schema}, and this command {SCHEMA}"
         )
-    return told
+    return answer
 
 
 def _complaint(error: ApiError, access: Access) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
-from moorage.cli.explain_subjects import print_pod
+from moorage.cli.explain_output import print_pod
 from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, print_yaml, warn
 from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json

@@ -95,8 +95,10 @@ def _judged(
 def _requested(cycle: Cycle, row: int) -> dict[str, str]:
     nodes = cycle.state.nodes
     amounts = {name: int(column[row]) for name, column in nodes.requested.items()}
-    told = {name: quantity_text(name, amount) for name, amount in sorted(amounts.items()) if amount}
-    return {**told, PODS: str(int(nodes.pod_count.values[row]))}
+    amounts_by_name = {
+        name: quantity_text(name, amount) for name, amount in sorted(amounts.items()) if amount
+    }
+    return {**amounts_by_name, PODS: str(int(nodes.pod_count.values[row]))}
 
 
 def _requests(pod: Pod) -> dict[str, str]:

@@ -53,36 +53,36 @@ def explain_pod(
             raise InputError(f"node {name} is not one of the {len(cycle.state)} nodes known")
     beside = trial(cycle, profile)
     where = placed_on or cycle.state.node_of(pod)
-    story = _placed(beside, pod, where) if where else _waiting(beside, pod)
-    found, scored = story.survey, story.scored
-    no_node = not story.placed and bool(found.rejected.all())
+    findings = _placed(beside, pod, where) if where else _waiting(beside, pod)
+    found, scored = findings.survey, findings.scored
+    no_node = not findings.placed and bool(found.rejected.all())
     asked = [cycle.state.nodes.row_of[name] for name in nodes]
     return PodExplanation(
         pod=pod.key,
-        schedulable=story.node is not None,
+        schedulable=findings.node is not None,
         nodes=len(found.nodes),
         feasible=int(np.count_nonzero(~found.rejected)),
-        message=story.message,
+        message=findings.message,
         source=source,
         rejections=grouped_rejections(found),
         uid=pod.uid,
         scheduler_name=profile.name,
-        node=story.node,
-        placed=story.placed,
+        node=findings.node,
+        placed=findings.placed,
         scores=()
         if scored is None
-        else best_nodes(scored, chosen=story.node, top=top, named=nodes),
+        else best_nodes(scored, chosen=findings.node, top=top, named=nodes),
         skipped_filter_plugins=tuple(sorted(found.skipped)),
         skipped_score_plugins=() if scored is None else scored.skipped,
         queue=queue,
-        preemption=story.preemption,
+        preemption=findings.preemption,
         fixes=smallest_fixes(cycle, profile, pod) if fixes and no_node else (),
         matrix=None if matrix is None else matrix_page(found, scored, *matrix),
         asked=matrix_rows(found, scored, asked),
     )
 
 
-class _Story(msgspec.Struct, frozen=True):
+class _Findings(msgspec.Struct, frozen=True):
     """What was found out about a pod."""
 
     survey: Survey
@@ -93,12 +93,12 @@ class _Story(msgspec.Struct, frozen=True):
     preemption: Preemption | None = None
 
 
-def _waiting(beside: Trial, pod: Pod) -> _Story:
+def _waiting(beside: Trial, pod: Pod) -> _Findings:
     cycle, profile = beside.cycle, beside.profile
     bare = without_post_filter(profile)
     attempt: AttemptResult | None = None
     node: str | None = None
-    told: Preemption | None = None
+    preemption: Preemption | None = None
     scored: Scored | None = None
     try:
         decision, attempt = cycle.attempt(bare, pod)
@@ -111,27 +111,27 @@ def _waiting(beside: Trial, pod: Pod) -> _Story:
     if node is not None and attempt is not None:
         scored = _scored_by(beside, attempt)
     elif attempt is not None:
-        told, message = _failed(profile, attempt)
+        preemption, message = _failed(profile, attempt)
     found = _survey(beside, pod, NodeView(cycle.state), gates=True)
     gates = [one for one in found.rejections if one.point == PRE_ENQUEUE]
     if pod.terminating:
-        return _Story(found, f"skip schedule deleting pod: {pod.key}", preemption=told)
+        return _Findings(found, f"skip schedule deleting pod: {pod.key}", preemption=preemption)
     if gates:
         message = ", ".join(dict.fromkeys(one.reason for one in gates))
-        return _Story(found, message, preemption=told)
-    return _Story(found, message, node, scored=scored, preemption=told)
+        return _Findings(found, message, preemption=preemption)
+    return _Findings(found, message, node, scored=scored, preemption=preemption)
 
 
 def _failed(profile: Profile, attempt: AttemptResult) -> tuple[Preemption, str]:
     """What making room could do, and the sentence of the event."""
     try:
-        told = explain_preemption(profile, attempt)
+        report = explain_preemption(profile, attempt)
     except MoorageError as error:
         return Preemption(False, str(error)), str(error)
-    return told.preemption, attempt.diagnosis.message(told.proposal)
+    return report.preemption, attempt.diagnosis.message(report.proposal)
 
 
-def _placed(beside: Trial, pod: Pod, node_name: str) -> _Story:
+def _placed(beside: Trial, pod: Pod, node_name: str) -> _Findings:
     state = beside.cycle.state
     row = state.nodes.row_of.get(node_name)
     known = None
@@ -153,7 +153,7 @@ def _placed(beside: Trial, pod: Pod, node_name: str) -> _Story:
     message = f"Successfully assigned {pod.key} to {node_name}"
     if row is None:
         message = f"{pod.key} is on node {node_name}, not among the {len(state)} nodes known"
-    return _Story(found, message, node_name, True, scored)
+    return _Findings(found, message, node_name, True, scored)
 
 
 def _without_node(pod: Pod) -> Pod:

@@ -2,7 +2,7 @@
 
 Owns the dry run of DefaultPreemption with everything that its one sentence leaves out: which nodes
 could be freed, of whom, and why the others could not. Nobody is evicted and nobody is nominated:
-what plugins propose is told and forgotten.
+what plugins propose is reported and forgotten.
 """
 
 from collections.abc import Sequence
@@ -32,36 +32,36 @@ _PREFIX = "preemption: "
 _NOT_ENABLED = "no plugin makes room: DefaultPreemption is not enabled"
 
 
-class Told(msgspec.Struct, frozen=True):
+class PreemptionReport(msgspec.Struct, frozen=True):
     """What is said of preemption, and what it adds to the sentence of the pod's event."""
 
     preemption: Preemption
     proposal: str = ""
 
 
-def explain_preemption(profile: Profile, attempt: AttemptResult) -> Told:
+def explain_preemption(profile: Profile, attempt: AttemptResult) -> PreemptionReport:
     """What making room could do for a pod that no node takes; `profile` is that of a trial."""
     attempt.profile = profile
     plugin = next((p for p in profile.post_filter if isinstance(p, DefaultPreemption)), None)
     objection = _NOT_ENABLED if plugin is None else plugin.objection(attempt.pod, attempt)
     if plugin is None or objection is not None:
         result = post_filter(attempt) if profile.post_filter else None
-        return Told(Preemption(False, objection or _NOT_ENABLED), _proposal(result))
+        return PreemptionReport(Preemption(False, objection or _NOT_ENABLED), _proposal(result))
     curable = attempt.diagnosis.resolvable_rows()
     order = attempt.nodes.search_order
     rows = order[curable[order]]
     if _costly(attempt, rows):
-        return Told(_sampled(plugin, attempt, rows))
+        return PreemptionReport(_sampled(plugin, attempt, rows))
     result = post_filter(attempt)
     run = _dry_run(plugin, attempt, rows)
     if result.status.code is Code.SUCCESS:
         message = _would_leave(len(result.victims), result.nominated_node or "")
         # Extenders may have left fewer.
         agreed = result.candidates if attempt.extenders else None
-        return Told(run.told(message, result.nominated_node or "", agreed))
+        return PreemptionReport(run.report(message, result.nominated_node or "", agreed))
     own = [text for text in result.status.reasons if text.startswith(_PREFIX)]
     message = own[0].removeprefix(_PREFIX) if own else result.status.message
-    return Told(run.told(message), _proposal(result))
+    return PreemptionReport(run.report(message), _proposal(result))
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class _Run(msgspec.Struct, frozen=True):
     refusals: Sequence[tuple[int, Status]]
     """Rows, and why preemption does not help there."""
 
-    def told(
+    def report(
         self, message: str, chosen: str = "", agreed: Sequence[Candidate] | None = None
     ) -> Preemption:
         """The same in the words of the report; nothing helps unless a node was `chosen`."""
@@ -110,13 +110,13 @@ class _Run(msgspec.Struct, frozen=True):
         if hopeless.any():
             rows.setdefault(NOT_HELPFUL, []).extend(np.flatnonzero(hopeless).tolist())
         names = self.attempt.nodes
-        told = [
+        nodes = [
             PreemptionNode(
                 text, len(where), tuple(names.node(row).name for row in where[:MOST_EXAMPLES])
             )
             for text, where in rows.items()
         ]
-        return tuple(sorted(told, key=lambda one: (-one.nodes, one.reason)))
+        return tuple(sorted(nodes, key=lambda one: (-one.nodes, one.reason)))
 
 
 def _told(candidate: Candidate, chosen: str) -> PreemptionCandidate:
@@ -155,10 +155,10 @@ def _sampled(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> P
     run = _dry_run(plugin, attempt, tried)
     looked = f"{len(tried)} of {len(rows)} nodes with less important pods were tried"
     if not run.candidates:
-        return run.told(f"{looked}, and none of these could be freed")
+        return run.report(f"{looked}, and none of these could be freed")
     chosen = pick(run.candidates, attempt.now)
     message = f"{_would_leave(len(chosen.victims), chosen.node_name)}; {looked}"
-    return run.told(message, chosen.node_name)
+    return run.report(message, chosen.node_name)
 
 
 def _crowded(attempt: AttemptResult) -> Bools:

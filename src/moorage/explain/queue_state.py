@@ -18,7 +18,7 @@ WAITING_ON_PERMIT = "waitingOnPermit"
 BINDING = "binding"
 ABSENT = "absent"
 
-_MOST_TOLD = 4
+_MOST_SHOWN = 4
 
 _OF_NODES = (
     ActionType.ADD,
@@ -139,7 +139,7 @@ def _times(count: int) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     """Some names in a sentence."""
-    told = list(names)
-    if len(told) > _MOST_TOLD:
-        told = [*told[: _MOST_TOLD - 1], f"{len(told) - _MOST_TOLD + 1} more"]
-    return " and ".join(filter(None, (", ".join(told[:-1]), told[-1]))) if told else ""
+    shown = list(names)
+    if len(shown) > _MOST_SHOWN:
+        shown = [*shown[: _MOST_SHOWN - 1], f"{len(shown) - _MOST_SHOWN + 1} more"]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))) if shown else ""

@@ -85,11 +85,13 @@ def best_nodes(
         place = None if row is None else scored.place_of(row)
         if place is not None and place not in places:
             places.append(place)
-    told = []
+    rows_shown = []
     for place in places:
         name = scored.nodes.node(int(scored.rows[place])).name
-        told.append(NodeScores(name, scored.total(place), name == chosen, scored.parts(place)))
-    return tuple(told)
+        rows_shown.append(
+            NodeScores(name, scored.total(place), name == chosen, scored.parts(place))
+        )
+    return tuple(rows_shown)
 
 
 def matrix_page(found: Survey, scored: Scored | None, offset: int, limit: int) -> Matrix:
@@ -107,10 +109,10 @@ def matrix_rows(
     """The rows of the matrix for some nodes."""
     columns = _columns(found)
     rejected = found.rejected
-    told = []
+    rows_shown = []
     for row in rows:
         place = None if scored is None else scored.place_of(row)
-        told.append(
+        rows_shown.append(
             NodeVerdicts(
                 found.nodes.node(row).name,
                 not rejected[row],
@@ -119,7 +121,7 @@ def matrix_rows(
                 () if scored is None or place is None else scored.parts(place),
             )
         )
-    return tuple(told)
+    return tuple(rows_shown)
 
 
 class _Column(msgspec.Struct, frozen=True):

@@ -80,8 +80,8 @@ def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -
     if affinity is None:
         return
     everything = []
-    # Where terms of both kinds are in the way, only the first kind is told.
-    told = [text for text, where in survey.reasons(POD_AFFINITY).items() if (where & rows).any()]
+    # Where terms of both kinds are in the way, only the first kind is named.
+    reasons = [text for text, where in survey.reasons(POD_AFFINITY).items() if (where & rows).any()]
     for field, word, side, reason in (
         ("podAffinity", "pod affinity", affinity.pod_affinity, AFFINITY),
         ("podAntiAffinity", "pod anti-affinity", affinity.pod_anti_affinity, ANTI_AFFINITY),
@@ -89,7 +89,7 @@ def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -
         terms = _required_terms(side)
         if terms:
             everything.append(remove("spec", "affinity", field, _REQUIRED))
-        if reason.text not in told:
+        if reason.text not in reasons:
             continue
         for i, term in enumerate(terms):
             text = f"drop the required {word} {_term_text(term)}"
@@ -99,7 +99,7 @@ def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -
             text = f"drop all {counted(len(terms), f'required {word} term')}"
             operation = remove("spec", "affinity", field, _REQUIRED)
             yield Change(RELAX, text, 1.0 + 0.7 * len(terms), (POD_AFFINITY,), (operation,))
-    if len(everything) > 1 and AFFINITY.text in told:
+    if len(everything) > 1 and AFFINITY.text in reasons:
         text = "drop all required pod affinity and anti-affinity"
         yield Change(RELAX, text, 3.5, (POD_AFFINITY,), tuple(everything))
 

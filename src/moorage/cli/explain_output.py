@@ -28,56 +28,59 @@ from moorage.printable import human_duration
 _PODS_SHOWN = 10
 
 
-def print_pod(told: PodExplanation, *, wide: bool) -> None:
+def print_pod(explained: PodExplanation, *, wide: bool) -> None:
     """Everything about a pod."""
     out = Printer(wide=wide)
-    out.sentence(_pod_sentence(told))
-    if told.queue is not None:
-        out.section("Queue", _queue(told.queue, out.width))
-    print_rejections(out, told.rejections)
-    note = " without it" if told.placed else ""
-    print_scores(out, told.scores, told.feasible, note)
-    if wide and told.skipped_score_plugins:
-        out.more([f"  nothing to say: {', '.join(told.skipped_score_plugins)}"])
-    best = next((score for score in told.scores if score.chosen), None)
-    if best is None and told.scores and not told.placed:
-        best = told.scores[0]
+    out.sentence(_pod_sentence(explained))
+    if explained.queue is not None:
+        out.section("Queue", _queue(explained.queue, out.width))
+    print_rejections(out, explained.rejections)
+    note = " without it" if explained.placed else ""
+    print_scores(out, explained.scores, explained.feasible, note)
+    if wide and explained.skipped_score_plugins:
+        out.more([f"  nothing to say: {', '.join(explained.skipped_score_plugins)}"])
+    best = next((score for score in explained.scores if score.chosen), None)
+    if best is None and explained.scores and not explained.placed:
+        best = explained.scores[0]
     alone = ""
-    if told.placed and told.scores:
-        alone = f"node {told.node}, where the pod is, is none that would take it now"
-    for row in told.asked:
+    if explained.placed and explained.scores:
+        alone = f"node {explained.node}, where the pod is, is none that would take it now"
+    for row in explained.asked:
         print_why_not(out, row, best, alone)
-    if told.preemption is not None:
-        _print_preemption(out, told.preemption)
-    if told.fixes:
-        _print_fixes(out, told.fixes)
-    if told.matrix is not None:
-        print_matrix(out, told.matrix)
-    if told.note:
-        out.sentence(told.note)
-    if told.decision is not None:
-        out.sentence(f"The latest decision about it is number {told.decision}.")
+    if explained.preemption is not None:
+        _print_preemption(out, explained.preemption)
+    if explained.fixes:
+        _print_fixes(out, explained.fixes)
+    if explained.matrix is not None:
+        print_matrix(out, explained.matrix)
+    if explained.note:
+        out.sentence(explained.note)
+    if explained.decision is not None:
+        out.sentence(f"The latest decision about it is number {explained.decision}.")
 
 
-def _pod_sentence(told: PodExplanation) -> str:
-    share = f"{told.feasible} of {counted(told.nodes, 'node')}"
-    if told.placed:
-        unknown = "" if told.message.startswith("Successfully assigned") else f" ({told.message})"
-        return f"Pod {told.pod} is on node {told.node}; {share} could take it.{unknown}"
-    if told.source == "ledger":
-        return _recorded_sentence(told, share)
-    if told.schedulable:
-        return (
-            f"Pod {told.pod} can be scheduled: {share} could take it, it would go to {told.node}."
+def _pod_sentence(explained: PodExplanation) -> str:
+    share = f"{explained.feasible} of {counted(explained.nodes, 'node')}"
+    if explained.placed:
+        unknown = (
+            ""
+            if explained.message.startswith("Successfully assigned")
+            else f" ({explained.message})"
         )
-    return f"Pod {told.pod} cannot be scheduled: {told.message}"
+        return f"Pod {explained.pod} is on node {explained.node}; {share} could take it.{unknown}"
+    if explained.source == "ledger":
+        return _recorded_sentence(explained, share)
+    if explained.schedulable:
+        goes = f"it would go to {explained.node}"
+        return f"Pod {explained.pod} can be scheduled: {share} could take it, {goes}."
+    return f"Pod {explained.pod} cannot be scheduled: {explained.message}"
 
 
-def _recorded_sentence(told: PodExplanation, share: str) -> str:
+def _recorded_sentence(explained: PodExplanation, share: str) -> str:
     """What a ledger knows is over."""
-    if told.schedulable:
-        return f"Pod {told.pod} was scheduled to node {told.node}; {share} could take it."
-    return f"Pod {told.pod} could not be scheduled: {told.message}"
+    if explained.schedulable:
+        return f"Pod {explained.pod} was scheduled to node {explained.node}; {share} could take it."
+    return f"Pod {explained.pod} could not be scheduled: {explained.message}"
 
 
 def _queue(queue: QueueState, width: int | None) -> list[str]:
@@ -105,14 +108,14 @@ def _age(seconds: float) -> str:
     return human_duration(max(0.0, seconds))  # clocks of two machines differ
 
 
-def _print_preemption(out: Printer, told: Preemption) -> None:
-    title = f"Preemption {'would help' if told.helps else 'does not help'}"
-    titled = told.helps or out.wide or not told.refusals
+def _print_preemption(out: Printer, explained: Preemption) -> None:
+    title = f"Preemption {'would help' if explained.helps else 'does not help'}"
+    titled = explained.helps or out.wide or not explained.refusals
     if titled:
-        out.section(title, paragraph(f"  {told.message}", out.width, hang="  "))
-    if told.candidates:
-        shown = told.candidates if out.wide else told.candidates[:_PODS_SHOWN]
-        total = max(told.candidate_nodes, len(told.candidates))
+        out.section(title, paragraph(f"  {explained.message}", out.width, hang="  "))
+    if explained.candidates:
+        shown = explained.candidates if out.wide else explained.candidates[:_PODS_SHOWN]
+        total = max(explained.candidate_nodes, len(explained.candidates))
         out.table(
             f"Nodes that preemption could free ({total})",
             ["  NODE", "PDB VIOLATIONS", "VICTIMS"],
@@ -126,13 +129,13 @@ def _print_preemption(out: Printer, told: Preemption) -> None:
             ],
             right=" r",
         )
-    if told.refusals:
+    if explained.refusals:
         out.table(
             "Where preemption does not help" if titled else title,
             ["NODES", "REASON", "EXAMPLES"],
             [
                 [str(one.nodes), one.reason, shortened(one.examples, one.nodes)]
-                for one in told.refusals
+                for one in explained.refusals
             ],
             right="r",
         )
@@ -158,26 +161,28 @@ def _change(fix: Fix) -> str:
 # Nodes.
 
 
-def print_node(told: NodeExplanation, *, wide: bool) -> None:
+def print_node(explained: NodeExplanation, *, wide: bool) -> None:
     """Everything about a node."""
     out = Printer(wide=wide)
-    out.sentence(_node_sentence(told))
-    if told.taints:
-        out.section("Taints", [f"  {taint}" for taint in told.taints])
-    if wide and told.labels:
-        out.section("Labels", [f"  {key}={value}" for key, value in sorted(told.labels.items())])
-    names = list(dict.fromkeys((*told.allocatable, *told.requested)))
+    out.sentence(_node_sentence(explained))
+    if explained.taints:
+        out.section("Taints", [f"  {taint}" for taint in explained.taints])
+    if wide and explained.labels:
+        out.section(
+            "Labels", [f"  {key}={value}" for key, value in sorted(explained.labels.items())]
+        )
+    names = list(dict.fromkeys((*explained.allocatable, *explained.requested)))
     if names:
-        given, taken = told.allocatable, told.requested
+        given, taken = explained.allocatable, explained.requested
         out.table(
             "Resources",
             ["RESOURCE", "ALLOCATABLE", "REQUESTED"],
             [[name, given.get(name, "0"), taken.get(name, "0")] for name in names],
             right=" rr",
         )
-    if told.pod_list:
-        shown = told.pod_list if wide else told.pod_list[:_PODS_SHOWN]
-        title = f"Pods on it ({_shown(len(shown), told.pods)})"
+    if explained.pod_list:
+        shown = explained.pod_list if wide else explained.pod_list[:_PODS_SHOWN]
+        title = f"Pods on it ({_shown(len(shown), explained.pods)})"
         rows = [
             [
                 pod.pod,
@@ -187,14 +192,15 @@ def print_node(told: NodeExplanation, *, wide: bool) -> None:
             for pod in shown
         ]
         out.table(title, ["POD", "PRIORITY", "REQUESTS"], rows, right=" r")
-    if told.accepts:
-        most = len(told.accepts) if wide else _PODS_SHOWN
-        text = shortened(told.accepts, len(told.accepts), most)
+    if explained.accepts:
+        most = len(explained.accepts) if wide else _PODS_SHOWN
+        text = shortened(explained.accepts, len(explained.accepts), most)
         out.section("Waiting pods that could go here", paragraph(f"  {text}", out.width, hang="  "))
-    if told.refusals:
-        refusals = told.refusals if wide else told.refusals[:_PODS_SHOWN]
+    if explained.refusals:
+        refusals = explained.refusals if wide else explained.refusals[:_PODS_SHOWN]
+        many = _shown(len(refusals), len(explained.refusals))
         out.table(
-            f"Waiting pods that it does not take ({_shown(len(refusals), len(told.refusals))})",
+            f"Waiting pods that it does not take ({many})",
             ["POD", "WHY NOT"],
             [
                 [
@@ -210,21 +216,21 @@ def _shown(shown: int, total: int) -> str:
     return str(total) if shown >= total else f"{shown} of {total}; -o wide shows all"
 
 
-def _node_sentence(told: NodeExplanation) -> str:
-    cordoned = "cordoned (unschedulable) and" if told.unschedulable else ""
-    pods = f"Node {told.node}{cordoned and f' is {cordoned}'} has {counted(told.pods, 'pod')}"
-    if told.source == "ledger":
-        had = f"{cordoned and f' was {cordoned}'} had {counted(told.pods, 'pod')}"
-        pods = f"When the ledger ended, node {told.node}{had}"
-    asked = len(told.accepts) + len(told.refusals)
-    if not max(asked, told.waiting):
+def _node_sentence(explained: NodeExplanation) -> str:
+    cordoned = "cordoned (unschedulable) and" if explained.unschedulable else ""
+    pods = f"Node {explained.node}{cordoned and f' is {cordoned}'} has {counted(explained.pods, 'pod')}"
+    if explained.source == "ledger":
+        had = f"{cordoned and f' was {cordoned}'} had {counted(explained.pods, 'pod')}"
+        pods = f"When the ledger ended, node {explained.node}{had}"
+    asked = len(explained.accepts) + len(explained.refusals)
+    if not max(asked, explained.waiting):
         return f"{pods}; no pod waits."
-    waiting = counted(max(asked, told.waiting), "waiting pod")
+    waiting = counted(max(asked, explained.waiting), "waiting pod")
     some = ""
-    if asked < told.waiting:
+    if asked < explained.waiting:
         was = "was" if asked == 1 else "were"
         some = f" (the {asked} most important {was} asked about)"
-    return f"{pods}; of {waiting}{some} it could take {len(told.accepts)}."
+    return f"{pods}; of {waiting}{some} it could take {len(explained.accepts)}."
 
 
 # Decisions.
@@ -258,10 +264,10 @@ def print_decisions(decisions: Sequence[DecisionSummary], *, wide: bool) -> None
     out.table("", header, rows, right=right)
 
 
-def print_decision(told: DecisionExplanation, *, wide: bool) -> None:
+def print_decision(explained: DecisionExplanation, *, wide: bool) -> None:
     """One decision, whole."""
     out = Printer(wide=wide)
-    one = told.decision
+    one = explained.decision
     out.sentence(_decision_sentence(one))
     facts = [f"profile {one.profile}", f"took {one.seconds * 1000:.1f} ms"]
     if one.attempts:
@@ -269,12 +275,12 @@ def print_decision(told: DecisionExplanation, *, wide: bool) -> None:
     if one.nominated_node:
         facts.append(f"preemption frees node {one.nominated_node} for it")
     out.section("", [", ".join(facts)])
-    print_rejections(out, told.rejections)
-    print_scores(out, told.scores, one.feasible)
-    if told.matrix is not None:
-        print_matrix(out, told.matrix)
-    if told.note:
-        out.sentence(told.note)
+    print_rejections(out, explained.rejections)
+    print_scores(out, explained.scores, one.feasible)
+    if explained.matrix is not None:
+        print_matrix(out, explained.matrix)
+    if explained.note:
+        out.sentence(explained.note)
 
 
 def _decision_sentence(one: DecisionSummary) -> str:
@@ -289,5 +295,5 @@ def _decision_sentence(one: DecisionSummary) -> str:
 def _moment(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
-    except (OverflowError, OSError, ValueError):  # whoever told it need not be right
+    except (OverflowError, OSError, ValueError):  # whoever explained it need not be right
         return str(seconds)
