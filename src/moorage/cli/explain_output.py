@@ -218,9 +218,10 @@ def _shown(shown: int, total: int) -> str:
 
 def _node_sentence(explained: NodeExplanation) -> str:
     cordoned = "cordoned (unschedulable) and" if explained.unschedulable else ""
-    pods = f"Node {explained.node}{cordoned and f' is {cordoned}'} has {counted(explained.pods, 'pod')}"
+    count = counted(explained.pods, "pod")
+    pods = f"Node {explained.node}{cordoned and f' is {cordoned}'} has {count}"
     if explained.source == "ledger":
-        had = f"{cordoned and f' was {cordoned}'} had {counted(explained.pods, 'pod')}"
+        had = f"{cordoned and f' was {cordoned}'} had {count}"
         pods = f"When the ledger ended, node {explained.node}{had}"
     asked = len(explained.accepts) + len(explained.refusals)
     if not max(asked, explained.waiting):
