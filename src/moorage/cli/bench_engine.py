@@ -75,7 +75,7 @@ def _print(result: Measurement) -> None:
         f"{result.workload}: {result.placed} of {result.pods} pods placed on {result.nodes} nodes"
     )
     bare_p50, bare_mean = result.bare_pass_us_p50, result.bare_pass_us_mean
-    first, last = result.us_per_pod_first, result.us_per_pod_last
+    first, last = result.cpu_us_per_pod_first, result.cpu_us_per_pod_last
     lines = (
         (f"{result.pods_per_second:,.1f}", "pods/s"),
         (f"{result.us_per_pod_p50:,.1f}", "µs per pod (p50)"),
@@ -85,7 +85,7 @@ def _print(result: Measurement) -> None:
         (f"{result.to_bare_pass_mean:,.2f}", f"bare NumPy passes of {bare_mean:,.1f} µs (mean)"),
         (
             f"{result.last_to_first:,.2f}",
-            f"last third of the pods ({last:,.1f} µs) to the first sixth ({first:,.1f} µs)",
+            f"last third of the pods ({last:,.1f} µs CPU) to the first sixth ({first:,.1f} µs CPU)",
         ),
         (f"{result.cpu_seconds:,.3f}", "CPU seconds"),
         (f"{result.peak_rss_mib:,.1f}", "MiB peak memory"),
