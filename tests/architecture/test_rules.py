@@ -14,8 +14,6 @@ PURE = ("model", "config", "cel", "cluster", "framework", "plugins", "engine", "
 CLOCKS = {"src/moorage/engine/clock.py"}
 EXTENSION_POINTS = {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "normalize"}
 GUARDED = {f"ask_{point}" for point in EXTENSION_POINTS}
-    f"ask_{point}" for point in ("pre_enqueue", "pre_filter", "filter", "pre_score", "score")
-}
 GUARD = "src/moorage/framework/guard.py"
 ASKING = {
     "src/moorage/framework/runner.py",
