@@ -15,7 +15,7 @@ import msgspec
 from moorage.errors import ApiError, KubeconfigError, MoorageError
 from moorage.kube import deep_json, requests
 from moorage.kube.client import Read, status_error
-from moorage.kube.decoding import LineBuffer, envelope
+from moorage.kube.decoding import LineBuffer, SkippedObjects, envelope
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
 from moorage.kube.timing import Backoff, Timer
@@ -56,6 +56,7 @@ class ObjectWatch:
         self._timer = timer
         self._random = random
         self._backoff = Backoff(timer, random)
+        self._skipped = SkippedObjects(resource.kind)
         self._reported = ""
 
     async def run(self) -> None:
@@ -100,7 +101,8 @@ class ObjectWatch:
             try:
                 obj = deep_json.decode(event.object)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise ApiError(0, "Unreadable", f"an object of the watch: {error}") from None
+                self._skipped.skip(f"{self._namespace}/{self._name}", error)
+                return
             if isinstance(obj, dict):
                 self._on_change(event.type, obj)
 
