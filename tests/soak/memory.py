@@ -39,8 +39,12 @@ def write_csv(path: Path, samples: Sequence[Sample], names: Sequence[str]) -> No
 
 
 class Growth(NamedTuple):
-    """A process's memory in the first tenth of a run and in its last quarter, by their medians."""
+    """A process's memory before the first pod, in the first tenth and in the last quarter of a run.
 
+    The first is the least, as it is of a process that has just started; the others are medians.
+    """
+
+    idle: float
     start: float
     end: float
 
@@ -53,9 +57,10 @@ class Growth(NamedTuple):
 def growth(samples: Sequence[Sample], name: str) -> Growth:
     """How a process's memory developed."""
     last = samples[-1].second
+    idle = [s.mib[name] for s in samples if s.second < 0 and s.mib[name]]
     begin = [s.mib[name] for s in samples if last * 0.02 <= s.second <= last * 0.1 and s.mib[name]]
     final = [s.mib[name] for s in samples if s.second >= last * 0.75 and s.mib[name]]
-    return Growth(median(begin or [0.0]), median(final or [0.0]))
+    return Growth(min(idle, default=0.0), median(begin or [0.0]), median(final or [0.0]))
 
 
 def write_svg(path: Path, samples: Sequence[Sample], names: Sequence[str]) -> None:
@@ -64,7 +69,7 @@ def write_svg(path: Path, samples: Sequence[Sample], names: Sequence[str]) -> No
     highest = max(max(s.mib[name] for s in samples for name in names), 1.0) * 1.1
 
     def point(second: float, mib: float) -> str:
-        x = _MARGIN + second / longest * (_WIDTH - 2 * _MARGIN)
+        x = _MARGIN + max(second, 0.0) / longest * (_WIDTH - 2 * _MARGIN)
         y = _HEIGHT - _MARGIN - mib / highest * (_HEIGHT - 2 * _MARGIN)
         return f"{x:.1f},{y:.1f}"
 

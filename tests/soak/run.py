@@ -23,6 +23,7 @@ from soak.proxy import Proxy
 from soak.watching import LONGEST_WAIT, Watcher
 
 _SAMPLE_SECONDS = 1.0
+_IDLE_SECONDS = 8.0
 _PROGRESS_SECONDS = 30.0
 _SETTLE_SECONDS = 90.0
 _LOST = "Leaderelection lost"
@@ -95,7 +96,6 @@ class Soak:
             await self._proxy.start()
             stack.push_async_callback(self._proxy.stop)
             faults, election = await self._start_schedulers()
-            self._begin = time.monotonic()
             await self._work(faults, election)
         return self._verdicts(faults, election)
 
@@ -117,7 +117,9 @@ class Soak:
         jobs: list[Coroutine[None, None, None]] = [self._watcher.run(), self._sample(election)]
         if faults is not None and election is not None:
             jobs += [faults.run(self._options.seconds), election.run()]
+        self._begin = time.monotonic() + _IDLE_SECONDS
         background = [asyncio.create_task(job) for job in jobs]
+        await asyncio.sleep(_IDLE_SECONDS)
         churning = asyncio.create_task(self._churn.run())
         try:
             await asyncio.wait(
@@ -220,7 +222,10 @@ class Soak:
             ]
         for name in self._names:
             seen = growth(self._samples, name)
-            sizes = f"{seen.start:.0f} MiB at the start, {seen.end:.0f} MiB at the end"
+            sizes = (
+                f"{seen.idle:.0f} MiB before the first pod, {seen.start:.0f} MiB at the start, "
+                f"{seen.end:.0f} MiB at the end"
+            )
             sentence = f"memory of {name}: {sizes} (allowed {MOST_GROWTH:g} times)"
             verdicts.append(Verdict(seen.flat, sentence))
         return verdicts
