@@ -440,13 +440,13 @@ class Scheduler:
     ) -> None:
         """Take back what `hold` did."""
         unreserve(profile, pod, node_name, times)
-        self.recorder.forgotten(pod)
         try:
             self.state.forget(pod)
         except StateError as error:
             log.error("pod %s: %s", pod.key, error)
         if self.groups is not None:
             self.groups.forget(pod)
+        self.recorder.forgotten(pod)
 
     def fail(
         self,

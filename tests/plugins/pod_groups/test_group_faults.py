@@ -28,12 +28,12 @@ class _Extender(Extender):
 
 # What the cycle calls outside of plugins.
 PLACES: dict[str, Callable[[World], Any]] = {
-    "observer.meter": lambda world: world.scheduler.observer,
+    "observer.attempt_begins": lambda world: world.scheduler.observer,
     "observer.algorithm_finished": lambda world: world.scheduler.observer,
     "observer.group_algorithm_finished": lambda world: world.scheduler.observer,
     "observer.group_attempt_finished": lambda world: world.scheduler.observer,
-    "recorder.evidence": lambda world: world.scheduler.recorder,
-    "recorder.scheduled": lambda world: world.scheduler.recorder,
+    "recorder.attempt_ended": lambda world: world.scheduler.recorder,
+    "recorder.forgotten": lambda world: world.scheduler.recorder,
     "queue.pop_specific": lambda world: world.scheduler.queue,
     "scheduler.skip": lambda world: world.scheduler,
     "scheduler.hold": lambda world: world.scheduler,
@@ -49,6 +49,7 @@ def gang_of_three(gates: tuple[str, ...]) -> World:
     """Three pods that fit, a pod of no group, and everybody who could be told of them."""
     world = World(gates)
     world.scheduler.recorder = DecisionRecorder()
+    world.scheduler.recorder.on = True
     world.scheduler.cycle.adopt((_Extender(),))
     world.add(make_node("n1", cpu="8"), make_group(min_count=3))
     world.add(*(member(name) for name in sorted(MEMBERS)), make_pod("other", cpu="1"))
