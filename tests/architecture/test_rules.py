@@ -20,12 +20,7 @@ ASKING = {
     "src/moorage/framework/fast_path.py",
     # These are to use the runner's result; the list only ever gets shorter.
     "src/moorage/engine/queue/gating.py",
-    "src/moorage/explain/rejections.py",
-    "src/moorage/explain/fixes/bench.py",
-    "src/moorage/explain/fixes/obstacles.py",
-    "src/moorage/explain/fixes/spreading.py",
 }
-STILL_TWICE = {"Requirement"}  # to be renamed
 
 
 def test_a_class_name_means_one_thing() -> None:
@@ -34,9 +29,7 @@ def test_a_class_name_means_one_thing() -> None:
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{shown(path)}:{node.lineno}")
-    twice = {
-        name: where for name, where in places.items() if len(where) > 1 and name not in STILL_TWICE
-    }
+    twice = {name: where for name, where in places.items() if len(where) > 1}
     assert not twice, f"give all but one of these classes another name: {twice}"
 
 
