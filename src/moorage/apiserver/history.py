@@ -20,7 +20,7 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 _CHANGE_BYTES = 800
 """About what a change takes beside the object's bytes: labels, fields and Python objects."""
 
-KEPT_SECONDS = 15.0
+KEPT_SECONDS = 75.0
 """How long a watch may be away; changes that are older go first, once they fill a quarter."""
 
 _decode = msgspec.json.Decoder().decode
