@@ -72,7 +72,7 @@ class Extension:
         given = points(self.extenders, attempt.pod, [nodes[row] for row in order])
         at = np.argsort(order)  # the places of the rows in what was asked
         parts = tuple(
-            msgspec.structs.replace(part, raw=part.raw[at], weighted=part.weighted[at])
+            msgspec.structs.replace(part, raw=part.raw[at], normalized=part.normalized[at])
             for part in given.parts
         )
         totals = scores.totals + given.total[at]

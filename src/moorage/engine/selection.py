@@ -95,8 +95,7 @@ def best(found: FeasibleNodes, totals: Ints, emptiness: NDArray[np.int16]) -> in
     Of these the first in the search. `totals` belongs to the rows that were found, `emptiness` to
     all nodes.
     """
-    highest = int(totals.argmax())
-    ties = found.rows[totals == totals[highest]]
+    ties = found.rows.take(np.flatnonzero(totals == totals[totals.argmax()]))
     if len(ties) == 1:
         return int(ties[0])
     empty = emptiness[ties]

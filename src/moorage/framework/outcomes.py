@@ -155,7 +155,13 @@ class PluginScores(msgspec.Struct, frozen=True):
 
     plugin: str
     raw: Ints
-    weighted: Ints
+    normalized: Ints
+    weight: int = 1
+
+    @property
+    def weighted(self) -> Ints:
+        """What it adds to the totals."""
+        return self.normalized * self.weight
 
 
 class Scores(msgspec.Struct, frozen=True):

@@ -286,9 +286,9 @@ def _score(
                 normalized = checked_range(plugin, raw)
             else:
                 normalized = ask_normalize(plugin, raw.copy(), state)
-            weighted = normalized * profile.weights[name]
-            totals += weighted
-            parts.append(PluginScores(name, raw, weighted))
+            weight = profile.weights[name]
+            totals += normalized if weight == 1 else normalized * weight
+            parts.append(PluginScores(name, raw, normalized, weight))
             point.ran(name)
     return Scores(totals, tuple(parts), frozenset(skipped))
 

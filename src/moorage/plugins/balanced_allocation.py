@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moorage.cluster.columns import Ints
+from moorage.cluster.derived import DerivedColumn
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import (
@@ -48,6 +49,8 @@ class NodeResourcesBalancedAllocation(
         self._resources = tuple(spec.name for spec in args.resources if spec.name != PODS)
         self._two_plain = len(self._resources) == 2 and not any(map(is_scalar, self._resources))
         self._devices = handle.devices
+        self._balance_now = DerivedColumn(self._balance_of, self._balance_of_row)
+        """How evenly nodes are used without the pod, if two plain resources are all that counts."""
 
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
@@ -77,7 +80,7 @@ class NodeResourcesBalancedAllocation(
             used.append(taken)
             total.append(offered)
             wanted.append(amount)
-        without = _balance(used, total)
+        without = self._balance_now.of(nodes) if self._two_plain else _balance(used, total)
         with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
         change: Ints = with_pod - without
         change += _HALF
@@ -85,24 +88,37 @@ class NodeResourcesBalancedAllocation(
         change += _HALF
         return change
 
+    def _balance_of(self, nodes: NodeView) -> Ints:
+        used = [nodes.requested(name) for name in self._resources]
+        return _balance(used, [nodes.allocatable(name) for name in self._resources])
+
+    def _balance_of_row(self, nodes: NodeView, row: int) -> int:
+        balance = self._plain_balance(nodes, row, (0, 0))
+        return int(self._balance_of(nodes.take(np.array([row])))[0]) if balance is None else balance
+
+    def _plain_balance(self, nodes: NodeView, row: int, added: Requests) -> int | None:
+        """The balance of one node with requests added; None where that is not simple."""
+        difference = 0.0
+        for name, amount in zip(self._resources, added, strict=True):
+            used, total = nodes.amounts_at(row, name)
+            if not 0 < total < _EXACT or not 0 <= used < _EXACT:
+                return None
+            used += amount
+            # The fractions' difference: what the second one leaves of the first.
+            difference = (used / total if used < total else 1.0) - difference
+        # The sign does not matter, so neither does which fraction was taken from which.
+        return int((1 - abs(difference / 2)) * MAX_NODE_SCORE)
+
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Requests | None) -> int:
         """The usual case, two plain resources that the node offers, without arrays."""
         requests = self._requests(pod) if state is None else state
         if not self._two_plain or not all(requests):
             return super().score_row(pod, nodes, row, state)
-        before = after = 0.0
-        for name, amount in zip(self._resources, requests, strict=True):
-            used, total = nodes.amounts_at(row, name)
-            if not 0 < total < _EXACT or not 0 <= used < _EXACT:
-                return super().score_row(pod, nodes, row, state)
-            with_pod = used + amount
-            # The fractions' difference: what the second one leaves of the first.
-            before = (used / total if used < total else 1.0) - before
-            after = (with_pod / total if with_pod < total else 1.0) - after
-        # The sign does not matter, so neither does which fraction was taken from which.
-        less = int((1 - abs(before / 2)) * MAX_NODE_SCORE)
-        more = int((1 - abs(after / 2)) * MAX_NODE_SCORE)
-        return _HALF + (_HALF + more - less) // 2
+        without = self._plain_balance(nodes, row, (0, 0))
+        with_pod = self._plain_balance(nodes, row, requests)
+        if without is None or with_pod is None:
+            return super().score_row(pod, nodes, row, state)
+        return _HALF + (_HALF + with_pod - without) // 2
 
     def _requests(self, pod: Pod) -> Requests:
         requests = pod.requests.occupied
