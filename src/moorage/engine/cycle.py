@@ -135,15 +135,16 @@ class Cycle:
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
         attempt = self.filter(profile, pod, within, times)
         outcome = attempt.outcome
-        if outcome is None or not outcome.any_feasible:
+        accepted = None if outcome is None else outcome.accepted
+        if accepted is None or not accepted.any():
             if outcome is not None:
                 looked_at = int(np.count_nonzero(outcome.considered))
                 self._search.nothing_found(looked_at, len(self.state))
             _raise_errors(attempt)
             return self._explain_failure(attempt), attempt
-        return self._select(attempt), attempt
+        return self._select(attempt, accepted), attempt
 
-    def _select(self, attempt: AttemptResult) -> Bind | Unschedulable:
+    def _select(self, attempt: AttemptResult, accepted: Bools) -> Bind | Unschedulable:
         profile, pod, outcome = attempt.profile, attempt.pod, attempt.outcome
         assert outcome is not None, "a pod is placed only after its nodes were filtered"
         names, extension = self.state.nodes, self.extension
@@ -161,7 +162,7 @@ class Cycle:
             considered,
             scoring=bool(profile.score) or (extension is not None and extension.judges),
         )
-        search, nodes, accepted = self._search, len(self.state), outcome.accepted
+        search, nodes = self._search, len(self.state)
         if most == considered == nodes and extension is None:
             return self._choose(
                 attempt, search.all_feasible(self.state.order, names.row_of, accepted)
@@ -219,10 +220,7 @@ def _raise_errors(attempt: AttemptResult) -> None:
     outcome = attempt.outcome
     if outcome is None:
         return
-    for _, verdicts in outcome.verdicts:
-        if any(reason.code is Code.ERROR for reason in verdicts.reasons):
-            break
-    else:
+    if not any(verdicts.may_err for _, verdicts in outcome.verdicts):
         return
     for row in np.flatnonzero(outcome.considered & outcome.rejected):
         status = outcome.status(int(row))

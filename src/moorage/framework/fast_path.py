@@ -26,10 +26,12 @@ from moorage.framework.guard import (
     ask_pre_filter,
     ask_pre_score,
     ask_score,
+    checked_range,
     surprise,
     wrong_answer,
 )
 from moorage.framework.plugin import (
+    MAX_NODE_SCORE,
     FilterPlugin,
     Plugin,
     PreFilterPlugin,
@@ -122,6 +124,21 @@ class KindAnswers:
                 raw = ask_score(other, pod, nodes, self.score_states.get(other.name)).copy()
                 self._scorers.append((other, bits_of(other.reads), raw))
         self.raw = {plugin.name: raw for plugin, _, raw in self._scorers}
+        self._summed = [
+            (checked_range(plugin, raw), profile.weights[plugin.name])
+            for plugin, _, raw in self._scorers
+            if type(plugin).normalize is ScorePlugin.normalize
+        ]
+        self.in_totals = frozenset(
+            plugin.name
+            for plugin, _, _ in self._scorers
+            if type(plugin).normalize is ScorePlugin.normalize
+        )
+        """The scorers whose raw scores count as they are ..."""
+        self.totals: Ints = np.zeros(len(nodes), np.int64)
+        """... and what they give each node together."""
+        for raw, weight in self._summed:
+            self.totals += raw * weight
 
     def _prepare(self, plugin: PreFilterPlugin[Any], pod: Pod, nodes: NodeView) -> None:
         answer = ask_pre_filter(plugin, pod, nodes)
@@ -140,7 +157,7 @@ class KindAnswers:
             self.score_states[plugin.name] = answer
 
     def refresh(self, nodes: NodeView) -> bool:
-        """Ask again about rows that changed; False if they are too many."""
+        """Ask again about rows that changed; False if that does not do."""
         stamps = nodes.stamps
         if self.as_of == stamps.generation:
             return True
@@ -149,12 +166,13 @@ class KindAnswers:
         changes = stamps.log_since(self.as_of)
         if changes is None or len(changes) > _MOST_CHANGES:
             return False
-        for row, bits in changes:
-            self._refresh_row(nodes, row, bits)
+        if not all(self._refresh_row(nodes, row, bits) for row, bits in changes):
+            return False
         self.as_of = stamps.generation
         return True
 
-    def _refresh_row(self, nodes: NodeView, row: int, bits: int) -> None:
+    def _refresh_row(self, nodes: NodeView, row: int, bits: int) -> bool:
+        """Ask again about one row; False if a score is not one."""
         pod, one = self._pod, np.array([row])
         rejected = False
         for plugin, reads, verdicts in self._filters:
@@ -169,7 +187,11 @@ class KindAnswers:
         for scorer, reads, raw in self._scorers:
             if reads & bits:
                 state = self.score_states.get(scorer.name)
-                raw[row] = _score(scorer, pod, nodes, row, state)
+                raw[row] = score = _score(scorer, pod, nodes, row, state)
+                if scorer.name in self.in_totals and not 0 <= score <= MAX_NODE_SCORE:
+                    return False
+        self.totals[row] = sum(int(raw[row]) * weight for raw, weight in self._summed)
+        return True
 
 
 def _may_reject(plugin: FilterPlugin[Any], pod: Pod, nodes: NodeView, row: int, state: Any) -> bool:

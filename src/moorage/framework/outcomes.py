@@ -38,11 +38,13 @@ class PreFiltered(msgspec.Struct, frozen=True):
         """The plugins that named the only nodes worth looking at."""
         return frozenset(self.named)
 
-    def has_part(self, plugin: str) -> bool:
-        """Is a plugin's filter to be asked? Not if PreFilter skipped, or had nothing to hand on."""
-        return plugin not in self.skipped and (
-            plugin in self.states or all(plugin != one.plugin for one in self.rejections)
-        )
+    @property
+    def not_filtering(self) -> frozenset[str]:
+        """The plugins whose filter is not asked: PreFilter skipped, or has no state to go by."""
+        if not self.rejections:
+            return self.skipped
+        stateless = {one.plugin for one in self.rejections} - self.states.keys()
+        return self.skipped | stateless
 
     @property
     def absent_status(self) -> Status | None:

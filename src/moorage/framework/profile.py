@@ -55,6 +55,7 @@ class Profile:
         self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: QueueSortPlugin = at(ExtensionPoint.QUEUE_SORT)[0]
         self.pre_filter: tuple[PreFilterPlugin[Any], ...] = at(ExtensionPoint.PRE_FILTER)
+        self.pre_filter_names = tuple(plugin.name for plugin in self.pre_filter)
         self.filter: tuple[FilterPlugin[Any], ...] = at(ExtensionPoint.FILTER)
         self.post_filter: tuple[PostFilterPlugin, ...] = at(ExtensionPoint.POST_FILTER)
         self.pre_score: tuple[PreScorePlugin[Any], ...] = at(ExtensionPoint.PRE_SCORE)

@@ -151,16 +151,16 @@ def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> 
         node_names=node_names,
         named=named,
         rejections=tuple(rejections),
-        ran=_names(attempt.profile.pre_filter, plugins, ran),
+        ran=_names(attempt.profile, plugins[ran:]),
     )
 
 
-def _names(
-    all_plugins: Sequence[PreFilterPlugin[Any]], asked: Sequence[PreFilterPlugin[Any]], ran: int
-) -> tuple[str, ...]:
+def _names(profile: Profile, left_out: Sequence[PreFilterPlugin[Any]]) -> tuple[str, ...]:
     """The plugins that answered: all but those after the one that ended the round."""
-    left_out = {plugin.name for plugin in asked[ran:]}
-    return tuple(plugin.name for plugin in all_plugins if plugin.name not in left_out)
+    names = profile.pre_filter_names
+    if not left_out:
+        return names
+    return tuple(name for name in names if all(name != one.name for one in left_out))
 
 
 def _unsatisfied(plugins: Mapping[str, object]) -> str:
@@ -182,13 +182,14 @@ def _filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> Filt
         considered &= attempt.within
     outcome = FilterOutcome(considered)
     with attempt.times.point("Filter") as point:
+        left_out = before.not_filtering
         if known is not None:
             outcome.rejected |= known.rejected
         filters = attempt.profile.filter
         if ask is Ask.NEARLY_EVERYTHING:
             filters = tuple(sorted(filters, key=lambda plugin: plugin.by_node))
         for plugin in filters:
-            if not before.has_part(plugin.name):
+            if plugin.name in left_out:
                 continue
             verdicts = None if known is None else known.verdicts.get(plugin.name)
             if verdicts is None:
@@ -267,7 +268,10 @@ def _score(
     # Where most nodes are left it is cheaper to ask about all of them than to pick these out, but
     # only plugins whose answers may be kept have agreed to be asked about any node.
     most = rows if rows is not None and len(rows) * _MOST >= len(attempt.nodes) else None
-    totals: Ints = np.zeros(len(nodes), np.int64)
+    if known is None:
+        totals: Ints = np.zeros(len(nodes), np.int64)
+    else:
+        totals = known.totals.copy() if rows is None else known.totals.take(rows)
     parts = []
     with attempt.times.point("Score") as point:
         for plugin in profile.score:
@@ -276,8 +280,12 @@ def _score(
                 continue
             state = states.get(name)
             raw = None if known is None else known.raw.get(name)
-            if raw is not None:
+            if known is not None and raw is not None:
                 raw = raw if rows is None else raw.take(rows)
+                if name in known.in_totals:
+                    parts.append(PluginScores(name, raw, raw, profile.weights[name]))
+                    point.ran(name)
+                    continue
             elif most is not None and is_cacheable(plugin):
                 raw = ask_score(plugin, attempt.pod, attempt.nodes, state).take(most)
             else:
@@ -386,9 +394,10 @@ class TrialNode:
     def rejections(self) -> Iterator[Status]:
         """What every plugin says that would reject the pod, one asked after the other."""
         attempt, row = self._attempt, self._row
+        left_out = attempt.before.not_filtering
         view = attempt.nodes.whole.what_if({row: self._added}, {row: self._removed})
         for plugin in attempt.profile.filter:
-            if not attempt.before.has_part(plugin.name):
+            if plugin.name in left_out:
                 continue
             verdicts = ask_filter(plugin, attempt.pod, view, self._states.get(plugin.name))
             status = first_rejection([(plugin.name, verdicts)], 0)

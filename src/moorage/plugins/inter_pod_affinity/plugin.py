@@ -49,6 +49,9 @@ class InterPodAffinity(
         error = pod.affinity_terms.error
         if error:
             return Status(Code.UNRESOLVABLE, (f"parsing pod: {error}",))
+        terms = pod.affinity_terms
+        if not (terms.affinity or terms.anti_affinity) and not nodes.terms_matching(pod):
+            return SKIP
         state = filtering.count(pod, nodes)
         return SKIP if state.irrelevant else PreFilterResult(state)
 
