@@ -151,6 +151,10 @@ class NodeView:
         """What each node offers of a resource."""
         return self._amounts_of(self._state.nodes.allocatable, resource)
 
+    def allocatable_bounds(self, resource: str) -> tuple[int, int]:
+        """The least and the most that any node of the whole cluster offers of a resource."""
+        return self._state.nodes.allocatable.bounds(resource)
+
     @property
     def unschedulable(self) -> Bools:
         """Which nodes are cordoned."""

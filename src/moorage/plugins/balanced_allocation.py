@@ -80,8 +80,12 @@ class NodeResourcesBalancedAllocation(
             used.append(taken)
             total.append(offered)
             wanted.append(amount)
+        everywhere = self._two_plain and all(
+            nodes.allocatable_bounds(name)[0] > 0 for name in self._resources
+        )
         without = self._balance_now.of(nodes) if self._two_plain else _balance(used, total)
-        with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
+        together = [u + w for u, w in zip(used, wanted, strict=True)]
+        with_pod = _balance_of_two(together, total) if everywhere else _balance(together, total)
         change: Ints = with_pod - without
         change += _HALF
         change >>= 1  # half of it, rounded down

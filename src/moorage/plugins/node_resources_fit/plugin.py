@@ -170,9 +170,12 @@ class NodeResourcesFit(
                 else nodes.requested(name)
             )
             total = nodes.allocatable(name)
+            bounds = None
             if is_scalar(name):
                 used, total = self._devices.with_devices(name, nodes, used, total)
-            shares.append(NodeShares(used + wanted, total, weight))
+            else:
+                bounds = nodes.allocatable_bounds(name)
+            shares.append(NodeShares(used + wanted, total, weight, bounds))
         if not shares:
             return np.zeros(len(nodes), np.int64)
         return self._scorer(shares)

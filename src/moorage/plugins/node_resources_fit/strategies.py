@@ -25,6 +25,16 @@ class NodeShares(msgspec.Struct, frozen=True):
     requested: Ints
     allocatable: Ints
     weight: int
+    bounds: tuple[int, int] | None = None
+    """Nothing that is allocatable lies outside of these, if they are known."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Does every node offer some, and can it be counted in floats? See `_percent`."""
+        if self.bounds is None:
+            return False
+        low, high = self.bounds
+        return low > 0 and high < _EXACT
 
 
 Scorer = Callable[[Sequence[NodeShares]], Ints]
@@ -66,7 +76,7 @@ def least_allocated(shares: Sequence[NodeShares]) -> Ints:
 
     def free(share: NodeShares) -> Ints:
         left: Ints = share.allocatable - share.requested
-        return _percent(np.maximum(left, 0, out=left), _at_least_one(share.allocatable))
+        return _percent(np.maximum(left, 0, out=left), share)
 
     return _weighted_mean(shares, free)
 
@@ -75,8 +85,7 @@ def most_allocated(shares: Sequence[NodeShares]) -> Ints:
     """The fuller the better."""
 
     def used(share: NodeShares) -> Ints:
-        taken = np.minimum(share.requested, share.allocatable)
-        return _percent(taken, _at_least_one(share.allocatable))
+        return _percent(np.minimum(share.requested, share.allocatable), share)
 
     return _weighted_mean(shares, used)
 
@@ -126,28 +135,25 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     return score
 
 
-def _at_least_one(allocatable: Ints) -> Ints:
-    """No zeros to divide by; what nodes without the resource would score does not count."""
-    return allocatable if allocatable.all() else np.maximum(allocatable, 1)
-
-
-def _percent(amount: Ints, allocatable: Ints) -> Ints:
-    """The share of an amount, which is not negative, in percent, rounded down."""
-    if len(amount) and int(allocatable.max()) < _EXACT and int(amount.max()) < _EXACT:
+def _percent(amount: Ints, share: NodeShares) -> Ints:
+    """The share of an amount in what is allocatable, in percent, rounded down."""
+    # As unsigned numbers negative ones are huge, so one reduction tests both ends.
+    if share.is_simple and len(amount) and int(amount.view(np.uint64).max()) < _EXACT:
         # As floats a division is several times faster. With numbers below 2**45 the quotient is
         # further from the next whole number than it can be rounded.
-        share = amount * float(MAX_NODE_SCORE)
-        share /= allocatable
-        return share.astype(np.int64)
-    return amount * MAX_NODE_SCORE // allocatable
+        percent = amount * float(MAX_NODE_SCORE)
+        percent /= share.allocatable
+        return percent.astype(np.int64)
+    return amount * MAX_NODE_SCORE // np.maximum(share.allocatable, 1)
 
 
 def _weighted_mean(shares: Sequence[NodeShares], measure: Callable[[NodeShares], Ints]) -> Ints:
-    if len(shares[0].allocatable) and all(int(one.allocatable.min()) > 0 for one in shares):
+    if all(share.is_simple for share in shares):
         # The usual case: every node offers all of them.
-        sums = measure(shares[0]) * shares[0].weight
-        for share in shares[1:]:
-            sums += measure(share) * share.weight
+        sums: Ints = np.zeros(len(shares[0].requested), np.int64)
+        for share in shares:
+            measured = measure(share)
+            sums += measured if share.weight == 1 else measured * share.weight
         return sums // (sum(share.weight for share in shares) or 1)
     total: Ints = np.zeros(len(shares[0].requested), np.int64)
     weights: Ints = np.zeros(len(total), np.int64)
