@@ -27,6 +27,7 @@ EVERYTHING = 10_000
 
 # What the state keeps only to answer faster: asked for a new label or selector, it grows.
 KEPT = {
+    "_bounds",
     "_domains",
     "_labels",
     "_queries",

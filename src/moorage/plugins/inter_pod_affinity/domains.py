@@ -88,11 +88,13 @@ Counted = PodsMatching | PodsCarrying
 
 
 def counted(pods: Iterable[Counted], nodes: NodeView) -> dict[str, Ints]:
-    """How many of the pods each domain has, by topology key."""
+    """How many of the pods each domain has, by topology key; no key where there are none."""
     counts: dict[str, Ints] = {}
     for one in pods:
-        sums = one.sums(nodes).inside_domains
-        counts[one.key] = counts[one.key] + sums if one.key in counts else sums
+        sums = one.sums(nodes)
+        if sums.inside:
+            here = sums.inside_domains
+            counts[one.key] = counts[one.key] + here if one.key in counts else here
     return counts
 
 

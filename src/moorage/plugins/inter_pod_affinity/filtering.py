@@ -135,20 +135,17 @@ def with_pod(
 def judge(state: RequiredState, pod: Pod, nodes: NodeView) -> Verdicts:
     """Own affinity first, then own anti-affinity, then the others' anti-affinity."""
     verdicts = Verdicts(len(nodes), (AFFINITY, ANTI_AFFINITY, EXISTING))
-    undecided = np.ones(len(nodes), np.bool_)
     if state.affinity:
-        unmatched = ~_near_matches(state, pod, nodes)
-        verdicts.reject(unmatched, AFFINITY)
-        undecided &= ~unmatched
-    if state.anti_affinity:
-        repelled = _counted(
-            state.anti_affinity_counts, {t.topology_key for t in state.anti_affinity}, nodes
-        )
-        verdicts.reject(undecided & repelled, ANTI_AFFINITY)
-        undecided &= ~repelled
-    if state.existing_anti_affinity:
-        rejected = _counted(state.existing_anti_affinity, set(state.existing_anti_affinity), nodes)
-        verdicts.reject(undecided & rejected, EXISTING)
+        verdicts.reject(~_near_matches(state, pod, nodes), AFFINITY)
+    for counts, reason in (
+        (state.anti_affinity_counts, ANTI_AFFINITY),
+        (state.existing_anti_affinity, EXISTING),
+    ):
+        for key in counts:
+            # Of several reasons a node has only the first.
+            here = at_nodes(counts, key, nodes) > 0
+            here &= verdicts.bits == 0
+            verdicts.reject(here, reason)
     return verdicts
 
 
@@ -168,10 +165,3 @@ def _near_matches(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
         labelled &= nodes.label(key).present
         near &= at_nodes(state.affinity_counts, key, nodes) > 0
     return labelled & near if requires_existing_match(state, pod) else labelled
-
-
-def _counted(counts: DomainCounts, keys: set[str], nodes: NodeView) -> Bools:
-    found = np.zeros(len(nodes), np.bool_)
-    for key in keys:
-        found |= at_nodes(counts, key, nodes) > 0
-    return found
