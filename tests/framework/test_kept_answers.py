@@ -1,5 +1,6 @@
 """The fast path: how few nodes are asked about, and that nothing stale is ever told."""
 
+import gc
 from collections.abc import Hashable
 from typing import Any
 
@@ -247,3 +248,17 @@ def test_a_plugin_that_raised_has_not_answered() -> None:
     attempt = cycle.filter(profile, make_pod("p"))
     assert attempt.outcome is not None
     assert attempt.outcome.feasible.tolist() == [0, 2], "the odd ones are still refused"
+
+
+def test_profiles_that_are_gone_leave_nothing_behind(state: ClusterState) -> None:
+    cycle = make_cycle(state)
+    fast_path = cycle.runner.fast_path
+    assert fast_path is not None
+    for number in range(3 * MOST_KINDS):
+        profile = make_profile(state, only("NodeResourcesFit"))
+        for _ in range(2):
+            cycle.decide(profile, make_pod(f"p{number}", cpu="1"))
+        del profile
+    gc.collect()
+    assert len(fast_path._roles) <= 1
+    assert len(fast_path._kinds) <= MOST_KINDS

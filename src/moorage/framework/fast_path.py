@@ -13,6 +13,7 @@ tests/properties/test_fast_path.py compares both.
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -61,7 +62,6 @@ class _Roles:
 
     def __init__(self, profile: Profile) -> None:
         plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
-        self.profile = profile
         self.cacheable = tuple(p for p in dict.fromkeys(plugins) if is_cacheable(p))
 
     def key(self, pod: Pod) -> Hashable | None:
@@ -85,15 +85,15 @@ class _Roles:
                 hash(key)
             except TypeError:
                 return wrong_answer(plugin, "PodKey", key, "something hashable or None")
-        return PluginError(self.profile.name, "PodKey", "the kind of the pod cannot be told")
+        raise AssertionError("one of the keys was found not to be hashable")
 
 
 class KindAnswers:
     """What cacheable plugins say to one kind of pod about every node, as of one generation."""
 
-    def __init__(self, roles: _Roles, pod: Pod, nodes: NodeView) -> None:
+    def __init__(self, profile: Profile, roles: _Roles, pod: Pod, nodes: NodeView) -> None:
         """Ask about all nodes; PluginError if a plugin fails or does not look at all of them."""
-        profile, keep = roles.profile, frozenset(roles.cacheable)
+        keep = frozenset(roles.cacheable)
         self._pod = pod
         self.as_of = nodes.stamps.generation
         self.states: dict[str, Any] = {}
@@ -124,16 +124,16 @@ class KindAnswers:
                 raw = ask_score(other, pod, nodes, self.score_states.get(other.name)).copy()
                 self._scorers.append((other, bits_of(other.reads), raw))
         self.raw = {plugin.name: raw for plugin, _, raw in self._scorers}
-        self._summed = [
-            (checked_range(plugin, raw), profile.weights[plugin.name])
+        as_they_are = [
+            (plugin, raw)
             for plugin, _, raw in self._scorers
             if type(plugin).normalize is ScorePlugin.normalize
         ]
-        self.in_totals = frozenset(
-            plugin.name
-            for plugin, _, _ in self._scorers
-            if type(plugin).normalize is ScorePlugin.normalize
-        )
+        self._summed = [
+            (checked_range(plugin, raw), profile.weights[plugin.name])
+            for plugin, raw in as_they_are
+        ]
+        self.in_totals = frozenset(plugin.name for plugin, _ in as_they_are)
         """The scorers whose raw scores count as they are ..."""
         self.totals: Ints = np.zeros(len(nodes), np.int64)
         """... and what they give each node together."""
@@ -217,7 +217,7 @@ class FastPath:
     """The answers kept for the kinds of pods seen last."""
 
     def __init__(self) -> None:
-        self._roles: dict[int, _Roles] = {}
+        self._roles: WeakKeyDictionary[Profile, _Roles] = WeakKeyDictionary()
         self._recent: deque[PodRequests] = deque(maxlen=MOST_KINDS)
         """What the latest pods asked for. A pod that asks for something else is of another kind, so
         nothing else of it needs to be compared."""
@@ -236,13 +236,13 @@ class FastPath:
         if pod.requests not in self._recent:
             self._recent.append(pod.requests)
             return None
-        roles = self._roles.get(id(profile))
+        roles = self._roles.get(profile)
         if roles is None:
-            roles = self._roles[id(profile)] = _Roles(profile)
+            roles = self._roles[profile] = _Roles(profile)
         kind = roles.key(pod)
         if kind is None:
             return None
-        key = (id(profile), kind)
+        key = (roles, kind)
         try:
             known = self._kinds.pop(key, None)
         except TypeError:
@@ -250,7 +250,7 @@ class FastPath:
         if known is not None and known.refresh(nodes):
             self.taken += 1
         else:
-            known = self._ask_all(roles, pod, nodes)
+            known = self._ask_all(profile, roles, pod, nodes)
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.popitem(last=False)
         if known is not None:
@@ -258,8 +258,8 @@ class FastPath:
         return known
 
     @staticmethod
-    def _ask_all(roles: _Roles, pod: Pod, nodes: NodeView) -> KindAnswers | None:
+    def _ask_all(profile: Profile, roles: _Roles, pod: Pod, nodes: NodeView) -> KindAnswers | None:
         try:
-            return KindAnswers(roles, pod, nodes)
+            return KindAnswers(profile, roles, pod, nodes)
         except PluginError:
             return None  # an attempt that asks everybody meets the error, if it concerns the pod
