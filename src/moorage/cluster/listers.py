@@ -97,7 +97,7 @@ class Listers:
             yield from lister
 
     def shared(self, kind: type[Books], make: Callable[[], Books]) -> Books:
-        """A plugin's own books about these objects: one of a kind, shared by all profiles."""
+        """What plugins track about these objects: one of a kind, shared by all profiles."""
         found = self._shared.get(kind)
         if found is None:
             found = self._shared[kind] = make()

@@ -52,7 +52,8 @@ class ClusterState:
         self._domains: dict[CodedStore[str | None], LabelDomains] = {}
         self._placed: dict[str, tuple[Pod, str]] = {}
         self._assumed: set[str] = set()
-        self._homeless: dict[str, dict[str, Pod]] = {}
+        self._pods_without_node: dict[str, dict[str, Pod]] = {}
+        """Pods of nodes that are not known, by the name of the node."""
 
     def __len__(self) -> int:
         """How many nodes there are."""
@@ -72,7 +73,7 @@ class ClusterState:
         self.order.add(node)
         self.stamps.touch_all_aspects(row)
         self.stamps.touch_membership()
-        for pod in self._homeless.pop(node.name, {}).values():
+        for pod in self._pods_without_node.pop(node.name, {}).values():
             self._occupy(row, pod)
 
     def remove_node(self, name: str) -> None:
@@ -84,7 +85,7 @@ class ClusterState:
         for pod in pods:
             self._vacate(row, pod)
         if pods:
-            self._homeless[name] = {pod.uid: pod for pod in pods}
+            self._pods_without_node[name] = {pod.uid: pod for pod in pods}
         self.images.remove(row, self.nodes.nodes[row].status.images)
         moved = self.nodes.remove(row)
         self.pods.remove_row(row, moved)
@@ -205,7 +206,7 @@ class ClusterState:
         As upstream, a node counts that is gone but for its pods.
         """
         return {
-            "nodes": len(self) + len(self._homeless),
+            "nodes": len(self) + len(self._pods_without_node),
             "pods": len(self._placed),
             "assumed_pods": len(self._assumed),
         }
@@ -214,7 +215,7 @@ class ClusterState:
         self._placed[pod.metadata.uid] = (pod, node_name)
         row = self.nodes.row_of.get(node_name)
         if row is None:
-            self._homeless.setdefault(node_name, {})[pod.uid] = pod
+            self._pods_without_node.setdefault(node_name, {})[pod.uid] = pod
         else:
             self._occupy(row, pod)
 
@@ -243,10 +244,10 @@ class ClusterState:
         if row is not None:
             self._vacate(row, pod)
             return
-        waiting = self._homeless[node_name]
+        waiting = self._pods_without_node[node_name]
         del waiting[uid]
         if not waiting:
-            del self._homeless[node_name]
+            del self._pods_without_node[node_name]
 
     def _occupy(self, row: int, pod: Pod) -> None:
         self.pods.add(row, pod)

@@ -52,7 +52,7 @@ class SchedulerObserver(FrameworkObserver):
         """There are more or fewer pods on their way to a node."""
 
     def event_handled(self, event: str, seconds: float) -> None:
-        """The books follow an event (by its label), and pods were woken."""
+        """The cluster state follows an event (by its label), and pods were woken."""
 
     def group_attempt_finished(self, result: str, profile: str, seconds: float) -> None:
         """An attempt at a whole pod group ended; WAITING_ON_PREEMPTION is a result, too."""

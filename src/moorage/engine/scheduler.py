@@ -1,7 +1,7 @@
 """The scheduler: takes pods from the queue, decides, and says what is to be done.
 
-It owns the queue, the cycle and the books, and it acts on nothing outside: what has to happen in
-the API goes to the outbox as values, and their outcomes come back through `bound` and
+It owns the queue, the cycle and the cluster state, and it acts on nothing outside: what has to
+happen in the API goes to the outbox as values, and their outcomes come back through `bound` and
 `binding_failed`. One caller drives it, from one thread.
 """
 

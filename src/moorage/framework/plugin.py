@@ -266,7 +266,7 @@ class NodeScorePlugin(ScorePlugin[None], ABC):
 
 
 class ReservePlugin(Plugin, ABC):
-    """Keeps books of its own about pods on nodes."""
+    """Keeps track of pods on nodes in a way of its own."""
 
     def assumed(self, pod: Pod, node_name: str) -> Pod:
         """The pod as it counts on the node from now on; asked before `reserve`."""

@@ -1,4 +1,4 @@
-"""Reserve: plugins' own books about placed pods, kept and undone together."""
+"""Reserve: what plugins note about placed pods, written and undone together."""
 
 import logging
 

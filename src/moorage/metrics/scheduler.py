@@ -250,7 +250,7 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self._attempts.point_duration.labels(_PRE_ENQUEUE, SUCCESS, profile).observe(seconds)
 
     def event_handled(self, event: str, seconds: float) -> None:
-        """The books follow an event."""
+        """The cluster state follows an event."""
         self._queue.event_duration.labels(event).observe(seconds)
 
     # Volumes and devices.
