@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.recorded import recorded, recorded_text
+from moorage.app.flag_table import MOORAGE, SECTIONS
 from moorage.app.flag_values import read_record, write_record
 from moorage.app.flags import parse
-from moorage.app.flags_moorage import MOORAGE
-from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.merged_config import complete
 from moorage.app.options import EarlyExit, parse_options
 from moorage.errors import InputError

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+from moorage.app.flag_table import MOORAGE, SECTIONS
 from moorage.app.flags import parse
-from moorage.app.flags_moorage import MOORAGE
-from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.options import EarlyExit, Options, parse_options
 from moorage.connections.limits import ConnectionLimits
 from moorage.errors import FlagError

@@ -3,9 +3,8 @@
 import pytest
 
 from app.recorded import recorded_text
+from moorage.app.flag_table import MOORAGE, SECTIONS
 from moorage.app.flags import help_text, usage_text
-from moorage.app.flags_moorage import MOORAGE
-from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.options import EarlyExit, parse_options
 
 UPSTREAM = tuple(section for section in SECTIONS if section is not MOORAGE)

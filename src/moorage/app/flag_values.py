@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.app.version_flag import VERSION_FALSE, read_version
+from moorage.app.version_flag import checked_version
 from moorage.config.duration import Duration, parse_duration
 from moorage.config.field_errors import quoted
 from moorage.http.options import SniCertificate
@@ -136,6 +136,15 @@ def _read_bool(text: str) -> bool:
     raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
 
 
+def _read_version(text: str) -> str:
+    """`true`, `false`, `raw`, or a version to report."""
+    if text == "raw":
+        return text
+    if text.startswith("v"):
+        return checked_version(text)
+    return _show_bool(_read_bool(text))
+
+
 def _integer(text: str, bits: int) -> int:
     match = _INTEGER.fullmatch(text)
     if match is None:
@@ -212,6 +221,10 @@ def _show_strings(values: tuple[str, ...]) -> str:
 
 def _read_numbers(text: str) -> tuple[int, ...]:
     return tuple(_integer(item, 32) for item in text.split(","))
+
+
+def _show_numbers(values: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, values))}]"
 
 
 def _read_map(text: str) -> Mapping[str, str]:
@@ -327,42 +340,29 @@ def _show_bool(value: bool) -> str:
 
 
 _ZERO = frozenset(("0",))
-
-BOOL = FlagKind("", _read_bool, _show_bool, zero=False, unsaid=frozenset(("false",)), bare="true")
 STRING = FlagKind("string", str)
-INT = FlagKind("int", lambda text: _integer(text, 64), zero=0, unsaid=_ZERO)
-INT32 = FlagKind("int32", lambda text: _integer(text, 32), zero=0, unsaid=_ZERO)
-FLOAT32 = FlagKind("float32", _read_float32, _show_float32, zero=0.0, unsaid=_ZERO)
-DURATION = FlagKind("duration", parse_duration, zero=Duration(), unsaid=frozenset(("0s",)))
-IP = FlagKind("ip", _read_ip)
-STRINGS = FlagKind(
-    "strings", _read_strings, _show_strings, zero=(), unsaid=frozenset(("[]",)), join=_joined
+_KINDS = (
+    STRING,
+    FlagKind("", _read_bool, _show_bool, zero=False, unsaid=frozenset(("false",)), bare="true"),
+    FlagKind("int", lambda text: _integer(text, 64), zero=0, unsaid=_ZERO),
+    FlagKind("int32", lambda text: _integer(text, 32), zero=0, unsaid=_ZERO),
+    FlagKind("float32", _read_float32, _show_float32, zero=0.0, unsaid=_ZERO),
+    FlagKind("duration", parse_duration, zero=Duration(), unsaid=frozenset(("0s",))),
+    FlagKind("ip", _read_ip),
+    FlagKind(
+        "strings", _read_strings, _show_strings, zero=(), unsaid=frozenset(("[]",)), join=_joined
+    ),
+    FlagKind("int32Slice", _read_numbers, _show_numbers, zero=(), join=_joined),
+    FlagKind("stringToString", _read_map, _show_map, zero={}, join=lambda old, new: {**old, **new}),
+    FlagKind("namedCertKey", _read_certificate, _show_certificates, zero=(), join=_joined),
+    FlagKind(
+        "colonSeparatedMultimapStringString", _read_gates, _show_gates, zero={}, join=_join_gates
+    ),
+    FlagKind("quantity", _read_bytes, lambda value: value.text, zero=Bytes(0, "0"), unsaid=_ZERO),
+    FlagKind("Level", _natural, zero=0, unsaid=_ZERO),
+    FlagKind("pattern=N,...", _read_vmodule, _show_vmodule, zero=(), join=_joined),
+    FlagKind(
+        "version[=true]", _read_version, zero="false", unsaid=frozenset(("false",)), bare="true"
+    ),
 )
-INT32S = FlagKind(
-    "int32Slice",
-    _read_numbers,
-    lambda values: f"[{','.join(map(str, values))}]",
-    zero=(),
-    join=_joined,
-)
-STRING_MAP = FlagKind(
-    "stringToString", _read_map, _show_map, zero={}, join=lambda first, second: {**first, **second}
-)
-CERTIFICATES = FlagKind(
-    "namedCertKey", _read_certificate, _show_certificates, zero=(), join=_joined
-)
-FEATURE_GATES = FlagKind(
-    "colonSeparatedMultimapStringString", _read_gates, _show_gates, zero={}, join=_join_gates
-)
-QUANTITY = FlagKind(
-    "quantity", _read_bytes, lambda value: value.text, zero=Bytes(0, "0"), unsaid=_ZERO
-)
-LEVEL = FlagKind("Level", _natural, zero=0, unsaid=_ZERO)
-VMODULE = FlagKind("pattern=N,...", _read_vmodule, _show_vmodule, zero=(), join=_joined)
-VERSION = FlagKind(
-    "version[=true]",
-    read_version,
-    zero=VERSION_FALSE,
-    unsaid=frozenset((VERSION_FALSE,)),
-    bare="true",
-)
+KINDS = {kind.word or "bool": kind for kind in _KINDS}

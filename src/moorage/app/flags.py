@@ -3,7 +3,7 @@
 Owns the grammar of kube-scheduler's command line (`--flag=value`, `--flag value`, `-v2`, `--`,
 underscores for dashes, repeated flags), the sentences about arguments that do not fit it, and the
 layout of the help, which is kube-scheduler's to the last space. Must not know any particular flag
-(`flags_scheduler`, `flags_serving`, `flags_moorage`) nor what values mean (`options`).
+(`flag_table`) nor what values mean (`options`).
 """
 
 import os
@@ -46,6 +46,10 @@ class Flag:
     default: str | None = None
     """As it would be given; None is the kind's own zero."""
     shorthand: str = ""
+    choices: Sequence[str] = ()
+    """Values that a shell should offer."""
+    extensions: Sequence[str] = ()
+    """The endings of files that a shell should offer."""
 
     @property
     def default_value(self) -> Any:

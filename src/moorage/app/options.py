@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.app.flag_table import SECTIONS
 from moorage.app.flags import PROGRAM, CommandLine, help_text, parse, terminal_columns, usage_text
-from moorage.app.flags_scheduler import SECTIONS
 from moorage.app.logs import LoggingOptions, StreamOptions, TextFormatter
 from moorage.app.version_flag import printed_version, reported_version
 from moorage.config.duration import Duration

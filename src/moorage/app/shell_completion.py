@@ -8,11 +8,15 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.app.flags_scheduler import CHOICES, FILE_EXTENSIONS, SECTIONS
+from moorage.app.flag_table import SECTIONS
 
 SCHEDULER = "scheduler"
 """The command that is also a program of its own."""
 _SCHEDULER_PROGRAM = "moorage-scheduler"
+_EXTENSIONS = {
+    f"--{flag.name}": tuple(flag.extensions) for section in SECTIONS for flag in section.flags
+}
+"""Of the files that are offered for a flag, whichever command has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +266,8 @@ def scheduler_options() -> tuple[Option, ...]:
             (*((f"-{flag.shorthand}",) if flag.shorthand else ()), f"--{flag.name}"),
             flag.usage.partition("\n")[0],
             flag.kind.bare is None,
-            FILE_EXTENSIONS.get(flag.name, ()),
-            CHOICES.get(flag.name, ()),
+            _EXTENSIONS[f"--{flag.name}"],
+            tuple(flag.choices),
         )
         for section in SECTIONS
         for flag in section.flags
@@ -292,11 +296,10 @@ def _commands(
 
 
 def _option(action: argparse.Action) -> Option:
-    name = action.option_strings[-1].lstrip("-")
     return Option(
         tuple(action.option_strings),
         "" if action.help is argparse.SUPPRESS else action.help or "",
         action.nargs != 0,
-        FILE_EXTENSIONS.get(name, ()),
+        _EXTENSIONS.get(action.option_strings[-1], ()),
         tuple(str(choice) for choice in action.choices or ()),
     )

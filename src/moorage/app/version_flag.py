@@ -11,23 +11,7 @@ from moorage.config.field_errors import quoted
 from moorage.errors import ConfigError
 from moorage.version import KUBERNETES_VERSION, __version__
 
-VERSION_FALSE = "false"
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-def read_version(text: str) -> str:
-    """`true`, `false`, `raw`, or a version to report; a `ValueError` says what is wrong."""
-    if text == "raw":
-        return text
-    if text.startswith("v"):
-        return _checked(text)
-    if text in _TRUE:
-        return "true"
-    if text in _FALSE:
-        return VERSION_FALSE
-    raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
 
 
 def reported_version(flag: str) -> str:
@@ -44,7 +28,8 @@ def printed_version(flag: str) -> str | None:
     return None
 
 
-def _checked(text: str) -> str:
+def checked_version(text: str) -> str:
+    """A version to report; a `ValueError` says that it is not this one."""
     if text == KUBERNETES_VERSION:
         return text
     try:

@@ -1,0 +1,53 @@
+"""All flags of `moorage scheduler`, read from `flags.yaml` in the order of the help.
+
+Owns what of their texts depends on the version: the feature gates and the versions that can be
+emulated. What the flags mean is in `options`.
+"""
+
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from moorage.app.flag_values import KINDS
+from moorage.app.flags import Flag, Section
+from moorage.config.feature_gates import (
+    BINARY_VERSION,
+    CURRENT_VERSION,
+    DEFAULT_FEATURE_GATES,
+    FLOOR,
+)
+from moorage.config.gate_table import Stage
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_VERSIONS = f"kube={FLOOR}..{BINARY_VERSION}(default:"
+_FILLED_IN = {
+    "@emulated@": f"{_VERSIONS}{CURRENT_VERSION.emulation})",
+    "@compatible@": f"{_VERSIONS}{CURRENT_VERSION.min_compatibility})",
+    "@gates@": "\n".join(
+        f"kube:{feature.name}=true|false ({feature.stage.value} - default="
+        f"{'true' if feature.default else 'false'})"
+        for feature in DEFAULT_FEATURE_GATES.known()
+        if feature.stage in (Stage.ALPHA, Stage.BETA)
+    ),
+}
+
+
+def _sections() -> tuple[Section, ...]:
+    text = files("moorage.app").joinpath("flags.yaml").read_text(encoding="utf-8")
+    return tuple(
+        Section(section["title"], tuple(map(_flag, section["flags"])))
+        for section in yaml.load(text, Loader=_Loader)
+    )
+
+
+def _flag(entry: dict[str, Any]) -> Flag:
+    usage = entry["usage"]
+    for mark, value in _FILLED_IN.items():
+        usage = usage.replace(mark, value)
+    return Flag(**entry | {"kind": KINDS[entry["kind"]], "usage": usage})
+
+
+SECTIONS = _sections()
+MOORAGE = SECTIONS[-1]
+"""Those that kube-scheduler does not have."""
