@@ -71,7 +71,7 @@ class Measured:
             gates,
             self.clock,
             observer=self.metrics.scheduler,
-            queue_observer=self.metrics.queue,
+            queue_observer=self.metrics.scheduler,
         )
 
     def run(self) -> list[Action]:

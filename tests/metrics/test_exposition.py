@@ -154,7 +154,7 @@ def test_label_values_beside_the_allow_list_become_unexpected() -> None:
     )
     metrics = AllMetrics(DEFAULT_FEATURE_GATES, options)
     for event in ("NodeAdd", "NodeDelete", "AssignedPodAdd"):
-        metrics.queue.incoming_pods("active", event)
+        metrics.scheduler.incoming_pods("active", event)
     text = metrics.render()[1]
     assert values_in(text, "scheduler_queue_incoming_pods_total") == {
         'event="NodeAdd",queue="active"': 1,
@@ -171,7 +171,7 @@ def test_the_allow_list_may_stand_in_a_file(
     manifest.write_text('"scheduler_unschedulable_pods,plugin": "NodeName"\n')
     options = MetricsOptions(allow_metric_labels_manifest=str(manifest))
     metrics = AllMetrics(DEFAULT_FEATURE_GATES, options)
-    metrics.queue.unschedulable_reason("NodePorts", "p", 1)
+    metrics.scheduler.unschedulable_reason("NodePorts", "p", 1)
     text = metrics.render()[1]
     assert values_in(text, "scheduler_unschedulable_pods") == {'plugin="unexpected",profile="p"': 1}
     assert not caplog.records

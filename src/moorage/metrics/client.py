@@ -4,12 +4,8 @@ Owns `rest_client_*` as far as something stands behind them, and `leader_electio
 there are is told by whoever sends them (`kube.client`), by host and method.
 """
 
-from moorage.metrics.families import Counter, Gauge, Histogram
 from moorage.metrics.registry import MetricsRegistry
 
-_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]
-_BYTES = [64.0, 256.0, 512.0, 1024.0] + [4096.0 * 4**power for power in range(7)]
-_BY_VERB = ("verb", "host")
 _NO_ANSWER = "<error>"
 
 
@@ -17,52 +13,12 @@ class ClientMetrics:
     """Records requests to the API server."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
-        self._requests = registry.register(
-            Counter(
-                "rest_client_requests_total",
-                "Number of HTTP requests, partitioned by status code, method, and host.",
-                ("code", "method", "host"),
-            )
-        )
-        self._duration = registry.register(
-            Histogram(
-                "rest_client_request_duration_seconds",
-                "Request latency in seconds. Broken down by verb, and host.",
-                _BY_VERB,
-                buckets=_SECONDS,
-            )
-        )
-        self._limiter = registry.register(
-            Histogram(
-                "rest_client_rate_limiter_duration_seconds",
-                "Client side rate limiter latency in seconds. Broken down by verb, and host.",
-                _BY_VERB,
-                buckets=_SECONDS,
-            )
-        )
-        self._sent = registry.register(
-            Histogram(
-                "rest_client_request_size_bytes",
-                "Request size in bytes. Broken down by verb and host.",
-                _BY_VERB,
-                buckets=_BYTES,
-            )
-        )
-        self._received = registry.register(
-            Histogram(
-                "rest_client_response_size_bytes",
-                "Response size in bytes. Broken down by verb and host.",
-                _BY_VERB,
-                buckets=_BYTES,
-            )
-        )
-        self._retries = registry.register(
-            Counter(
-                "rest_client_request_retries_total",
-                "Number of request retries, partitioned by status code, verb, and host.",
-                ("code", "verb", "host"),
-            )
-        )
+        self._requests = registry.counter("rest_client_requests_total")
+        self._duration = registry.histogram("rest_client_request_duration_seconds")
+        self._limiter = registry.histogram("rest_client_rate_limiter_duration_seconds")
+        self._sent = registry.histogram("rest_client_request_size_bytes")
+        self._received = registry.histogram("rest_client_response_size_bytes")
+        self._retries = registry.counter("rest_client_request_retries_total")
 
     def answered(self, host: str, method: str, status: int) -> None:
         """The headers of an answer came (status 0: none came)."""
@@ -91,23 +47,8 @@ class ElectionMetrics:
     """Is told by the elector how its lease stands, by the lease's name."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
-        self._status = registry.register(
-            Gauge(
-                "leader_election_master_status",
-                "Gauge of if the reporting system is master of the relevant lease, 0 indicates "
-                "backup, 1 indicates master. 'name' is the string used to identify the lease. "
-                "Please make sure to group by name.",
-                ("name",),
-            )
-        )
-        self._slow = registry.register(
-            Counter(
-                "leader_election_slowpath_total",
-                "Total number of slow path exercised in renewing leader leases. 'name' is the "
-                "string used to identify the lease. Please make sure to group by name.",
-                ("name",),
-            )
-        )
+        self._status = registry.gauge("leader_election_master_status")
+        self._slow = registry.counter("leader_election_slowpath_total")
 
     def on(self, name: str) -> None:
         """Leading now."""

@@ -12,12 +12,7 @@ from moorage.metrics.client import ClientMetrics, ElectionMetrics
 from moorage.metrics.families import Gauge
 from moorage.metrics.options import MetricsOptions
 from moorage.metrics.pod_resources import render_pod_resources
-from moorage.metrics.process import (
-    START_TIME_HELP,
-    OperationMetrics,
-    ProcessMetrics,
-    register_component,
-)
+from moorage.metrics.process import OperationMetrics, ProcessMetrics, register_component
 from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler import SchedulerMetrics
 from moorage.metrics.serving import HealthMetrics, ServingMetrics
@@ -40,9 +35,9 @@ class AllMetrics:
         clock: Callable[[], float] = time.time,
         random: Random | None = None,
     ) -> None:
-        self.registry = MetricsRegistry(options)
+        self.registry = MetricsRegistry(options, gates.enabled)
         self.registry.register_self()
-        self.scheduler = SchedulerMetrics(self.registry, gates.enabled, now=now, random=random)
+        self.scheduler = SchedulerMetrics(self.registry, now=now, random=random)
         self.client = ClientMetrics(self.registry)
         self.election = ElectionMetrics(self.registry)
         self.operations = OperationMetrics(self.registry, clock)
@@ -51,14 +46,10 @@ class AllMetrics:
         self.slis_registry = MetricsRegistry(options)
         self.slis = HealthMetrics(self.slis_registry)
         self.serving = ServingMetrics(self.registry, self.slis)
-        self.slis_registry.register(
-            Gauge("process_start_time_seconds", START_TIME_HELP)
-        ).labels().set(clock())
-
-    @property
-    def queue(self) -> SchedulerMetrics:
-        """Who watches the queue: the same one that watches the scheduler."""
-        return self.scheduler
+        # Here, other than on /metrics, upstream says how stable it is.
+        text = "Start time of the process since unix epoch in seconds."
+        started = self.slis_registry.register(Gauge("process_start_time_seconds", text))
+        started.labels().set(clock())
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
         """Content type and text of /metrics, in the format that the Accept header prefers."""

@@ -14,12 +14,12 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.gate_table import Stage
-from moorage.metrics.families import Counter, Gauge, LabelValues, Stability
+from moorage.metrics.families import LabelValues
 from moorage.metrics.registry import MetricsRegistry
 from moorage.version import KUBERNETES_VERSION, __version__
 
@@ -27,7 +27,10 @@ _PROC = Path("/proc")
 # Where the columns of /proc/<pid>/stat stand behind the command's name, which may hold blanks.
 _UTIME, _STIME, _STARTTIME, _VSIZE, _RSS = 11, 12, 19, 20, 21
 _UNLIMITED = 2.0**64
-START_TIME_HELP = "Start time of the process since unix epoch in seconds."
+_GAUGES = (
+    *("max_fds", "open_fds", "resident_memory_bytes", "start_time_seconds"),
+    *("virtual_memory_bytes", "virtual_memory_max_bytes"),
+)
 
 
 class ProcessMetrics:
@@ -37,85 +40,16 @@ class ProcessMetrics:
         self._proc = proc
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._page = os.sysconf("SC_PAGE_SIZE")
-        self._cpu = Counter(
-            "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", (), ""
-        )
-        self._received = Counter(
-            "process_network_receive_bytes_total",
-            "Number of bytes received by the process over the network.",
-            (),
-            "",
-        )
-        self._sent = Counter(
-            "process_network_transmit_bytes_total",
-            "Number of bytes sent by the process over the network.",
-            (),
-            "",
-        )
-        self._gauges = {
-            name: Gauge(f"process_{name}", help_text, (), "")
-            for name, help_text in (
-                ("max_fds", "Maximum number of open file descriptors."),
-                ("open_fds", "Number of open file descriptors."),
-                ("resident_memory_bytes", "Resident memory size in bytes."),
-                ("start_time_seconds", START_TIME_HELP),
-                ("virtual_memory_bytes", "Virtual memory size in bytes."),
-                (
-                    "virtual_memory_max_bytes",
-                    "Maximum amount of virtual memory available in bytes.",
-                ),
-            )
-        }
         if (proc / "self" / "stat").exists():
-            for counter in (self._cpu, self._received, self._sent):
-                registry.register(counter)
-            for gauge in self._gauges.values():
-                registry.register(gauge)
+            self._cpu = registry.counter("process_cpu_seconds_total")
+            self._received = registry.counter("process_network_receive_bytes_total")
+            self._sent = registry.counter("process_network_transmit_bytes_total")
+            self._gauges = {name: registry.gauge(f"process_{name}") for name in _GAUGES}
             registry.before_render(self._refresh)
-        self._python(registry)
-
-    def _python(self, registry: MetricsRegistry) -> None:
-        info = registry.register(
-            Gauge(
-                "python_info",
-                "Python platform information",
-                ("version", "implementation", "major", "minor", "patchlevel"),
-                "",
-            )
-        )
-        version = sys.version_info
-        info.labels(
-            platform.python_version(),
-            platform.python_implementation(),
-            *(str(version.major), str(version.minor), str(version.micro)),
-        ).set(1)
-        self._threads = registry.register(
-            Gauge("python_threads", "Number of threads that Python knows.", (), "")
-        )
-        self._collections = registry.register(
-            Counter(
-                "python_gc_collections_total",
-                "Number of times this generation was collected",
-                ("generation",),
-                "",
-            )
-        )
-        self._collected = registry.register(
-            Counter(
-                "python_gc_objects_collected_total",
-                "Objects collected during gc",
-                ("generation",),
-                "",
-            )
-        )
-        self._uncollectable = registry.register(
-            Counter(
-                "python_gc_objects_uncollectable_total",
-                "Uncollectable objects found during GC",
-                ("generation",),
-                "",
-            )
-        )
+        self._threads = registry.gauge("python_threads")
+        self._collections = registry.counter("python_gc_collections_total")
+        self._collected = registry.counter("python_gc_objects_collected_total")
+        self._uncollectable = registry.counter("python_gc_objects_uncollectable_total")
         registry.before_render(self._refresh_python)
 
     def _refresh(self) -> None:
@@ -172,62 +106,24 @@ def _limit(which: int) -> float:
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
-_BUILD_LABELS = (
-    *("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date"),
-    *("go_version", "compiler", "platform"),
-)
-
-
 def register_component(registry: MetricsRegistry, gates: FeatureGates) -> None:
     """Add what is constant from the start."""
-
-    def constant(
-        name: str,
-        help_text: str,
-        labels: Sequence[str],
-        stability: Stability,
-        values: Iterable[tuple[LabelValues, bool]],
-    ) -> None:
-        family = registry.register(Gauge(name, help_text, labels, stability))
-        for label_values, value in values:
-            family.labels(*label_values).set(1 if value else 0)
-
-    constant(
-        "kubernetes_build_info",
-        "A metric with a constant '1' value labeled by major, minor, git version, git commit, "
-        "git tree state, build date, Go version, and compiler from which Kubernetes was built, "
-        "and platform on which it is running.",
-        _BUILD_LABELS,
-        "BETA",
-        [(_build(), True)],
-    )
-    constant(
-        "moorage_build_info",
-        "A metric with a constant '1' value labeled by the version of Moorage and of Python.",
-        ("version", "python_version", "implementation"),
-        "",
-        [((__version__, platform.python_version(), sys.implementation.name), True)],
-    )
-    constant(
-        "kubernetes_feature_enabled",
-        "This metric records the data about the stage and enablement of a k8s feature.",
-        ("name", "stage"),
-        "BETA",
-        (
-            ((one.name, "" if one.stage is Stage.GA else one.stage.value), one.enabled)
-            for one in gates.known()
-        ),
-    )
+    python = platform.python_version()
+    version = map(str, sys.version_info[:3])
+    registry.gauge("python_info").labels(python, platform.python_implementation(), *version).set(1)
+    registry.gauge("kubernetes_build_info").labels(*_build()).set(1)
+    registry.gauge("moorage_build_info").labels(__version__, python, sys.implementation.name).set(1)
+    features = registry.gauge("kubernetes_feature_enabled")
+    for one in gates.known():
+        stage = "" if one.stage is Stage.GA else one.stage.value
+        features.labels(one.name, stage).set(1 if one.enabled else 0)
     effective = gates.version
-    versions = (str(effective.emulation), str(effective.min_compatibility))
-    constant(
-        "version_info",
-        "Provides the compatibility version info of the component. The component label is the "
-        "name of the component, usually kube, but is relevant for aggregated-apiservers.",
-        ("component", "binary", "emulation", "min_compat"),
-        "ALPHA",
-        [(("kube", KUBERNETES_VERSION.lstrip("v"), *versions), True)],
-    )
+    registry.gauge("version_info").labels(
+        "kube",
+        KUBERNETES_VERSION.lstrip("v"),
+        str(effective.emulation),
+        str(effective.min_compatibility),
+    ).set(1)
 
 
 def _build() -> LabelValues:
@@ -249,44 +145,12 @@ class OperationMetrics:
 
     def __init__(self, registry: MetricsRegistry, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._reloads = registry.register(
-            Counter(
-                "moorage_config_reloads_total",
-                "Number of configuration reloads, by the result. 'error' means that the running "
-                "configuration was kept.",
-                ("result",),
-                "",
-            )
-        )
-        self._last_success = registry.register(
-            Gauge(
-                "moorage_config_last_reload_success_timestamp_seconds",
-                "When the running configuration was read, in seconds since the epoch.",
-                (),
-                "",
-            )
-        )
+        self._reloads = registry.counter("moorage_config_reloads_total")
+        self._last_success = registry.gauge("moorage_config_last_reload_success_timestamp_seconds")
         self._last_success.labels().set(now())
-        self._shadowed = registry.register(
-            Counter(
-                "moorage_shadow_decisions_total",
-                "Number of decisions compared with those of the scheduler that binds, by the "
-                "result: 'agree', 'disagree', 'both_unschedulable', 'only_ours' (placed by this "
-                "one only) or 'only_theirs' (placed by the other one only).",
-                ("result",),
-                "",
-            )
-        )
-
+        self._shadowed = registry.counter("moorage_shadow_decisions_total")
+        self._skipped = registry.gauge("moorage_skipped_objects")
         self._skipped_by_kind: Callable[[], Mapping[str, int]] = dict
-        self._skipped = registry.register(
-            Gauge(
-                "moorage_skipped_objects",
-                "Number of objects that cannot be used at the moment, by kind; the log names them.",
-                ("kind",),
-                "",
-            )
-        )
         registry.before_render(self._refresh)
 
     def count_skipped(self, by_kind: Callable[[], Mapping[str, int]]) -> None:

@@ -1,29 +1,69 @@
 """The metrics of a process: which of them are shown, and the metrics about metrics.
 
-Owns what the options do to families (`--disabled-metrics`, `--allow-metric-labels` and its
-manifest) and the counting of families. `--show-hidden-metrics-for-version` is taken, but no metric
-of 1.36 that a scheduler has is hidden, so it shows nothing more. Must not know any family by name
-but its own.
+Owns the reading of `metrics.yaml`, where families are defined, what the options do to them
+(`--disabled-metrics`, `--allow-metric-labels` and its manifest) and the counting of families.
+`--show-hidden-metrics-for-version` is taken, but no metric of 1.36 that a scheduler has is hidden,
+so it shows nothing more. Must not know any family by name but its own.
 """
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeVar
+
+import msgspec
+import yaml
 
 from moorage.errors import ConfigError
 from moorage.metrics.exposition import render
-from moorage.metrics.families import AnyFamily, Counter
+from moorage.metrics.families import (
+    AnyFamily,
+    Counter,
+    Gauge,
+    Histogram,
+    Stability,
+    exponential,
+)
 from moorage.metrics.options import MetricsOptions, read_allow_lists
 
 log = logging.getLogger(__name__)
 
 FamilyT = TypeVar("FamilyT", bound=AnyFamily)
+GateState = Callable[[str], bool]
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Definition(msgspec.Struct, forbid_unknown_fields=True):
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str = ""
+    labels: tuple[str, ...] = ()
+    stability: Stability = "ALPHA"
+    gate: str = ""
+    buckets: list[float] = []
+    exponential: tuple[float, float, int] | None = None
+
+
+@cache
+def _definitions() -> Mapping[str, _Definition]:
+    text = files("moorage.metrics").joinpath("metrics.yaml").read_bytes()
+    return msgspec.convert(yaml.load(text, Loader=_Loader), dict[str, _Definition])
+
+
+def _definition(name: str, kind: str) -> _Definition:
+    found = _definitions()[name]
+    assert found.kind == kind, f"{name} is a {found.kind}"
+    return found
 
 
 class MetricsRegistry:
     """Families by name; the same name twice is a mistake of the caller."""
 
-    def __init__(self, options: MetricsOptions | None = None) -> None:
+    def __init__(
+        self, options: MetricsOptions | None = None, enabled: GateState = lambda gate: True
+    ) -> None:
+        self._enabled = enabled
         self._families: dict[str, AnyFamily] = {}
         self._disabled: frozenset[str] = frozenset()
         self._allowed: dict[str, dict[str, frozenset[str]]] = {}
@@ -46,6 +86,27 @@ class MetricsRegistry:
     def families(self) -> Mapping[str, AnyFamily]:
         """Everything that is registered and not disabled."""
         return {name: one for name, one in self._families.items() if name not in self._disabled}
+
+    def counter(self, name: str) -> Counter:
+        """The counter that `metrics.yaml` defines under this name."""
+        one = _definition(name, "counter")
+        return self._gated(one.gate, Counter(name, one.help, one.labels, one.stability))
+
+    def gauge(self, name: str) -> Gauge:
+        """The gauge that `metrics.yaml` defines under this name."""
+        one = _definition(name, "gauge")
+        return self._gated(one.gate, Gauge(name, one.help, one.labels, one.stability))
+
+    def histogram(self, name: str) -> Histogram:
+        """The histogram that `metrics.yaml` defines under this name."""
+        one = _definition(name, "histogram")
+        bounds = exponential(*one.exponential) if one.exponential else one.buckets
+        made = Histogram(name, one.help, one.labels, one.stability, buckets=bounds)
+        return self._gated(one.gate, made)
+
+    def _gated(self, gate: str, family: FamilyT) -> FamilyT:
+        """Without its gate a family is written to like any other, and nobody sees it."""
+        return family if gate and not self._enabled(gate) else self.register(family)
 
     def register(self, family: FamilyT) -> FamilyT:
         """Add a family and hand it back."""

@@ -21,9 +21,7 @@ from moorage.metrics.scheduler_families import (
     ActionFamilies,
     AttemptFamilies,
     GatedFamilies,
-    GateState,
     QueueFamilies,
-    register_batching,
 )
 
 SAMPLE_PERCENT = 10
@@ -44,7 +42,6 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
     def __init__(
         self,
         registry: MetricsRegistry,
-        enabled: GateState,
         *,
         now: Callable[[], float] = time.perf_counter,
         random: Random | None = None,
@@ -53,10 +50,9 @@ class SchedulerMetrics(SchedulerObserver, QueueObserver):
         self._random = random or Random()
         self._until_sample = self._gap()
         self._attempts = AttemptFamilies(registry)
-        self._queue = QueueFamilies(registry, enabled)
-        self._actions = ActionFamilies(registry, enabled)
-        self._gated = GatedFamilies(registry, enabled)
-        register_batching(registry)
+        self._queue = QueueFamilies(registry)
+        self._actions = ActionFamilies(registry)
+        self._gated = GatedFamilies(registry)
         # These are there from the beginning, as upstream; gauges are never reset.
         self._pending = {
             queue: self._queue.pending.labels(queue)
