@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from moorage.cli.explain_output import print_decision, print_decisions, print_node, print_pod
 from moorage.cli.explain_tables import stacked_header
 from moorage.cli.output import paragraph, print_json, print_yaml, shortened, table
+from moorage.explain.listing import DecisionPage
 from moorage.explain.report import (
     DecisionExplanation,
     DecisionSummary,
@@ -95,7 +96,7 @@ def test_values_of_objects_cannot_command_the_terminal(
     print_pod(POD, wide=wide)
     print_node(NODE, wide=wide)
     print_decision(DECISION, wide=wide)
-    print_decisions((_DECISION,), wide=wide)
+    print_decisions(DecisionPage((_DECISION,)), wide=wide)
     text = capsys.readouterr().out
     assert all(char.isprintable() or char == "\n" for char in text)
     assert SPELLED in text
@@ -183,7 +184,7 @@ def test_a_time_that_no_calendar_has_is_printed_as_its_number(
     capsys: pytest.CaptureFixture[str], moment: float
 ) -> None:
     decision = msgspec.structs.replace(_DECISION, time=moment)
-    print_decisions((decision,), wide=False)
+    print_decisions(DecisionPage((decision,)), wide=False)
     print_decision(DecisionExplanation(decision, "live"), wide=False)
     assert capsys.readouterr().out.count(str(moment)) == 2
 
@@ -237,7 +238,7 @@ def test_a_decision_tells_which_node_preemption_frees(
     freeing = msgspec.structs.replace(plain, number=2, nominated_node="quay")
     print_decision(DecisionExplanation(freeing, "ledger"), wide=wide)
     assert "preemption frees node quay for it" in capsys.readouterr().out
-    print_decisions((freeing, plain), wide=wide)
+    print_decisions(DecisionPage((freeing, plain)), wide=wide)
     header, first, second = capsys.readouterr().out.splitlines()
     place = header.index("NOMINATED NODE")
     assert (first[place:].split()[0], second[place:].split()[0]) == ("quay", "0/0")

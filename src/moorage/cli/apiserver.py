@@ -1,34 +1,29 @@
 """`moorage apiserver`: the embedded API server alone."""
 
 import argparse
-import contextlib
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
-from moorage.cli.arguments import port
+from moorage.cli.arguments import add_command, add_served, kubeconfig_path
 from moorage.cli.output import say
 from moorage.cli.startup import log_to_stderr
 
 
 def add_parser(commands: Any) -> None:
     """Add `moorage apiserver`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "apiserver",
-        help="serve the Kubernetes API on loopback, with everything a scheduler touches",
-        description="Serve the Kubernetes API for kubectl, client libraries and schedulers. "
+        "serve the Kubernetes API on loopback, with everything a scheduler touches",
+        "Serve the Kubernetes API for kubectl, client libraries and schedulers. "
         "Objects live in memory unless --data names a folder.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--bind-address", default="127.0.0.1", metavar="IP", help="default 127.0.0.1"
     )
-    parser.add_argument("--port", type=port, default=0, metavar="PORT", help="0 picks a free one")
-    parser.add_argument(
-        "--write-kubeconfig", type=Path, metavar="PATH", help="where to write the kubeconfig"
-    )
+    add_served(parser)
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="keep acknowledged writes in this folder"
     )
@@ -48,11 +43,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until told to stop."""
     log_to_stderr()
-    with contextlib.ExitStack() as stack:
-        kubeconfig = args.write_kubeconfig
-        if kubeconfig is None:  # one for as long as the server runs
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
-            kubeconfig = Path(folder, "kubeconfig")
+    with kubeconfig_path(args.write_kubeconfig) as kubeconfig:
         return _serve(args, kubeconfig)
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from moorage.cli.arguments import positive
+from moorage.cli.arguments import add_command, positive
 from moorage.cli.configuration import add_config_argument
 
 WORKLOADS = {
@@ -99,11 +99,9 @@ DEFAULT_LABEL = "performance"
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
-    bench: argparse.ArgumentParser = commands.add_parser(
-        "bench",
-        help="measure the engine, or whole schedulers at an API server",
-        description="Measurements of Moorage, and of other schedulers beside it.",
-    )
+    text = "measure the engine, or whole schedulers at an API server"
+    description = "Measurements of Moorage, and of other schedulers beside it."
+    bench = add_command(commands, "bench", text, description)
     kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     text = "decisions per second, in process"
     _add_engine(_benchmark(kinds, "engine", text, _ENGINE_DESCRIPTION, _ENGINE_EPILOG))
@@ -120,23 +118,20 @@ def _benchmark(
         code: int = import_module(f"moorage.cli.bench_{name}").run(args)
         return code
 
-    parser: argparse.ArgumentParser = kinds.add_parser(
-        name,
-        help=text,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = add_command(kinds, name, text, description, epilog)
     parser.set_defaults(run=run)
     return parser
 
 
-def _add_engine(parser: argparse.ArgumentParser) -> None:
+def _add_load(parser: argparse.ArgumentParser, pods: str) -> None:
     number = positive()
     parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
-    parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to place")
+    parser.add_argument("--pods", type=number, required=True, metavar="P", help=pods)
     parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    _add_load(parser, "pods to place")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument(
         "--times", action="store_true", help="with --json: what every decision took, one by one"
@@ -152,7 +147,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cost",
-        type=number,
+        type=positive(),
         metavar="ROUNDS",
         help="with --metrics or --ledger: what these cost, from so many runs without and as many "
         "with them, in turns, each in a process of its own",
@@ -175,10 +170,7 @@ def _add_api(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start etcd and kube-apiserver for every run (of `make e2e` or KUBEBUILDER_ASSETS)",
     )
-    number = positive()
-    parser.add_argument("--nodes", type=number, required=True, metavar="N", help="nodes")
-    parser.add_argument("--pods", type=number, required=True, metavar="P", help="pods to bind")
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="basic", metavar="WORKLOAD")
+    _add_load(parser, "pods to bind")
     parser.add_argument(
         "--bound",
         type=positive(allow_zero=True),
@@ -189,7 +181,7 @@ def _add_api(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scheduler", metavar="CMD", help="what to start (default: Moorage)")
     parser.add_argument("--versus", metavar="CMD", help="another scheduler, measured in turn")
     parser.add_argument(
-        "--rounds", type=number, metavar="R", help="runs of each (default: 1, with --versus 3)"
+        "--rounds", type=positive(), metavar="R", help="runs of each (default: 1, with --versus 3)"
     )
     parser.add_argument(
         "--while-running", action="store_true", help="create the pods after the scheduler's start"
@@ -199,7 +191,7 @@ def _add_api(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=number,
+        type=positive(),
         default=600,
         metavar="SECONDS",
         help="how long all bindings of a run may take (default 600)",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.app.shell_completion import SHELLS, completion_script
+from moorage.cli.arguments import add_command
 
 _EPILOG = """\
 examples:
@@ -17,13 +18,12 @@ examples:
 
 def add_parser(commands: Any, whole: Callable[[], argparse.ArgumentParser]) -> None:
     """Add `moorage completion`; `whole` gives the parser of the whole command line."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "completion",
-        help="print a script for completion in bash, zsh or fish",
-        description="Print a script that lets a shell complete commands, flags and files.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "print a script for completion in bash, zsh or fish",
+        "Print a script that lets a shell complete commands, flags and files.",
+        _EPILOG,
     )
     parser.add_argument("shell", choices=sorted(SHELLS), help="the shell to print it for")
 

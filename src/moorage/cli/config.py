@@ -9,6 +9,7 @@ from typing import Any
 
 from moorage.app.config_sources import fetch_policy, policy_of, read_policy_file
 from moorage.app.merged_config import config_yaml
+from moorage.cli.arguments import add_command
 from moorage.cli.configuration import (
     STDIN,
     read_configuration_text,
@@ -65,13 +66,12 @@ configuration.
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "config",
-        help="view, check and compare scheduler configurations; convert legacy policies",
-        description="View, check and compare KubeSchedulerConfigurations; convert policies.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "view, check and compare scheduler configurations; convert legacy policies",
+        "View, check and compare KubeSchedulerConfigurations; convert policies.",
+        _EPILOG,
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_view(actions)
@@ -81,12 +81,12 @@ def add_parser(commands: Any) -> None:
 
 
 def _add_view(actions: Any) -> None:
-    parser = actions.add_parser(
+    parser = add_command(
+        actions,
         "view",
-        help="the effective configuration",
-        description="Print a configuration with all defaults filled in and the default plugins "
+        "the effective configuration",
+        "Print a configuration with all defaults filled in and the default plugins "
         "merged, as kube-scheduler --write-config-to does.",
-        allow_abbrev=False,
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="without it, the defaults")
     _add_format(parser, "yaml", "yaml", "json")
@@ -95,12 +95,12 @@ def _add_view(actions: Any) -> None:
 
 
 def _add_validate(actions: Any) -> None:
-    parser = actions.add_parser(
+    parser = add_command(
+        actions,
         "validate",
-        help="everything that is wrong with configurations",
-        description="Check configurations as kube-scheduler does when it starts, and print every "
+        "everything that is wrong with configurations",
+        "Check configurations as kube-scheduler does when it starts, and print every "
         "error, one per line. Exit codes: 0 all files are valid, 1 one is not, 2 wrong usage.",
-        allow_abbrev=False,
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
     _add_gates(parser)
@@ -108,13 +108,13 @@ def _add_validate(actions: Any) -> None:
 
 
 def _add_diff(actions: Any) -> None:
-    parser = actions.add_parser(
+    parser = add_command(
+        actions,
         "diff",
-        help="what differs between two configurations",
-        description="Compare two configurations after defaulting: which plugins run at each "
+        "what differs between two configurations",
+        "Compare two configurations after defaulting: which plugins run at each "
         "extension point, their weights and arguments, and all other fields. With one FILE, what "
         "it changes about the defaults. Exit codes: 0 no difference, 1 differences, 2 an error.",
-        allow_abbrev=False,
     )
     parser.add_argument("before", metavar="FILE")
     parser.add_argument("after", nargs="?", metavar="FILE")
@@ -124,12 +124,12 @@ def _add_diff(actions: Any) -> None:
 
 
 def _add_convert(actions: Any) -> None:
-    parser = actions.add_parser(
+    parser = add_command(
+        actions,
         "convert-policy",
-        help="a configuration from a scheduling Policy or an algorithm provider",
-        description="Print the KubeSchedulerConfiguration that does what a scheduling Policy or "
+        "a configuration from a scheduling Policy or an algorithm provider",
+        "Print the KubeSchedulerConfiguration that does what a scheduling Policy or "
         "an algorithm provider did up to v1.22.",
-        allow_abbrev=False,
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("file", nargs="?", metavar="FILE", help="a Policy, as YAML or JSON")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moorage.cli.arguments import positive
+from moorage.cli.arguments import add_command, positive
 from moorage.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:  # loaded only where it is needed
@@ -31,14 +31,8 @@ _CELL = 1000
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "conformance",
-        help="compare with recorded decisions of kube-scheduler",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    text = "compare with recorded decisions of kube-scheduler"
+    parser = add_command(commands, "conformance", text, _DESCRIPTION, _EPILOG)
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
     parser.add_argument("--json", action="store_true", help="print the whole report as JSON")
     parser.add_argument(

@@ -5,11 +5,12 @@ come from `explain_sources`, the words on the terminal from `explain_tables`.
 """
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from moorage.cli.arguments import positive
+from moorage.cli.arguments import add_command, add_output, positive
 from moorage.cli.explain_output import (
     print_decision,
     print_decisions,
@@ -95,14 +96,13 @@ exit codes: 0 done, and the pod was scheduled if one decision was asked for; 1 s
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = add_command(
+        commands,
         "explain",
-        help="why a pod goes there or nowhere, and the smallest changes that would help",
-        description="Say why a pod is where it is or goes nowhere, what a node takes, and what a "
+        "why a pod goes there or nowhere, and the smallest changes that would help",
+        "Say why a pod is where it is or goes nowhere, what a node takes, and what a "
         "scheduler decided.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        _EPILOG,
     )
     kinds = parser.add_subparsers(title="what to explain", metavar="WHAT", required=True)
     _add_pod(kinds)
@@ -119,7 +119,7 @@ def _add_pod(kinds: Any) -> None:
     )
     parser.add_argument("name", metavar="NAMESPACE/NAME", help="the pod; NAME where it is unique")
     add_source_arguments(parser)
-    _add_output(parser)
+    add_output(parser, "answer")
     _add_details(parser)
     parser.add_argument(
         "--node",
@@ -141,7 +141,7 @@ def _add_node(kinds: Any) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="the node")
     add_source_arguments(parser)
-    _add_output(parser)
+    add_output(parser, "answer")
     parser.set_defaults(run=_run_node, parser=parser)
 
 
@@ -154,7 +154,7 @@ def _add_decision(kinds: Any) -> None:
         help="a decision's number, or a pod for the latest one about it; without it, a list",
     )
     add_source_arguments(parser, recorded=True)
-    _add_output(parser)
+    add_output(parser, "answer")
     _add_details(parser)
     parser.add_argument(
         "--limit",
@@ -167,25 +167,7 @@ def _add_decision(kinds: Any) -> None:
 
 
 def _subject(kinds: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = kinds.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    return parser
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=["table", "wide", "json", "yaml"],
-        default="table",
-        help="how to print the answer (default: table)",
-    )
+    return add_command(kinds, name, text, f"{text[0].upper()}{text[1:]}.", epilog)
 
 
 def _add_details(parser: argparse.ArgumentParser) -> None:
@@ -208,37 +190,23 @@ def _run_pod(args: argparse.Namespace) -> int:
         args.name, nodes=tuple(args.nodes), top=top, fixes=not args.no_fixes, rows=rows
     )
     explained = source(args).pod(asked)
-    if args.output in ("json", "yaml"):
-        _print_plain(explained, args.output)
-    else:
-        print_pod(explained, wide=args.output == "wide")
+    _print(explained, print_pod, args.output)
     return 0 if explained.schedulable or explained.placed else NOT_SCHEDULABLE
 
 
 def _run_node(args: argparse.Namespace) -> int:
     explained = source(args).node(args.name)
-    if args.output in ("json", "yaml"):
-        _print_plain(explained, args.output)
-    else:
-        print_node(explained, wide=args.output == "wide")
+    _print(explained, print_node, args.output)
     return 0
 
 
 def _run_decision(args: argparse.Namespace) -> int:
-    wide = args.output == "wide"
     if args.which is None:
-        page = records(args).decisions(args.limit)
-        if args.output in ("json", "yaml"):
-            _print_plain(page, args.output)
-        else:
-            print_decisions(page.items, wide=wide)
+        _print(records(args).decisions(args.limit), print_decisions, args.output)
         return 0
     top, rows = _sizes(args)
     explained = records(args).decision(args.which, top=top, rows=rows)
-    if args.output in ("json", "yaml"):
-        _print_plain(explained, args.output)
-    else:
-        print_decision(explained, wide=wide)
+    _print(explained, print_decision, args.output)
     return 0 if explained.decision.result == "scheduled" else NOT_SCHEDULABLE
 
 
@@ -249,7 +217,10 @@ def _sizes(args: argparse.Namespace) -> tuple[int, int]:
     return top, ALL_ROWS if args.matrix else _WIDE_ROWS if wide else 0
 
 
-def _print_plain(explained: msgspec.Struct, output: str) -> None:
+def _print(explained: msgspec.Struct, for_people: Callable[..., None], output: str) -> None:
+    if output not in ("json", "yaml"):
+        for_people(explained, wide=output == "wide")
+        return
     plain: Json = msgspec.to_builtins(explained)
     if isinstance(explained, PodExplanation):
         plain = _with_promised_fields(plain)

@@ -14,6 +14,7 @@ from moorage.cli.explain_tables import (
     print_why_not,
 )
 from moorage.cli.output import Printer, counted, paragraph, shortened
+from moorage.explain.listing import DecisionPage
 from moorage.explain.report import (
     DecisionExplanation,
     DecisionSummary,
@@ -237,9 +238,9 @@ def _node_sentence(explained: NodeExplanation) -> str:
 # Decisions.
 
 
-def print_decisions(decisions: Sequence[DecisionSummary], *, wide: bool) -> None:
+def print_decisions(page: DecisionPage, *, wide: bool) -> None:
     """Decisions, a line each."""
-    out = Printer(wide=wide)
+    out, decisions = Printer(wide=wide), page.items
     if not decisions:
         out.sentence("The ledger holds no decisions.")
         return

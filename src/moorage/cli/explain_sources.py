@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from moorage.cli.arguments import add_manifests
 from moorage.cli.configuration import add_config_argument
 from moorage.explain.listing import DecisionPage
 from moorage.explain.report import DecisionExplanation, NodeExplanation, PodExplanation
@@ -69,15 +70,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, recorded: bool = Fa
     """Let a command name its source; `recorded`: only those that know of decisions."""
     group = parser.add_argument_group("where the answer comes from")
     if not recorded:
-        group.add_argument(
-            "-f",
-            "--filename",
-            action="append",
-            default=[],
-            dest="paths",
-            metavar="FILE|DIR|-",
-            help="manifests, YAML or JSON; - reads standard input; may be repeated",
-        )
+        add_manifests(group)
     group.add_argument(
         "--ledger",
         type=_ledger_path,

@@ -37,12 +37,58 @@ _RECONNECTS = 1
 """Who waits for an answer wants to be told soon that there is none; schedulers have more time."""
 
 
-class ManifestSource:
-    """A cluster in manifests."""
+class _WorldSource:
+    """A world with the profiles of the flags; `_where` says what was read into it."""
+
+    kind: str
+    _where: str
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._world = empty_world(args)
         self._profile: str = args.profile
+
+    def pod(self, asked: PodQuestion) -> PodExplanation:
+        """Everything about a pod."""
+        world, (pod, node) = self._world, self._find(asked.name)
+        return explain_pod(
+            world.cycle,
+            profile_of(world, pod, self._profile),
+            pod,
+            source=self.kind,
+            placed_on=node,
+            top=asked.top,
+            nodes=asked.nodes,
+            matrix=(0, asked.rows) if asked.rows else None,
+            fixes=asked.fixes,
+        )
+
+    def node(self, name: str) -> NodeExplanation:
+        """Everything about a node."""
+        world = self._world
+        if name not in world.state.nodes.row_of:
+            raise InputError(
+                f"node {name} is not one of the {len(world.state)} nodes in {self._where}"
+            )
+        return explain_node(
+            world.cycle,
+            world.profiles,
+            name,
+            source=self.kind,
+            waiting=world.pending,
+            profile=named_profile(world, self._profile) if self._profile else None,
+        )
+
+    def _find(self, name: str) -> NamedPod:
+        return find_subject(self._world, name, where=self._where)
+
+
+class ManifestSource(_WorldSource):
+    """A cluster in manifests."""
+
+    kind = "files"
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__(args)
         self._where = ", ".join(
             "standard input" if path == STANDARD_INPUT else path for path in args.paths
         )
@@ -51,36 +97,25 @@ class ManifestSource:
             warn(skipped_sentence(manifests.skipped))
         self._world.add_all(manifests.objects)
 
-    def pod(self, asked: PodQuestion) -> PodExplanation:
-        """Everything about a pod."""
-        subject = find_subject(self._world, asked.name, where=self._where)
-        return explained_pod(self._world, asked, subject, "files", self._profile)
 
-    def node(self, name: str) -> NodeExplanation:
-        """Everything about a node."""
-        return explained_node(self._world, name, "files", self._profile, self._where)
-
-
-class ClusterSource:
+class ClusterSource(_WorldSource):
     """A cluster that is read through its API; nothing is written to it."""
 
+    kind = "cluster"
+
     def __init__(self, args: argparse.Namespace) -> None:
-        self._world = empty_world(args)
-        self._profile: str = args.profile
+        super().__init__(args)
         self._access = cluster_access(args.kubeconfig or "", args.context)
         self._where = f"the cluster {self._access.address}"
-
-    def pod(self, asked: PodQuestion) -> PodExplanation:
-        """Everything about a pod."""
-        wanted = asked.name if "/" in asked.name else ""
-        self._read(wanted)
-        subject = find_subject(self._world, asked.name, self._access.namespace, self._where)
-        return explained_pod(self._world, asked, subject, "cluster", self._profile)
 
     def node(self, name: str) -> NodeExplanation:
         """Everything about a node."""
         self._read()
-        return explained_node(self._world, name, "cluster", self._profile, self._where)
+        return super().node(name)
+
+    def _find(self, name: str) -> NamedPod:
+        self._read(name if "/" in name else "")
+        return find_subject(self._world, name, self._access.namespace, self._where)
 
     def _read(self, pod: str = "") -> None:
         """Read the cluster; a pod that is not there is noticed before that."""
@@ -122,40 +157,6 @@ def cluster_access(kubeconfig: str, context: str) -> Access:
                 )
             return access
     return user_access(kubeconfig, context)
-
-
-def explained_pod(
-    world: World, asked: PodQuestion, subject: NamedPod, source: str, profile: str
-) -> PodExplanation:
-    """The answer about a pod of a world."""
-    pod, node = subject
-    return explain_pod(
-        world.cycle,
-        profile_of(world, pod, profile),
-        pod,
-        source=source,
-        placed_on=node,
-        top=asked.top,
-        nodes=asked.nodes,
-        matrix=(0, asked.rows) if asked.rows else None,
-        fixes=asked.fixes,
-    )
-
-
-def explained_node(
-    world: World, name: str, source: str, profile: str, where: str
-) -> NodeExplanation:
-    """The answer about a node of a world; `where` says what was read."""
-    if name not in world.state.nodes.row_of:
-        raise InputError(f"node {name} is not one of the {len(world.state)} nodes in {where}")
-    return explain_node(
-        world.cycle,
-        world.profiles,
-        name,
-        source=source,
-        waiting=world.pending,
-        profile=named_profile(world, profile) if profile else None,
-    )
 
 
 def _snapshot(access: Access, world: World, pod: str) -> Snapshot:

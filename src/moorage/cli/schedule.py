@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from moorage.cli.arguments import add_command, add_manifests, add_output
 from moorage.cli.configuration import add_config_argument, make_world, read_configuration
 from moorage.cli.explain_output import print_pod
 from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, print_yaml, warn
@@ -60,30 +61,10 @@ _NOWHERE = {
 
 def add_parser(commands: Any) -> None:
     """Describe the command's arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "schedule",
-        help="place the pods of manifest files",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        dest="paths",
-        metavar="FILE|DIR|-",
-        help="manifests, YAML or JSON; - reads standard input; may be repeated",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=["table", "wide", "json", "yaml"],
-        default="table",
-        help="how to print the result (default: table)",
-    )
+    text = "place the pods of manifest files"
+    parser = add_command(commands, "schedule", text, _DESCRIPTION, _EPILOG)
+    add_manifests(parser, required=True)
+    add_output(parser, "result")
     add_config_argument(parser)
     parser.add_argument(
         "--explain",

@@ -2,15 +2,13 @@
 
 import argparse
 import asyncio
-import contextlib
 import signal
 import sys
-import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moorage.cli.arguments import port
+from moorage.cli.arguments import add_command, add_served, kubeconfig_path, port
 from moorage.cli.configuration import add_config_argument, read_configuration
 from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.cli.startup import log_to_stderr
@@ -37,14 +35,13 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Add `moorage up`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "up",
-        help="run a whole cluster in one process: API server, scheduler, simulated kubelets",
-        description="Run an API server on loopback, simulated kubelets and the scheduler in one "
+        "run a whole cluster in one process: API server, scheduler, simulated kubelets",
+        "Run an API server on loopback, simulated kubelets and the scheduler in one "
         "process. Any Kubernetes client can talk to it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        _EPILOG,
     )
     parser.add_argument(
         "-f",
@@ -57,10 +54,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--nodes", type=int, metavar="N", help="nodes to add (3 if no manifests are given)"
     )
-    parser.add_argument("--port", type=port, default=0, metavar="PORT", help="0 picks a free one")
-    parser.add_argument(
-        "--write-kubeconfig", type=Path, metavar="PATH", help="where to write the kubeconfig"
-    )
+    add_served(parser)
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="keep the cluster's objects in this folder"
     )
@@ -156,11 +150,7 @@ async def _serve(args: argparse.Namespace, cluster: "LocalCluster", documents: D
     say(f"{len(documents)} objects created")
     if args.once:
         return await _once(cluster)
-    with contextlib.ExitStack() as stack:
-        kubeconfig = args.write_kubeconfig
-        if kubeconfig is None:  # one for as long as the cluster runs
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
-            kubeconfig = Path(folder, "kubeconfig")
+    with kubeconfig_path(args.write_kubeconfig) as kubeconfig:
         cluster.server.write_kubeconfig(kubeconfig)
         say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
         await asyncio.Event().wait()  # until cancelled
