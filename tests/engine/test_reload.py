@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.actions import Binding, Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Failure, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.errors import PluginError
 from moorage.framework.plugin import QueueSortPlugin
 from moorage.framework.profile import build_profiles

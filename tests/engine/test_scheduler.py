@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration, load_config
+from moorage.engine.actions import Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Eviction, Failure, Scheduler, SkippedDeletion
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import PermitPlugin, ReservePlugin
 from moorage.framework.status import Code, Status
 from moorage.kube.live import build_scheduler

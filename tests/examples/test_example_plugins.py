@@ -10,8 +10,9 @@ import pytest
 from free_memory import FreeMemory
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.config.feature_gates import FeatureGates
+from moorage.engine.actions import Binding, Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Failure, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Plugin
 from moorage.kube.live import build_scheduler
 from moorage.model.node import Node

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration, default_config
+from moorage.engine.actions import Action, Binding, Eviction, Failure
 from moorage.engine.clock import VirtualClock
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.scheduler import Action, Binding, Eviction, Failure
 from moorage.kube.live import build_scheduler
 from moorage.model.node import Node
 from moorage.model.pod import Pod

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.actions import Binding
 from moorage.engine.clock import VirtualClock
 from moorage.engine.queue.observer import QueueObserver
-from moorage.engine.scheduler import Binding, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.explain.queue_state import queue_state
 from moorage.framework.plugin import PermitPlugin
 from moorage.framework.status import Code, Status

@@ -9,8 +9,9 @@ import pytest
 
 from moorage.app.logs import TextFormatter
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.actions import Binding
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.cluster_events import ActionType, EventRegistration, on
 from moorage.framework.plugin import NodeFilterPlugin
 from moorage.framework.status import Reason

@@ -11,8 +11,9 @@ import pytest
 from moorage.apiserver.server import ApiServer
 from moorage.cluster.stamps import Aspect
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.actions import Binding, Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Failure, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.errors import StateError
 from moorage.framework.binding import after_binding
 from moorage.framework.cluster_events import ActionType, EventResource, on

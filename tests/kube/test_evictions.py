@@ -10,8 +10,9 @@ import msgspec
 from kube.fake_api import JumpingTimer, run
 from moorage.apiserver.server import ApiServer
 from moorage.config import DEFAULT_FEATURE_GATES, default_config
+from moorage.engine.actions import Eviction
 from moorage.engine.clock import WallClock
-from moorage.engine.scheduler import Eviction, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder

@@ -8,8 +8,9 @@ from typing import Any
 from kube.fake_api import FakeApi
 from moorage.apiserver.server import ApiServer
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.actions import Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Failure, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import ApiPort, PreBindPlugin
 from moorage.framework.status import Status
 from moorage.kube.access import Access

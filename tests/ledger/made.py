@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration, default_config
+from moorage.engine.actions import Binding
 from moorage.engine.clock import VirtualClock
-from moorage.engine.observer import UNSCHEDULABLE
+from moorage.engine.decisions import Unschedulable
 from moorage.engine.recording import EndedAttempt
-from moorage.engine.scheduler import Binding, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Plugin
 from moorage.kube.live import build_scheduler
 from moorage.ledger import Ledger
@@ -54,7 +55,7 @@ class Maker:
         if message:
             [profile] = scheduler.profiles.values()
             self.ledger.recorder.attempt_ended(
-                EndedAttempt(pod, profile, 1, NOW, UNSCHEDULABLE, message=message)
+                EndedAttempt(pod, profile, 1, failure=Unschedulable(pod, message), started=NOW)
             )
             return
         scheduler.handlers.add_pod(pod)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from ledger.made import make_scheduler
 from moorage.cluster.state import ClusterState
 from moorage.config import default_config
+from moorage.engine.actions import Binding, Eviction
 from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind
-from moorage.engine.scheduler import Binding, Eviction, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.status import Code, Status
 from moorage.ledger import Ledger, Reader, open_ledger
 from moorage.ledger.moment import finish

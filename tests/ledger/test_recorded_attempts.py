@@ -4,10 +4,11 @@ import pytest
 
 from engine.test_scheduler import CONFIG, Bookkeeper, Doorman, config, run
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
+from moorage.engine.actions import Binding
 from moorage.engine.clock import VirtualClock
-from moorage.engine.decisions import Bind, Refusal
-from moorage.engine.recording import NO_RECORD, ended_with
-from moorage.engine.scheduler import Binding, Scheduler
+from moorage.engine.decisions import Bind, Refusal, refused_there
+from moorage.engine.recording import NO_RECORD, EndedAttempt
+from moorage.engine.scheduler import Scheduler
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import DecisionSummary
 from moorage.framework.status import Code, Status
@@ -241,10 +242,8 @@ def test_a_refusal_of_the_chosen_node_is_told_with_the_columns_of_the_attempt(
     decision, _ = scheduler.cycle.attempt(profile, pod)
     assert isinstance(decision, Bind)
     status = Status(Code.ERROR, ("timed out",), "VolumeBinding")
-    refusal = Refusal(status, point)
-    ledger.recorder.attempt_ended(
-        ended_with(decision, profile, 1, refusal=refusal, message="timed out")
-    )
+    failure = refused_there(pod, Refusal(status, point))
+    ledger.recorder.attempt_ended(EndedAttempt(pod, profile, 1, decision, failure))
     told = ledger.explain(1, matrix=(0, 10))
     assert [(one.point, one.nodes, one.examples) for one in told.rejections] == [
         (point, 1, (decision.node_name,))

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ledger.made import make_scheduler
+from moorage.engine.actions import Binding
 from moorage.engine.decisions import Bind
-from moorage.engine.scheduler import Binding, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.status import Code, Status
 from moorage.ledger import Ledger
 from moorage.ledger.moment import finish

@@ -7,8 +7,9 @@ from typing import Any
 
 from moorage.config import DEFAULT_FEATURE_GATES, default_config, load_config
 from moorage.config.feature_gates import FeatureGates
+from moorage.engine.actions import Action
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Action, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Plugin
 from moorage.kube.live import build_scheduler
 from moorage.metrics.exporter import AllMetrics

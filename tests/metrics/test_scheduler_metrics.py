@@ -12,8 +12,8 @@ from moorage.benchmarks.engine_bench import measure
 from moorage.cli.main import main
 from moorage.config import default_config
 from moorage.config.feature_gates import FeatureGates
+from moorage.engine.actions import Binding, Eviction, Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Eviction, Failure
 from moorage.framework.plugin import FilterPlugin, PermitPlugin, ReservePlugin
 from moorage.framework.status import Code, Status, Verdicts
 from moorage.kube.live import build_scheduler

@@ -21,11 +21,11 @@ from moorage.benchmarks.objects import (
     create_all,
     create_namespace,
     delete_collection,
+    in_flight,
 )
 from moorage.benchmarks.pod_watch import PodWatch, WatchedPod
 from moorage.benchmarks.processes import ChildProcess, SchedulerCommand, Usage
 from moorage.benchmarks.progress import Phase, Progress
-from moorage.benchmarks.raw_binding import Binding, bindings_per_second
 from moorage.benchmarks.workloads import WORKLOADS, Workload
 from moorage.errors import ApiError, InputError
 from moorage.kube import requests
@@ -176,20 +176,25 @@ class _Stage:
             await create_all(self.client, pods, phase)
 
     async def raw_rate(self, load: ApiLoad) -> float:
-        """Bind pods that no scheduler looks at, and remove them."""
+        """How many bindings the server takes when nobody decides anything: a scheduler's ceiling.
+
+        Binds pods that no scheduler looks at, and removes them.
+        """
         count = min(max(load.pods, _FEWEST_RAW), _MOST_RAW)
         kind = WORKLOADS[load.workload]
-        bindings: list[Binding] = []
+        bindings: list[Request] = []
 
         def created(pod: Json) -> None:
             meta = pod["metadata"]
             node: str = kind.node(len(bindings) % load.nodes)["metadata"]["name"]
-            bindings.append((self.namespace, meta["name"], meta["uid"], node))
+            bindings.append(requests.bind(self.namespace, meta["name"], meta["uid"], node))
 
         with self.progress.phase("bare bindings", count) as phase:
             pods = (self._own(_raw_pod(index)) for index in range(count))
             await create_all(self.client, pods, created=created)
-            rate = await bindings_per_second(self.client, bindings)
+            started = time.monotonic()
+            await in_flight(bindings, self.client.send)
+            rate = count / (time.monotonic() - started)
             await delete_collection(self.client, "Pod", self.namespace, grace_seconds=0)
             phase.advance(count)
         return rate

@@ -21,10 +21,10 @@ from moorage.benchmarks.bare_pass import BarePass
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.cluster.view import NodeView
-from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
+from moorage.engine.decisions import Bind, Decision, Unschedulable
 from moorage.engine.garbage import collecting_rarely
 from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
-from moorage.engine.recording import NO_RECORD, DecisionRecorder, ended_with
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt
 from moorage.errors import InputError
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve
@@ -141,16 +141,18 @@ def _attempt(
     started, search_start = recorder.clock(), cycle.search_start
     decision, result = cycle.decide(profile, pod, times)
     watch.algorithm_finished(times, result)
+    placed = decision if isinstance(decision, Bind) else None
+    failure = decision if isinstance(decision, Unschedulable) else None
     if isinstance(decision, Bind):
         world.state.assume(pod, decision.node_name)
         found = reserve(profile, pod, decision.node_name, times) is None
         watch.pod_scheduled(profile.name, times.seconds(), 1, 0.0)
     else:
-        found = isinstance(decision, Unschedulable) and bool(decision.nominated_node)
+        found = failure is not None and bool(failure.nominated_node)
         watch.attempt_failed(UNSCHEDULABLE, profile.name, times.seconds())
-    if recorder.on and not isinstance(decision, Gated):
+    if recorder.on and (placed or failure):
         recorder.attempt_ended(
-            ended_with(decision, profile, 1, started, search_start=search_start, attempt=result)
+            EndedAttempt(pod, profile, 1, placed, failure, started, search_start, result)
         )
     return decision, found
 

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.2
 
 
 async def in_flight(
-    items: Iterable[T], work: Callable[[T], Awaitable[None]], limit: int = IN_FLIGHT
+    items: Iterable[T], work: Callable[[T], Awaitable[object]], limit: int = IN_FLIGHT
 ) -> None:
     """Work on all items, so many at once; the first failure ends it."""
     left = iter(items)

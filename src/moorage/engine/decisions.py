@@ -12,6 +12,14 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 
+class Refusal(NamedTuple):
+    """The node chosen for a pod was refused after all."""
+
+    status: Status
+    point: str
+    """The extension point that refused it."""
+
+
 class Bind(msgspec.Struct, frozen=True):
     """The pod goes to a node."""
 
@@ -32,6 +40,8 @@ class Unschedulable(msgspec.Struct, frozen=True):
     """A node that preemption will free for it; "" takes an earlier nomination back."""
     victims: tuple[Pod, ...] = ()
     code: Code = Code.UNSCHEDULABLE
+    refusal: Refusal | None = None
+    """Who refused the node that was chosen, if one was."""
 
 
 class Gated(msgspec.Struct, frozen=True):
@@ -42,14 +52,6 @@ class Gated(msgspec.Struct, frozen=True):
 
 
 Decision = Bind | Unschedulable | Gated
-
-
-class Refusal(NamedTuple):
-    """The node chosen for a pod was refused after all."""
-
-    status: Status
-    point: str
-    """The extension point that refused it."""
 
 
 def error_decision(pod: Pod, error: BaseException) -> Unschedulable:
@@ -80,6 +82,7 @@ def refused_there(pod: Pod, refusal: Refusal) -> Unschedulable:
         frozenset({status.plugin}) if rejected else frozenset(),
         nominated_node="",
         code=status.code,
+        refusal=refusal,
     )
 
 

@@ -30,7 +30,7 @@ from moorage.engine.decisions import (
 from moorage.engine.group_preemption import group_victims, without_post_filter
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.recording import ended_with
+from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.group_preemption import GroupVictims
@@ -241,7 +241,8 @@ class PodGroupCycle:
             else:
                 broken = _broken(info.pod, message)
                 if scheduler.recorder.on:
-                    scheduler.recorder.attempt_ended(ended_with(broken, profile, info.attempts))
+                    ended = EndedAttempt(info.pod, profile, info.attempts, failure=broken)
+                    scheduler.recorder.attempt_ended(ended)
                 scheduler.fail(info, profile, broken)
         return None
 
@@ -394,7 +395,9 @@ class PodGroupCycle:
             scheduler.evict(pod, profile, node_name, decision.victims)
         answer = scheduler.hold(profile, pod, node_name, times)
         if isinstance(answer, Refusal):
-            return _Found(info, refused_there(pod, answer), decision=placed, attempt=attempt)
+            # Nobody is on record as who refused it: this was a try.
+            failure = msgspec.structs.replace(refused_there(pod, answer), refusal=None)
+            return _Found(info, failure, decision=placed, attempt=attempt)
         held_by = answer.message if isinstance(answer, WaitingPod) else None
         return _Found(info, failure, node_name, held_by, decision=placed, attempt=attempt)
 
@@ -413,42 +416,20 @@ class PodGroupCycle:
             times = UNTIMED if found is None else found.times
             times.resume(0.0 if found is None else found.seconds)
             if status is None and found is not None and found.failure is None:
-                refusal = scheduler.place(info, profile, found.node_name, times)
-                message = "" if refusal is None else refused_there(info.pod, refusal).message
-                self._record(info, profile, found, None, refusal, message)
+                failure = scheduler.place(info, profile, found.node_name, times)
             else:
                 failure = _failure(info.pod, found, result)
-                self._record(info, profile, found, failure)
+            if scheduler.recorder.on:
+                ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
+                if found is not None:
+                    ended = ended._replace(
+                        placed=found.decision,
+                        search_start=found.search_start,
+                        attempt=found.attempt,
+                    )
+                scheduler.recorder.attempt_ended(ended)
+            if failure is not None:
                 scheduler.fail(info, profile, failure, times)
-
-    def _record(
-        self,
-        info: QueuedPodInfo,
-        profile: Profile,
-        found: _Found | None,
-        failure: Unschedulable | None,
-        refusal: Refusal | None = None,
-        message: str = "",
-    ) -> None:
-        """Tell a ledger how the attempt of one pod ended."""
-        recorder = self._scheduler.recorder
-        if not recorder.on:
-            return
-        placed = None if found is None else found.decision
-        decision = failure or placed
-        assert decision is not None, "a pod that is placed has a node"
-        ended = ended_with(
-            decision,
-            profile,
-            info.attempts,
-            refusal=refusal,
-            message=message,
-            search_start=0 if found is None else found.search_start,
-            attempt=None if found is None else found.attempt,
-        )
-        if failure is not None and placed is not None:
-            ended = ended._replace(feasible=placed.feasible_nodes, total=placed.total_score)
-        recorder.attempt_ended(ended)
 
 
 def _failure(pod: Pod, found: _Found | None, result: _Result) -> Unschedulable:

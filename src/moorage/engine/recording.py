@@ -7,12 +7,11 @@ the base class ignores everything, so that an engine without a ledger does no wo
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from moorage.engine.decisions import Bind, Refusal, Unschedulable
+from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
-from moorage.framework.status import Status
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
@@ -21,30 +20,36 @@ if TYPE_CHECKING:
 
 
 class EndedAttempt(NamedTuple):
-    """How an attempt ended, in plain values."""
+    """How an attempt ended."""
 
     pod: Pod
     profile: Profile
     attempts: int
-    started: float
+    placed: Bind | None = None
+    """The node that was found, whatever became of it."""
+    failure: Unschedulable | None = None
+    """Why the pod does not go there, or anywhere; None: it does."""
+    started: float = 0.0
     """By the recorder's clock; 0.0 if nobody looked."""
-    result: str = SCHEDULED
-    """`SCHEDULED`, `UNSCHEDULABLE` or `ERROR` of `engine.observer`."""
-    node_name: str = ""
-    """The chosen node, also if it was refused in the end."""
-    feasible: int = 0
-    total: int | None = None
-    message: str = ""
-    nominated_node: str = ""
-    victims: tuple[Pod, ...] = ()
-    refusal: Refusal | None = None
-    """Who refused the chosen node, and at which extension point."""
     search_start: int = 0
     """Where the search for nodes began."""
     attempt: AttemptResult | None = None
     """What plugins said; valid until the next attempt."""
     binding: bool = False
     """Was the pod on its way to the node? Its attempt was recorded as scheduled before."""
+
+    @property
+    def result(self) -> str:
+        """`SCHEDULED`, `UNSCHEDULABLE` or `ERROR` of `engine.observer`."""
+        if self.failure is None:
+            return SCHEDULED
+        return UNSCHEDULABLE if self.failure.code.rejected else ERROR
+
+    @property
+    def node_name(self) -> str:
+        """The chosen node, also if it was refused in the end."""
+        chosen = self.failure is None or self.failure.refusal is not None
+        return self.placed.node_name if chosen and self.placed is not None else ""
 
 
 class DecisionRecorder:
@@ -81,66 +86,3 @@ class DecisionRecorder:
 
 
 NO_RECORD = DecisionRecorder()
-
-
-def ended_with(
-    decision: Bind | Unschedulable,
-    profile: Profile,
-    attempts: int,
-    started: float = 0.0,
-    *,
-    refusal: Refusal | None = None,
-    message: str = "",
-    search_start: int = 0,
-    attempt: AttemptResult | None = None,
-) -> EndedAttempt:
-    """The end of an attempt that led to a decision; `refusal`: the chosen node was refused."""
-    if isinstance(decision, Bind):
-        return EndedAttempt(
-            decision.pod,
-            profile,
-            attempts,
-            started,
-            SCHEDULED if refusal is None else _result(refusal.status),
-            decision.node_name,
-            decision.feasible_nodes,
-            decision.total_score,
-            message,
-            refusal=refusal,
-            search_start=search_start,
-            attempt=attempt,
-        )
-    return EndedAttempt(
-        decision.pod,
-        profile,
-        attempts,
-        started,
-        UNSCHEDULABLE if decision.code.rejected else ERROR,
-        message=decision.message,
-        nominated_node=decision.nominated_node or "",
-        victims=decision.victims,
-        search_start=search_start,
-        attempt=attempt,
-    )
-
-
-def binding_ended(
-    pod: Pod, profile: Profile, attempts: int, node_name: str, message: str, refusal: Refusal
-) -> EndedAttempt:
-    """A pod that was on its way to a node was refused there."""
-    result = _result(refusal.status)
-    return EndedAttempt(
-        pod,
-        profile,
-        attempts,
-        0.0,
-        result,
-        node_name,
-        message=message,
-        refusal=refusal,
-        binding=True,
-    )
-
-
-def _result(status: Status) -> str:
-    return UNSCHEDULABLE if status.code.rejected else ERROR

@@ -8,12 +8,12 @@ happen in the API goes to the outbox as values, and their outcomes come back thr
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from moorage.cluster.pod_groups import group_of
 from moorage.cluster.state import ClusterState
+from moorage.engine.actions import EVERYWHERE, Action, Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import (
@@ -29,10 +29,9 @@ from moorage.engine.events import ASSIGNED_POD_DELETE
 from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import ERROR, UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.pod_group_cycle import PodGroupCycle
-from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.recording import NO_RECORD, DecisionRecorder, binding_ended, ended_with
+from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt
 from moorage.engine.requeueing import all_but
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.attempt import AttemptResult
@@ -48,84 +47,6 @@ from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class Binding:
-    """A pod on its way to a node: to be taken through the binding cycle."""
-
-    info: QueuedPodInfo
-    node_name: str
-    profile: Profile
-    waiting: WaitingPod | None = None
-    nominated: bool = False
-    """Does the pod's status name the node already, on our account?"""
-    extenders: Sequence[Extender] = ()
-    """Who was asked, and may want to bind it."""
-    times: AttemptTimes = UNTIMED
-    """What measures the attempt, from the decision to the end of the binding."""
-
-    @property
-    def pod(self) -> Pod:
-        """The pod."""
-        return self.info.pod
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """An attempt failed: to be shown as an event and in the pod's status."""
-
-    pod: Pod
-    scheduler_name: str
-    reason: str
-    message: str
-    nominated_node: str | None = None
-    """To be written to the status; None leaves it as it is."""
-
-
-EVERYWHERE = "cluster"
-"""Where victims of a group leave from, in upstream's word: it stands where a node's name would."""
-
-
-class Eviction(msgspec.Struct, frozen=True):
-    """Pods that have to leave a node for another one, or the cluster for a group."""
-
-    preemptor: Pod
-    scheduler_name: str
-    node_name: str
-    victims: tuple[Pod, ...]
-    group: PodGroup | None = None
-    members: tuple[Pod, ...] = ()
-    """The pods of the group; `preemptor` is one of them."""
-
-    @property
-    def cause(self) -> Pod | PodGroup:
-        """Whom the room is made for."""
-        return self.preemptor if self.group is None else self.group
-
-    @property
-    def waiting(self) -> tuple[Pod, ...]:
-        """The pods that go on when the victims have left."""
-        return self.members or (self.preemptor,)
-
-    @property
-    def priority(self) -> int:
-        """How important the cause is."""
-        return self.preemptor.priority if self.group is None else self.group.effective_priority
-
-    @property
-    def what(self) -> str:
-        """Upstream's word for the cause."""
-        return "pod" if self.group is None else "podgroup"
-
-
-class SkippedDeletion(msgspec.Struct, frozen=True):
-    """A pod came up that is being deleted: to be shown as an event."""
-
-    pod: Pod
-    scheduler_name: str
-
-
-Action = Binding | Failure | Eviction | SkippedDeletion | GroupOutcome
 
 
 class Scheduler:
@@ -334,11 +255,18 @@ class Scheduler:
         plugins: frozenset[str] = frozenset()
         if rejected and binding.waiting is not None:
             message, plugins = one_node_sentence(status), frozenset({status.plugin})
-        failure = Unschedulable(pod, message, plugins, nominated_node="", code=status.code)
+        failure = Unschedulable(
+            pod,
+            message,
+            plugins,
+            nominated_node="",
+            code=status.code,
+            refusal=Refusal(status, point),
+        )
         if self.recorder.on:
-            refusal = Refusal(status, point)
+            placed = Bind(pod, binding.node_name)
             self.recorder.attempt_ended(
-                binding_ended(pod, profile, info.attempts, binding.node_name, message, refusal)
+                EndedAttempt(pod, profile, info.attempts, placed, failure, binding=True)
             )
         self.fail(info, profile, failure, binding.times)
         if rejected:
@@ -355,28 +283,22 @@ class Scheduler:
         except FAULTS as error:
             decision = error_decision(pod, error)
         self.observer.algorithm_finished(times, result)
-        refusal, message = None, ""
+        placed: Bind | None = None
+        failure: Unschedulable | None
         if isinstance(decision, Bind):
-            refusal = self.place(info, profile, decision.node_name, times)
-            if refusal is not None:
-                message = refused_there(pod, refusal).message
-        elif decision.nominated_node:
-            self.evict(pod, profile, decision.nominated_node, decision.victims)
+            placed, failure = decision, self.place(info, profile, decision.node_name, times)
+        else:
+            failure = decision
+            if decision.nominated_node:
+                self.evict(pod, profile, decision.nominated_node, decision.victims)
         if recorder.on:
             recorder.attempt_ended(
-                ended_with(
-                    decision,
-                    profile,
-                    info.attempts,
-                    started,
-                    refusal=refusal,
-                    message=message,
-                    search_start=search_start,
-                    attempt=result,
+                EndedAttempt(
+                    pod, profile, info.attempts, placed, failure, started, search_start, result
                 )
             )
-        if isinstance(decision, Unschedulable):
-            self.fail(info, profile, decision, times)
+        if failure is not None:
+            self.fail(info, profile, failure, times)
 
     def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
         """Have victims evicted for a pod, unless all of them are on their way out already."""
@@ -398,12 +320,11 @@ class Scheduler:
 
     def place(
         self, info: QueuedPodInfo, profile: Profile, node_name: str, times: AttemptTimes = UNTIMED
-    ) -> Refusal | None:
-        """Send a pod on its way to a node, unless Reserve or Permit refuse it there."""
+    ) -> Unschedulable | None:
+        """Send a pod on its way to a node; a failure if Reserve or Permit refuse it there."""
         answer = self.hold(profile, info.pod, node_name, times)
         if isinstance(answer, Refusal):
-            self.fail(info, profile, refused_there(info.pod, answer), times)
-            return answer
+            return refused_there(info.pod, answer)
         if answer is not None:
             self.waiting.add(answer)
         self.outbox.append(

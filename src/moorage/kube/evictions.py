@@ -11,7 +11,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from moorage.engine.scheduler import Eviction, Scheduler
+from moorage.engine.actions import Eviction
+from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, NotNeededError
 from moorage.framework.preemptions import is_staying
 from moorage.framework.status import Code, Status

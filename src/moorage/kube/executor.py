@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any
 
+from moorage.engine.actions import Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.pod_groups import GroupOutcome
-from moorage.engine.scheduler import Binding, Eviction, Failure, Scheduler, SkippedDeletion
+from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
 from moorage.framework.binding import after_binding, bind_pod, prepare, takes_time, wait_on_permit
 from moorage.framework.guard import FAULTS, has_work

@@ -7,8 +7,8 @@ of the condition's status.
 
 from typing import Any
 
+from moorage.engine.actions import Failure
 from moorage.engine.pod_groups import GroupOutcome, condition_of
-from moorage.engine.scheduler import Failure
 from moorage.kube.timing import rfc3339
 from moorage.model.pod import Pod, PodCondition
 

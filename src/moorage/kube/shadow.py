@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from moorage.cluster.listers import Lister
+from moorage.engine.actions import Binding, Eviction, Failure
 from moorage.engine.decisions import Bind
-from moorage.engine.scheduler import Binding, Eviction, Failure, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, PluginError
 from moorage.framework.binding import wait_on_permit
 from moorage.framework.plugin import ApiPort, DeferringPlugin

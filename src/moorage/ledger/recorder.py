@@ -7,6 +7,7 @@ longer; it waits for a moment without work, or until too much waits.
 from collections.abc import Callable, Mapping, Sequence
 
 from moorage.engine.cycle import Cycle
+from moorage.engine.decisions import Refusal
 from moorage.engine.recording import DecisionRecorder, EndedAttempt
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
@@ -118,7 +119,7 @@ class Recorder(DecisionRecorder):
         meta = pod.metadata
         if self._pods.get(meta.name, meta.namespace) is not pod:
             self._append(Asked(pod))
-        now, refusal = self.clock(), ended.refusal
+        now, placed, failure = self.clock(), ended.placed, ended.failure
         decision = RecordedDecision(
             now,
             now - ended.started if ended.started else 0.0,
@@ -130,19 +131,12 @@ class Recorder(DecisionRecorder):
             ended.attempts,
             len(cycle.state),
             ended.node_name,
-            ended.feasible,
-            ended.total,
-            ended.message,
-            ended.nominated_node,
-            tuple(victim.key for victim in ended.victims),
-            None
-            if refusal is None
-            else Refused(
-                refusal.point,
-                refusal.status.plugin,
-                refusal.status.code.value,
-                refusal.status.reasons,
-            ),
+            0 if placed is None else placed.feasible_nodes,
+            None if placed is None else placed.total_score,
+            "" if failure is None else failure.message,
+            "" if failure is None else failure.nominated_node or "",
+            () if failure is None else tuple(victim.key for victim in failure.victims),
+            None if failure is None or failure.refusal is None else _refused(failure.refusal),
             ended.search_start,
             ended.binding,
             () if ended.attempt is None else self._answers(ended),
@@ -191,6 +185,11 @@ class Recorder(DecisionRecorder):
         del waiting[:end]
         self.weight -= taken
         return found
+
+
+def _refused(refusal: Refusal) -> Refused:
+    status = refusal.status
+    return Refused(refusal.point, status.plugin, status.code.value, status.reasons)
 
 
 def _weight(entry: Change | RecordedDecision) -> int:

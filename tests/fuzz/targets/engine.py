@@ -15,8 +15,9 @@ from fuzz.target import PropertyError, Target
 from fuzz.typed import typed_objects
 from moorage.config import default_config
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.engine.actions import Binding, Eviction
 from moorage.engine.clock import VirtualClock
-from moorage.engine.scheduler import Binding, Eviction, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.kube.decoding import Malformed, ObjectReader
 from moorage.kube.live import build_scheduler, event_handler, watched_kinds
 from moorage.kube.resources import RESOURCES

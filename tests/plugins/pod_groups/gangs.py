@@ -7,9 +7,10 @@ import msgspec
 
 from moorage.config import load_config
 from moorage.config.feature_gates import FeatureGates
+from moorage.engine.actions import Binding, Eviction, Failure
 from moorage.engine.clock import VirtualClock
 from moorage.engine.pod_groups import GroupOutcome
-from moorage.engine.scheduler import Binding, Eviction, Failure, Scheduler
+from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Status
 from moorage.kube.live import build_scheduler
