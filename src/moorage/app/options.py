@@ -8,7 +8,7 @@ configuration is in `merged_config`; nothing here opens a file or a socket.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from moorage.app.flag_table import SECTIONS
 from moorage.app.flags import PROGRAM, CommandLine, help_text, parse, terminal_columns, usage_text
@@ -32,6 +32,8 @@ from moorage.metrics.options import MetricsOptions
 from moorage.version import KUBERNETES_VERSION
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _LEADER_ELECTION = {
     "leader-elect": "leader_elect",
@@ -247,12 +249,7 @@ def _options(line: CommandLine, gates: FeatureGates) -> Options:
         serving=_serving(values),
         authentication=_authentication(values),
         authorization=_authorization(values),
-        metrics=MetricsOptions(
-            show_hidden_metrics_for_version=values["show-hidden-metrics-for-version"],
-            disabled_metrics=values["disabled-metrics"],
-            allow_metric_labels=values["allow-metric-labels"],
-            allow_metric_labels_manifest=values["allow-metric-labels-manifest"],
-        ),
+        metrics=_from_flags(MetricsOptions, values),
         logging=_logging(values),
         leader_election=given(_LEADER_ELECTION),
         client_connection=given(_CLIENT_CONNECTION),
@@ -260,38 +257,29 @@ def _options(line: CommandLine, gates: FeatureGates) -> Options:
         pod_max_in_unschedulable_pods_duration=values["pod-max-in-unschedulable-pods-duration"],
         gates=gates,
         reported_version=reported_version(values["version"]),
-        moorage=MoorageOptions(
-            shadow=values["shadow"],
-            watch_config=values["watch-config"],
-            config_from_configmap=values["config-from-configmap"],
-            legacy_policy_config_file=values["legacy-policy-config-file"],
-            legacy_policy_configmap=values["legacy-policy-configmap"],
-            legacy_algorithm_provider=values["legacy-algorithm-provider"],
-            ledger=values["ledger"],
-            ledger_memory=values["ledger-memory"].amount,
-            explain_page=values["explain-page"],
-            explain_annotations=values["explain-annotations"],
-        ),
+        moorage=_from_flags(MoorageOptions, values, ledger_memory=values["ledger-memory"].amount),
         given=line.given,
         flag_values=line.shown,
     )
 
 
+def _from_flags(kind: type[T], values: Mapping[str, Any], prefix: str = "", **others: Any) -> T:
+    """Options whose fields have the names of flags, with or without the prefix of their section."""
+    for name in kind.__annotations__:
+        if name not in others:
+            flag = name.replace("_", "-")
+            others[name] = values[prefix + flag] if prefix + flag in values else values[flag]
+    return kind(**others)
+
+
 def _serving(values: Mapping[str, Any]) -> ServingOptions:
-    return ServingOptions(
-        bind_address=values["bind-address"],
-        secure_port=values["secure-port"],
+    return _from_flags(
+        ServingOptions,
+        values,
+        "tls-",
         disable_http2=values["disable-http2-serving"],
-        cert_dir=values["cert-dir"],
-        cert_file=values["tls-cert-file"],
         key_file=values["tls-private-key-file"],
         sni=values["tls-sni-cert-key"],
-        cipher_suites=values["tls-cipher-suites"],
-        min_version=values["tls-min-version"],
-        curve_preferences=values["tls-curve-preferences"],
-        http2_max_streams_per_connection=values["http2-max-streams-per-connection"],
-        permit_port_sharing=values["permit-port-sharing"],
-        permit_address_sharing=values["permit-address-sharing"],
         connections=ConnectionLimits(
             total=values["max-connections"], per_address=values["max-connections-per-address"]
         ),
@@ -299,27 +287,23 @@ def _serving(values: Mapping[str, Any]) -> ServingOptions:
 
 
 def _authentication(values: Mapping[str, Any]) -> AuthenticationOptions:
-    return AuthenticationOptions(
-        kubeconfig=values["authentication-kubeconfig"],
+    headers = values["requestheader-extra-headers-prefix"]
+    return _from_flags(
+        AuthenticationOptions,
+        values,
+        "authentication-",
         token_cache_seconds=values["authentication-token-webhook-cache-ttl"].seconds,
-        skip_lookup=values["authentication-skip-lookup"],
-        tolerate_lookup_failure=values["authentication-tolerate-lookup-failure"],
-        client_ca_file=values["client-ca-file"],
-        request_header=RequestHeaderOptions(
-            client_ca_file=values["requestheader-client-ca-file"],
-            allowed_names=values["requestheader-allowed-names"],
-            username_headers=values["requestheader-username-headers"],
-            uid_headers=values["requestheader-uid-headers"],
-            group_headers=values["requestheader-group-headers"],
-            extra_headers_prefixes=values["requestheader-extra-headers-prefix"],
+        request_header=_from_flags(
+            RequestHeaderOptions, values, "requestheader-", extra_headers_prefixes=headers
         ),
     )
 
 
 def _authorization(values: Mapping[str, Any]) -> AuthorizationOptions:
-    return AuthorizationOptions(
-        kubeconfig=values["authorization-kubeconfig"],
-        always_allow_paths=values["authorization-always-allow-paths"],
+    return _from_flags(
+        AuthorizationOptions,
+        values,
+        "authorization-",
         allowed_cache_seconds=values["authorization-webhook-cache-authorized-ttl"].seconds,
         denied_cache_seconds=values["authorization-webhook-cache-unauthorized-ttl"].seconds,
     )
