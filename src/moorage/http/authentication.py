@@ -5,18 +5,12 @@ and groups. Opens no connection by itself: tokens are asked about through `revie
 `delegation` keeps the authorities up to date.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-from moorage.http.certificates import ClientCertificate
-
-if TYPE_CHECKING:
-    from multidict import CIMultiDictProxy
 import hashlib
 import logging
 import secrets
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -25,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from moorage.errors import ApiError, UnauthenticatedError
-from moorage.http.certificates import Bundle
+from moorage.http.certificates import Bundle, ClientCertificate
 from moorage.http.endpoints import SILENT, PortObserver
 from moorage.http.reviews import TIMEOUT, AnswerCache, Reviewer
 from moorage.kube.requests import token_review
@@ -38,6 +32,7 @@ AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
 ANONYMOUS_NAME = "system:anonymous"
+
 log = logging.getLogger(__name__)
 
 _MOST_TOKENS = 4096
@@ -95,7 +90,7 @@ class Proxies:
         self.bundle = bundle
         self.headers = headers
 
-    def user(self, credentials: RequestCredentials) -> User | None:
+    async def user(self, credentials: RequestCredentials) -> User | None:
         """The user that a proxy names; None if nobody claims that."""
         certificate = credentials.certificate
         if certificate is None or not self.bundle:
@@ -133,7 +128,7 @@ class ClientCertificates:
         self.bundle = bundle
         self._observer = observer
 
-    def user(self, credentials: RequestCredentials) -> User | None:
+    async def user(self, credentials: RequestCredentials) -> User | None:
         """The user of the connection's certificate; None without one."""
         certificate = credentials.certificate
         if certificate is None or not self.bundle:
@@ -236,17 +231,9 @@ class Authenticator:
 
     async def _known(self, credentials: RequestCredentials) -> User | None:
         failures: list[str] = []
-        for part in (self.proxies, self.certificates):
+        for part in (self.proxies, self.certificates, self.tokens):
             try:
-                user = part.user(credentials) if part is not None else None
-            except UnauthenticatedError as error:
-                failures.append(str(error))
-            else:
-                if user is not None:
-                    return user
-        if self.tokens is not None:
-            try:
-                user = await self.tokens.user(credentials)
+                user = None if part is None else await part.user(credentials)
             except UnauthenticatedError as error:
                 failures.append(str(error))
             else:

@@ -1,7 +1,7 @@
 """The cluster's own word on whom to trust: the ConfigMap extension-apiserver-authentication.
 
-Owns the reading of its keys and following it while we run: one read at the start, then a watch that
-is begun anew whenever it ends. What is found goes into the bundles and headers of authentication.
+Owns the reading of its keys, at the start and whenever it changes. What is found goes into the
+bundles and headers of authentication.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from random import Random
 
 import msgspec
 
-from moorage.errors import ApiError, InputError, MoorageError
+from moorage.errors import ApiError, InputError
 from moorage.http.authentication import ClientCertificates, Proxies, ProxyHeaders
 from moorage.http.certificates import Bundle
-from moorage.kube import requests
 from moorage.kube.client import KubeClient
-from moorage.kube.decoding import LineBuffer, envelope
+from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.requests import Json
 from moorage.kube.resources import RESOURCES
-from moorage.kube.timing import Backoff, Timer, WallTimer
+from moorage.kube.timing import Timer, WallTimer
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +33,8 @@ CLIENT_CA_KEY = "client-ca-file"
 PROXY_CA_KEY = "requestheader-client-ca-file"
 
 
-class _Meta(msgspec.Struct):
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-
-
 class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
 class ClusterLookup:
@@ -56,27 +51,32 @@ class ClusterLookup:
         self._client = client
         self._certificates = certificates
         self._proxies = proxies
-        self._timer = timer or WallTimer()
-        self._backoff = Backoff(self._timer, Random())
         self._listeners: list[Callable[[], None]] = []
-        self._complained = False
+        self._watch = ObjectWatch(
+            client,
+            _CONFIG_MAPS,
+            NAMESPACE,
+            NAME,
+            self._noticed,
+            timer=timer or WallTimer(),
+            random=Random(),
+        )
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called after every change of an authority."""
         self._listeners.append(listener)
 
-    async def read(self) -> str:
-        """Read it once; its resource version, empty if there is none; else `MoorageError`."""
+    async def read(self) -> None:
+        """Read it once; it need not exist. `MoorageError` if that cannot be found out."""
         try:
             async with asyncio.timeout(_LOOKUP_SECONDS):
-                body = await self._client.send(requests.get(_CONFIG_MAPS, NAMESPACE, NAME))
+                found = await self._client.get(_CONFIG_MAPS, NAMESPACE, NAME)
         except TimeoutError:
             raise ApiError(0, "Timeout", f"no answer within {_LOOKUP_SECONDS:g} s") from None
         except ApiError as error:
             if error.is_not_found:
-                return ""
-            if error.status == 403 and not self._complained:
-                self._complained = True
+                return
+            if error.status == 403:
                 log.warning(
                     "Unable to get configmap/%s in %s.  Usually fixed by 'kubectl create"
                     " rolebinding -n %s ROLEBINDING_NAME --role=%s --serviceaccount=YOUR_NS:"
@@ -84,40 +84,24 @@ class ClusterLookup:
                     *(NAME, NAMESPACE, NAMESPACE, _ROLE),
                 )
             raise
-        return self._take(body)
+        self._take(found)
 
     async def follow(self) -> None:
         """Keep up with it until cancelled."""
-        while True:
+        await self._watch.run()
+
+    def _noticed(self, change: str, found: Json) -> None:
+        if change != "DELETED":
             try:
-                version = await self.read()
-                await self._watch(version)
-            except MoorageError as error:
-                log.debug("following configmap/%s in %s: %s", NAME, NAMESPACE, error)
-            await self._timer.sleep(self._backoff.next())
+                self._take(found)
+            except InputError as error:
+                log.error("%s", error)
 
-    async def _watch(self, version: str) -> None:
-        request = requests.watch(
-            _CONFIG_MAPS,
-            NAMESPACE,
-            field_selector=f"metadata.name={NAME}",
-            resource_version=version,
-        )
-        lines = LineBuffer()
-        async with self._client.stream(request) as read:
-            while piece := await read():
-                for line in lines.feed(piece):
-                    found = envelope(line)
-                    if found is None or found.type == "ERROR":
-                        return
-                    if found.type in ("ADDED", "MODIFIED"):
-                        self._take(bytes(found.object))
-
-    def _take(self, body: bytes) -> str:
+    def _take(self, body: Json) -> None:
         """Use what it says; a part that cannot be used leaves the old one in place."""
         try:
-            found = msgspec.json.decode(body, type=_ConfigMap)
-        except msgspec.DecodeError as error:
+            found = msgspec.convert(body, _ConfigMap)
+        except msgspec.ValidationError as error:
             raise InputError(f"configmap/{NAME} in {NAMESPACE} cannot be read: {error}") from None
         changed = False
         if self._certificates is not None:
@@ -128,7 +112,6 @@ class ClusterLookup:
         if changed:
             for listener in self._listeners:
                 listener()
-        return found.metadata.resource_version
 
     @staticmethod
     def _load(bundle: Bundle, data: Mapping[str, str], key: str) -> bool:
