@@ -33,12 +33,10 @@ _SELECTOR = (
 
 
 def _nothing(index: int) -> Json:
-    del index
     return {}
 
 
 def _no_objects(nodes: int, pods: int) -> Iterator[Json]:
-    del nodes, pods
     return iter(())
 
 
@@ -112,7 +110,6 @@ def _preferred(kind: str, topology_key: str) -> Workload:
 
 def _lesser_pods(nodes: int, pods: int) -> Iterator[Json]:
     """Pods without priority that fill every node, each started at another time."""
-    del pods
     for index in range(nodes * LESSER_PODS_PER_NODE):
         body = _pod(f"lesser-{index:06d}", index, "8", {"nodeName": _node_name(index % nodes)})
         started = f"2026-03-01T{index // 3600 % 24:02d}:{index // 60 % 60:02d}:{index % 60:02d}Z"

@@ -31,17 +31,14 @@ class NoDevices:
 
     def backs(self, resource: str) -> bool:
         """Nothing is backed by devices."""
-        del resource
         return False
 
     def backed_requests(self, pod: Pod) -> tuple[str, ...]:
         """Nothing is backed by devices."""
-        del pod
         return ()
 
     def with_devices(
         self, resource: str, nodes: NodeView, used: Ints, total: Ints
     ) -> tuple[Ints, Ints]:
         """The amounts as they are."""
-        del resource, nodes
         return used, total

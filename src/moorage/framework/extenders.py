@@ -73,7 +73,6 @@ class Extender:
 
     def is_interested(self, pod: Pod) -> bool:
         """Does the pod concern it at all?"""
-        del pod
         return True
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterReply:

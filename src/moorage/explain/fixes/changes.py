@@ -10,7 +10,9 @@ from itertools import combinations
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
+from moorage.cluster.columns import Bools, Ints
 from moorage.explain.report import Edit
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
@@ -193,6 +195,33 @@ def subsets(members: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
         yield from combinations(members, size)
 
 
+def containers_of(pod: Pod) -> Iterator[tuple[tuple[str | int, ...], Container]]:
+    """Every container with the way to it, init containers last."""
+    for field, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers),
+    ):
+        for i, container in enumerate(containers):
+            yield ("spec", field, i), container
+
+
+def failing_together(
+    fails: Sequence[Bools], rows: Bools, most: int
+) -> Iterator[tuple[list[int], Bools]]:
+    """Sets of demands that fail on the same rows: which of `fails` these are, and the rows.
+
+    At most so many; the smallest sets first, of equals those of most rows.
+    """
+    pattern: Ints = np.zeros(len(rows), np.int64)
+    for bit, failing in enumerate(fails[:60]):
+        pattern |= failing.astype(np.int64) << bit
+    patterns, sizes = np.unique(pattern[rows & (pattern != 0)], return_counts=True)
+    together = np.array([int(bits).bit_count() for bits in patterns], np.int64)
+    for place in np.lexsort((-sizes, together))[:most]:
+        bits = int(patterns[place])
+        yield [bit for bit in range(len(fails)) if bits >> bit & 1], rows & (pattern == bits)
+
+
 def free_name(name: str, known: Callable[[str], object | None]) -> str:
     """The name for a new object, numbered if there is one of that name."""
     free, number = name, 1
@@ -200,6 +229,11 @@ def free_name(name: str, known: Callable[[str], object | None]) -> str:
         number += 1
         free = f"{name}-{number}"
     return free
+
+
+def named(noun: str, names: Sequence[str], plural: str = "s") -> str:
+    """`taint a`, `taints a and b`."""
+    return f"{noun}{plural if len(names) > 1 else ''} {' and '.join(names)}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -270,10 +304,9 @@ def _resizes(pod: Pod, operations: Operations) -> bool:
     if pod.spec.resources is not None or pod.status.node_allocatable_resource_claim_statuses:
         return False
     allowed = {
-        pointer("spec", field, i, "resources", "requests"): container.resources.requests
-        for field, containers in _running(pod)
-        for i, container in enumerate(containers)
-        if (field == "containers" or container.is_sidecar) and not container.resources.claims
+        pointer(*steps, "resources", "requests"): container.resources.requests
+        for steps, container in containers_of(pod)
+        if (steps[1] == "containers" or container.is_sidecar) and not container.resources.claims
     }
     if not all(_lowers_in_place(one, allowed) for one in operations):
         return False
@@ -290,16 +323,11 @@ def _lowers_in_place(operation: Operation, allowed: Mapping[str, Mapping[str, An
     return place in allowed and name in _RESIZED
 
 
-def _running(pod: Pod) -> Sequence[tuple[str, tuple[Container, ...]]]:
-    return (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers))
-
-
 def _service_class(pod: Pod) -> str:
     """The quality-of-service class, by the rules of the API."""
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
     asked = False
     guaranteed = True
-    for container in containers:
+    for _, container in containers_of(pod):
         for name in (CPU, MEMORY):
             request = parse_milli(container.resources.requests.get(name, 0))
             limit = parse_milli(container.resources.limits.get(name, 0))

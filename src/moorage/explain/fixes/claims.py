@@ -7,6 +7,7 @@ whose absence would help.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools
@@ -16,7 +17,9 @@ from moorage.explain.fixes.changes import (
     RELAX,
     Change,
     Operation,
+    containers_of,
     free_name,
+    named,
     remove,
     replace,
     subsets,
@@ -69,23 +72,19 @@ _MOST_NODES = 3
 
 def create_storage(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Make the claims and classes that are missing."""
-    del survey
-    if not rows.any():
-        return
     listers = sandbox.state.listers
     missing = (_missing(pod, volume, listers) for volume in pod.spec.volumes)
     # Several volumes of a pod may be one claim.
     claims = list({claim.name: claim for claim in missing if claim is not None}.values())
     if claims:
-        named = " and ".join(
+        names = [
             f"{claim.name} in the StorageClass {claim.spec.storage_class_name}" for claim in claims
-        )
-        text = f"create the PersistentVolumeClaim{'s' if len(claims) > 1 else ''} {named}"
+        ]
+        text = f"create the {named('PersistentVolumeClaim', names)}"
         yield Change(CREATE, text, 1.5, (VOLUME_BINDING,), objects=tuple(claims))
     classes = _missing_classes(pod, listers)
     if classes:
-        names = " and ".join(one.name for one in classes)
-        text = f"create the StorageClass{'es' if len(classes) > 1 else ''} {names}"
+        text = f"create the {named('StorageClass', [one.name for one in classes], 'es')}"
         text += f" (provisioner {classes[0].provisioner}, {WAIT_FOR_FIRST_CONSUMER})"
         yield Change(CREATE, text, 1.5, (VOLUME_BINDING, VOLUME_ZONE), objects=tuple(classes))
 
@@ -111,20 +110,20 @@ def create_volumes(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> I
             for claim in claims:
                 made = _volume(claim, node, listers, volumes)
                 volumes[made.name] = made
-            named = " and ".join(
+            names = [
                 f"{claim.name} ({claim.spec.resources.requests['storage']} of class "
                 f"{claim.storage_class})"
                 for claim in claims
-            )
+            ]
             plural = "s" if len(claims) > 1 else ""
-            text = f"create PersistentVolume{plural} on {node.name} for the claim{plural} {named}"
+            text = f"create PersistentVolume{plural} on {node.name} for the {named('claim', names)}"
             yield Change(
                 CREATE,
                 text,
                 1.5 + 0.5 * len(claims),
                 (VOLUME_BINDING,),
                 objects=tuple(volumes.values()),
-                topic=f"volumes for {named}",
+                topic=f"volumes for {' and '.join(names)}",
             )
 
 
@@ -163,9 +162,6 @@ def _volume(
 
 def do_without_volumes(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """An emptyDir in the place of a volume: containers' mounts stay valid."""
-    del sandbox
-    if not rows.any():
-        return
     plugins = tuple(name for name in VOLUMES if name in survey.by_plugin)
     storage = [(i, volume) for i, volume in enumerate(pod.spec.volumes) if volume.is_storage]
     for chosen in subsets(storage):
@@ -173,8 +169,8 @@ def do_without_volumes(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) 
             replace({"name": volume.name, "emptyDir": {}}, "spec", "volumes", i)
             for i, volume in chosen
         ]
-        named = " and ".join(_name(pod, volume) for _, volume in chosen)
-        text = f"do without {named} (an emptyDir instead)"
+        names = " and ".join(_name(pod, volume) for _, volume in chosen)
+        text = f"do without {names} (an emptyDir instead)"
         yield Change(RELAX, text, 2.0 + 0.7 * len(chosen), plugins, tuple(operations))
 
 
@@ -216,13 +212,7 @@ def _volume_claim(
         chosen = _usable_class(listers)
         if chosen is None:
             return None
-        spec = PersistentVolumeClaimSpec(
-            access_modes=spec.access_modes,
-            resources=spec.resources,
-            volume_mode=spec.volume_mode,
-            selector=spec.selector,
-            storage_class_name=chosen.name,
-        )
+        spec = msgspec.structs.replace(spec, storage_class_name=chosen.name)
     metadata = ObjectMeta(name=name, namespace=pod.namespace, owner_references=owners)
     return PersistentVolumeClaim(
         metadata=metadata, api_version="v1", kind="PersistentVolumeClaim", spec=spec
@@ -270,28 +260,20 @@ _MOST_CLASSES = 4
 
 def do_without_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Ask for fewer devices as resources, or drop claims on them."""
-    del survey
-    if not rows.any():
-        return
     yield from _fewer(sandbox, pod)
     for chosen in subsets(range(len(pod.spec.resource_claims))):
         names = [pod.spec.resource_claims[place].name for place in chosen]
-        text = f"do without the resource claim{'s' if len(names) > 1 else ''} {' and '.join(names)}"
-        yield Change(
-            RELAX, text, 2.0 + 0.7 * len(names), (DEVICES,), tuple(_unclaimed(pod, chosen))
-        )
+        text = f"do without the {named('resource claim', names)}"
+        without = tuple(_unclaimed(pod, chosen))
+        yield Change(RELAX, text, 2.0 + 0.7 * len(names), (DEVICES,), without)
 
 
 def create_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Make the claims or the device classes that are missing."""
-    del survey
-    if not rows.any():
-        return
     listers = sandbox.state.listers
     missing = _missing_device_classes(pod, listers)
     if missing:
-        names = " and ".join(missing)
-        text = f"create the DeviceClass{'es' if len(missing) > 1 else ''} {names}"
+        text = f"create the {named('DeviceClass', missing, 'es')}"
         yield Change(CREATE, text, 1.5, (DEVICES,), objects=tuple(map(_device_class, missing)))
     names_of_claims = [
         reference.resource_claim_name
@@ -303,8 +285,8 @@ def create_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> I
         return
     for device_class in sorted(listers.of(DeviceClass), key=lambda c: c.name)[:_MOST_CLASSES]:
         claims = [_device_claim(pod, name, device_class) for name in names_of_claims]
-        text = f"create the ResourceClaim{'s' if len(claims) > 1 else ''} "
-        text += f"{' and '.join(names_of_claims)} (a device of class {device_class.name})"
+        text = f"create the {named('ResourceClaim', names_of_claims)}"
+        text += f" (a device of class {device_class.name})"
         yield Change(CREATE, text, 1.5, (DEVICES,), objects=tuple(claims))
 
 
@@ -322,22 +304,16 @@ def _fewer(sandbox: Sandbox, pod: Pod) -> Iterator[Change]:
                 if 0 <= fewer < amount:
                     change = lowered(pod, {name: fewer})
                     if change is not None:
-                        yield Change(
-                            change.kind, change.text, change.size, (DEVICES,), change.patch
-                        )
+                        yield msgspec.structs.replace(change, plugins=(DEVICES,))
 
 
 def _unclaimed(pod: Pod, places: Sequence[int]) -> Iterator[Operation]:
     """Drop claims of the pod, and what its containers say of them."""
     names = {pod.spec.resource_claims[place].name for place in places}
-    for field, containers in (
-        ("containers", pod.spec.containers),
-        ("initContainers", pod.spec.init_containers),
-    ):
-        for i, container in enumerate(containers):
-            for j, used in reversed(list(enumerate(container.resources.claims))):
-                if used.name in names:
-                    yield remove("spec", field, i, "resources", "claims", j)
+    for steps, container in containers_of(pod):
+        for i, used in reversed(list(enumerate(container.resources.claims))):
+            if used.name in names:
+                yield remove(*steps, "resources", "claims", i)
     for place in sorted(places, reverse=True):
         yield remove("spec", "resourceClaims", place)
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.explain.fixes.changes import (
     END,
@@ -23,6 +23,8 @@ from moorage.explain.fixes.changes import (
     Operation,
     add,
     append,
+    failing_together,
+    named,
     patched,
     remove,
     replace,
@@ -69,7 +71,6 @@ def relax_node_affinity(
     sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools
 ) -> Iterator[Change]:
     """What to drop or widen, so that some of the rows are admitted."""
-    del sandbox
     nodes = survey.nodes
     selector = _selector_entries(pod, nodes)
     terms = _terms(pod)
@@ -93,7 +94,6 @@ def relax_node_affinity(
 
 def label_node(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Give a node the labels that `nodeSelector` asks for, if they are nobody else's business."""
-    del sandbox
     entries = _selector_entries(pod, survey.nodes)
     failing = [entry for entry in entries if (entry.fails & rows).any()]
     if any(_RESERVED in entry.key.partition("/")[0] for entry in failing):
@@ -108,10 +108,10 @@ def label_node(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Itera
     patch = tuple(add(value, "metadata", "labels", key) for key, value in wanted.items())
     if not labels:
         patch = (add(dict(wanted), "metadata", "labels"),)
-    named = " and ".join(f"{key}={value}" for key, value in wanted.items())
+    pairs = " and ".join(f"{key}={value}" for key, value in wanted.items())
     yield Change(
         LABEL_NODE,
-        f"label the node {fewest.name} with {named}",
+        f"label the node {fewest.name} with {pairs}",
         0.9 + 0.3 * len(wanted),
         (NODE_AFFINITY,),
         nodes=(patched(fewest, patch),),
@@ -127,8 +127,7 @@ def _lacking(pod: Pod, node: Node) -> dict[str, str]:
 
 def drop_node_name(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Let the scheduler choose."""
-    del sandbox, survey
-    if pod.spec.node_name and rows.any():
+    if pod.spec.node_name:
         text = f"drop nodeName ({pod.spec.node_name})"
         yield Change(RELAX, text, 1.0, (NODE_NAME,), (remove("spec", "nodeName"),))
 
@@ -194,17 +193,11 @@ def _drop_or_widen(
     rows: Bools,
 ) -> Iterator[Change]:
     """Changes for the sets of requirements that fail together, the smallest sets first."""
-    pattern: Ints = np.zeros(len(rows), np.int64)
-    for bit, requirement in enumerate(requirements[:60]):
-        pattern |= requirement.fails.astype(np.int64) << bit
-    patterns, sizes = np.unique(pattern[rows & (pattern != 0)], return_counts=True)
-    together = np.array([int(bits).bit_count() for bits in patterns], np.int64)
-    order = np.lexsort((-sizes, together))
-    for place in order[:_MOST_PATTERNS]:
-        bits = int(patterns[place])
-        failing = [r for bit, r in enumerate(requirements) if bits >> bit & 1]
+    fails = [requirement.fails for requirement in requirements]
+    for places, there in failing_together(fails, rows, _MOST_PATTERNS):
+        failing = [requirements[place] for place in places]
         if len(failing) == 1:
-            yield from _widened(nodes, failing[0], rows & (pattern == bits))
+            yield from _widened(nodes, failing[0], there)
         yield _dropped(failing, term)
 
 
@@ -326,12 +319,11 @@ def _tolerating(pod: Pod, taints: tuple[Taint, ...]) -> Change:
         toleration = _toleration(taint)
         operations.append(append(toleration, present, "spec", "tolerations"))
         present = (*present, toleration)
-    named = " and ".join(taint.text for taint in taints)
     plugins = [TAINTS if not _is_cordon(taint) else CORDON for taint in taints]
     trouble = sum(taint.key.startswith(_NODE_TROUBLE) for taint in taints)
     return Change(
         TOLERATE_TAINT,
-        f"tolerate the taint{'s' if len(taints) > 1 else ''} {named}",
+        f"tolerate the {named('taint', [taint.text for taint in taints])}",
         0.5 + 0.5 * len(taints) + trouble,
         tuple(dict.fromkeys(plugins)),
         tuple(operations),

@@ -63,9 +63,6 @@ def make_room(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterat
 
 def move_claim_users(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """The pods that use a claim that only one pod may use."""
-    del survey
-    if not rows.any():
-        return
     lister = sandbox.state.listers.of(PersistentVolumeClaim)
     found = (lister.get(used.name, pod.namespace) for used in claims_of(pod) if not used.ephemeral)
     single = [
@@ -88,8 +85,6 @@ def move_claim_users(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) ->
 
 def move_volume_users(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """A pod whose volumes leave room for the pod's on a node, or whose disk it could have."""
-    if not rows.any():
-        return
     attempt = sandbox.attempt(pod)
     if attempt.outcome is None:
         return

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -9,7 +10,16 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
-from moorage.explain.fixes.changes import RELAX, Change, Operation, add, counted, remove
+from moorage.explain.fixes.changes import (
+    RELAX,
+    Change,
+    Operation,
+    add,
+    containers_of,
+    counted,
+    named,
+    remove,
+)
 from moorage.explain.fixes.other_pods import moved
 from moorage.explain.fixes.sandbox import Sandbox
 from moorage.explain.survey import Survey
@@ -33,38 +43,30 @@ FEATURES = "NodeDeclaredFeatures"
 
 def remove_gates(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Remove all of the pod's scheduling gates: as long as one is left it waits."""
-    del sandbox, survey
     names = [gate.name for gate in pod.spec.scheduling_gates]
-    if names and rows.any():
-        text = f"remove the scheduling gate{'s' if len(names) > 1 else ''} {' and '.join(names)}"
+    if names:
+        text = f"remove the {named('scheduling gate', names)}"
         yield Change(RELAX, text, 0.5 * len(names), (GATES,), (remove("spec", "schedulingGates"),))
 
 
 def need_no_features(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Do without what only some kubelets can do."""
-    del sandbox, survey
-    if not rows.any():
-        return
-    restarts: list[Operation] = []
-    for field, containers in (
-        ("containers", pod.spec.containers),
-        ("initContainers", pod.spec.init_containers),
-    ):
-        for i, container in enumerate(containers):
-            if any(r.action == "RestartAllContainers" for r in container.restart_policy_rules):
-                restarts.append(remove("spec", field, i, "restartPolicyRules"))
-    users: list[Operation] = []
-    if pod.spec.host_network and pod.spec.host_users is False:
-        users.append(remove("spec", "hostUsers"))
-    texts = []
+    found: dict[str, tuple[Operation, ...]] = {}
+    restarts = tuple(
+        remove(*steps, "restartPolicyRules")
+        for steps, container in containers_of(pod)
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules)
+    )
     if restarts:
-        texts.append("drop the restartPolicyRules that restart all containers")
-    if users:
-        texts.append("drop hostUsers: false, as the pod uses the host's network")
-    for text, operations in zip(texts, filter(None, (restarts, users)), strict=True):
-        yield Change(RELAX, text, 1.5, (FEATURES,), tuple(operations))
-    if len(texts) > 1:
-        yield Change(RELAX, " and ".join(texts), 2.5, (FEATURES,), (*restarts, *users))
+        found["drop the restartPolicyRules that restart all containers"] = restarts
+    if pod.spec.host_network and pod.spec.host_users is False:
+        users = (remove("spec", "hostUsers"),)
+        found["drop hostUsers: false, as the pod uses the host's network"] = users
+    for text, operations in found.items():
+        yield Change(RELAX, text, 1.5, (FEATURES,), operations)
+    if len(found) > 1:
+        every = tuple(chain.from_iterable(found.values()))
+        yield Change(RELAX, " and ".join(found), 2.5, (FEATURES,), every)
 
 
 POD_AFFINITY = "InterPodAffinity"
@@ -75,7 +77,6 @@ _MOST_DOMAINS = 3
 
 def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Drop one of the pod's own required terms, or all of a kind."""
-    del sandbox
     affinity = pod.spec.affinity
     if affinity is None:
         return
@@ -106,7 +107,6 @@ def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -
 
 def move_opponents(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Move the pods that must not be in one domain with the pod, where they are fewest."""
-    del sandbox
     nodes = survey.nodes
     matches = term_matches(pod, nodes)
     # A pod that minds its own kind is one of several that are meant to be apart.
@@ -182,9 +182,6 @@ _MOST_SKEW = 1 << 20
 
 def relax_spreading(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Relax each hard constraint: more skew, fewer domains, or merely a wish."""
-    del survey
-    if not rows.any():
-        return
     constraints = pod.spec.topology_spread_constraints
     if not constraints:
         yield _own_constraint(pod)

@@ -8,7 +8,17 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.host_ports import conflict
 from moorage.cluster.view import NodeView
-from moorage.explain.fixes.changes import FREE_PORT, RELAX, Change, Operation, add, remove, subsets
+from moorage.explain.fixes.changes import (
+    FREE_PORT,
+    RELAX,
+    Change,
+    Operation,
+    add,
+    containers_of,
+    named,
+    remove,
+    subsets,
+)
 from moorage.explain.fixes.other_pods import moved
 from moorage.explain.fixes.sandbox import Sandbox
 from moorage.explain.survey import Survey
@@ -37,7 +47,6 @@ class Place(msgspec.Struct, frozen=True):
 
 def use_other_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Other ports for those that are taken: one of them, or all together."""
-    del sandbox
     nodes = survey.nodes
     taken = [place for place in _places(pod) if (rows & nodes.with_taken_ports([place.port])).any()]
     for places in subsets(taken):
@@ -64,7 +73,6 @@ def use_other_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> 
 
 def free_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Move the pods that hold the ports, from the node where they are fewest and least dear."""
-    del sandbox
     nodes = survey.nodes
     found: list[tuple[int, int, str, list[Pod]]] = []
     wanted = pod.host_ports
@@ -75,27 +83,21 @@ def free_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Itera
             found.append((len(holders), highest, nodes.node(int(row)).name, holders))
     for _, _, _, holders in sorted(found, key=lambda one: one[:3])[:_MOST_FREED]:
         ports = {p.port for other in holders for p in other.host_ports if _collides(wanted, p)}
-        plural = "s" if len(ports) > 1 else ""
-        named = " and ".join(map(str, sorted(ports)))
+        taken = named("host port", [str(port) for port in sorted(ports)])
         verb = "holds" if len(holders) == 1 else "hold"
-        yield moved(holders, f"which {verb} host port{plural} {named}", PORTS, FREE_PORT)
+        yield moved(holders, f"which {verb} {taken}", PORTS, FREE_PORT)
 
 
 def _places(pod: Pod) -> list[Place]:
     found = []
-    for field, containers in (
-        ("containers", pod.spec.containers),
-        ("initContainers", pod.spec.init_containers),
-    ):
-        for i, container in enumerate(containers):
-            if field == "initContainers" and not container.is_sidecar:
-                continue
-            for j, port in enumerate(container.ports):
-                if port.host_port > 0:
-                    host_port = HostPort(
-                        port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0"
-                    )
-                    found.append(Place(("spec", field, i, "ports", j), container.name, host_port))
+    for steps, container in containers_of(pod):
+        if steps[1] == "initContainers" and not container.is_sidecar:
+            continue
+        for i, port in enumerate(container.ports):
+            if port.host_port > 0:
+                address = port.host_ip or "0.0.0.0"
+                host_port = HostPort(port.protocol or "TCP", port.host_port, address)
+                found.append(Place((*steps, "ports", i), container.name, host_port))
     return found
 
 

@@ -11,10 +11,18 @@ import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
-from moorage.explain.fixes.changes import LOWER_REQUEST, Change, Operation, add, patched
+from moorage.explain.fixes.changes import (
+    LOWER_REQUEST,
+    Change,
+    Operation,
+    add,
+    containers_of,
+    failing_together,
+    patched,
+)
 from moorage.explain.fixes.sandbox import Sandbox
 from moorage.explain.survey import Survey
-from moorage.model.pod import Container, Pod, ResourceRequirements
+from moorage.model.pod import Pod, ResourceRequirements
 from moorage.model.pod_requests import requests_without_pod_level
 from moorage.model.quantity import parse_milli, whole
 from moorage.model.resources import (
@@ -108,17 +116,11 @@ def _targets(
 ) -> Iterator[Mapping[str, int]]:
     """Totals worth trying, by resource, in the scheduler's units."""
     short_of = lacking(survey, pod)
-    names = list(short_of)[:60]
-    pattern: Ints = np.zeros(len(rows), np.int64)
-    for bit, name in enumerate(names):
-        pattern |= short_of[name].astype(np.int64) << bit
-    rows = rows & (pattern != 0) & ~crowded(survey, len(rows))
-    patterns, sizes = np.unique(pattern[rows], return_counts=True)
-    together = np.array([int(bits).bit_count() for bits in patterns], np.int64)
-    order = np.lexsort((-sizes, together))
-    for place in order[:_MOST_SHORTAGES]:
-        short = [name for bit, name in enumerate(names) if int(patterns[place]) >> bit & 1]
-        here = np.flatnonzero(rows & (pattern == patterns[place]))
+    names = list(short_of)
+    rows = rows & ~crowded(survey, len(rows))
+    for places, there in failing_together(list(short_of.values()), rows, _MOST_SHORTAGES):
+        short = [names[place] for place in places]
+        here = np.flatnonzero(there)
         free = {name: np.maximum(left_over(sandbox, name, pod)[here], 0) for name in short}
         if len(short) == 1:
             yield from _single(short[0], free[short[0]], pod.requests.incoming[short[0]])
@@ -130,8 +132,7 @@ def _targets(
 
 def _single(name: str, free: Ints, wanted: int) -> Iterator[Mapping[str, int]]:
     """The largest total that gains a node; and one that gains several for not much less."""
-    most = int(free.max())
-    yield {name: most}
+    yield {name: int(free.max())}
     kept, count = np.unique(free, return_counts=True)
     gained = count[::-1].cumsum()[::-1]
     worth = gained * (kept / wanted) ** 2
@@ -305,18 +306,14 @@ def _pod_level(pod: Pod, name: str) -> Slot | None:
 
 def _slots(pod: Pod, name: str) -> list[Slot]:
     """Every container that asks for a resource."""
-    kinds: tuple[tuple[str, str, tuple[Container, ...]], ...] = (
-        ("containers", "container", pod.spec.containers),
-        ("initContainers", "init container", pod.spec.init_containers),
-    )
     found = []
-    for field, word, containers in kinds:
-        for i, container in enumerate(containers):
-            if name in container.resources.requests:
-                steps = ("spec", field, i, "resources")
-                slot = _slot(steps, f"{word} {container.name}", container.resources, name)
-                if slot.amount > 0:
-                    found.append(slot)
+    for steps, container in containers_of(pod):
+        if name in container.resources.requests:
+            word = "container" if steps[1] == "containers" else "init container"
+            owner = f"{word} {container.name}"
+            slot = _slot((*steps, "resources"), owner, container.resources, name)
+            if slot.amount > 0:
+                found.append(slot)
     return found
 
 
