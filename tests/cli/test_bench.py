@@ -7,7 +7,7 @@ import pytest
 
 from cli.running import Run, Write
 from moorage.benchmarks.workloads import WORKLOADS
-from moorage.cli.bench import WORKLOADS as DESCRIBED
+from moorage.cli.arguments import workloads
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -42,7 +42,7 @@ def test_every_workload_places_its_pods(run: Run, workload: str) -> None:
 
 
 def test_the_help_names_every_workload(run: Run) -> None:
-    assert list(DESCRIBED) == list(WORKLOADS)
+    assert list(workloads()) == list(WORKLOADS)
     for benchmark in ("engine", "api"):
         assert all(f"\n  {name} " in run("bench", benchmark, "--help").out for name in WORKLOADS)
 

@@ -1,78 +1,89 @@
-"""What the parsers of several commands share: how a command is added, and its usual arguments."""
+"""The commands' texts and arguments, which `commands.yaml` holds, as parsers.
+
+Owns the kinds of values that arguments have. What a command does with them is its module's part.
+"""
 
 import argparse
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from moorage.model.meta import Json
+
+Run = Callable[[argparse.Namespace], int]
+
 _HIGHEST_PORT = 65535
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def add_command(
-    commands: Any, name: str, text: str, description: str, epilog: str = ""
-) -> argparse.ArgumentParser:
-    """A parser for one more command; `text` is its line in the list of commands."""
+def add_command(commands: Any, name: str, run: Run | Mapping[str, Run]) -> None:
+    """Add a command; one that consists of others has a function for each of them."""
+    _add(commands, name, _table()["commands"][name], run)
+
+
+def workloads() -> Mapping[str, str]:
+    """The workloads of benchmarks, and what they are."""
+    found: Mapping[str, str] = _table()["workloads"]
+    return found
+
+
+@lru_cache(maxsize=1)
+def _table() -> Json:
+    text = files("moorage.cli").joinpath("commands.yaml").read_text(encoding="utf-8")
+    table: Json = yaml.load(text, Loader=_Loader)
+    listed = "".join(f"  {name:<18}{text}\n" for name, text in table["workloads"].items())
+    table["texts"]["workloads"] = f"workloads:\n{listed}\n{table['texts']['workloads']}"
+    return table
+
+
+def _add(commands: Any, name: str, entry: Json, run: Run | Mapping[str, Run]) -> None:
+    epilog = entry.get("epilog", "")
+    for mark, text in _table()["texts"].items():
+        epilog = epilog.replace(f"@{mark}@", text)
     formatter = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=text,
-        description=description,
+        help=entry["help"],
+        description=entry["description"],
         epilog=epilog,
         formatter_class=formatter,
         allow_abbrev=False,
     )
-    return parser
+    for argument in entry.get("arguments", ()):
+        _add_argument(parser, argument)
+    if isinstance(run, Mapping):
+        inner = parser.add_subparsers(title=entry["title"], metavar=entry["metavar"], required=True)
+        for one, inside in entry["commands"].items():
+            _add(inner, one, inside, run[one])
+    else:
+        parser.set_defaults(run=run, parser=parser)
 
 
-def add_manifests(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
-    """Let a command read manifests: `args.paths`."""
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        default=None if required else [],
-        required=required,
-        dest="paths",
-        metavar="FILE|DIR|-",
-        help="manifests, YAML or JSON; - reads standard input; may be repeated",
-    )
+def _add_argument(parser: argparse._ActionsContainer, entry: Json) -> None:
+    if "group" in entry:
+        group = parser.add_argument_group(entry["group"])
+        for argument in entry["arguments"]:
+            _add_argument(group, argument)
+    elif "one_of" in entry:
+        choice = parser.add_mutually_exclusive_group(required=True)
+        for argument in entry["one_of"]:
+            _add_argument(choice, argument)
+    else:
+        options = {key: value for key, value in entry.items() if key != "flags"}
+        if "type" in options:
+            options["type"] = _TYPES[options["type"]]
+        if options.get("choices") == "workloads":
+            options["choices"] = list(workloads())
+        parser.add_argument(*entry["flags"].split(), **options)
 
 
-def add_output(parser: argparse.ArgumentParser, what: str) -> None:
-    """Let a command print tables, JSON or YAML."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=["table", "wide", "json", "yaml"],
-        default="table",
-        help=f"how to print the {what} (default: table)",
-    )
-
-
-def add_served(parser: argparse.ArgumentParser) -> None:
-    """Let a command serve an API: on which port, and where its kubeconfig goes."""
-    parser.add_argument("--port", type=port, default=0, metavar="PORT", help="0 picks a free one")
-    parser.add_argument(
-        "--write-kubeconfig", type=Path, metavar="PATH", help="where to write the kubeconfig"
-    )
-
-
-@contextlib.contextmanager
-def kubeconfig_path(wanted: Path | None) -> Iterator[Path]:
-    """Where the kubeconfig goes: as wanted, or to a file for as long as the command runs."""
-    with contextlib.ExitStack() as stack:
-        if wanted is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
-            wanted = Path(folder, "kubeconfig")
-        yield wanted
-
-
-def positive(*, allow_zero: bool = False) -> Callable[[str], int]:
-    """A whole number of at least one, or zero if that makes sense."""
-    smallest = 0 if allow_zero else 1
-
+def _number(smallest: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         try:
             number = int(text)
@@ -85,8 +96,49 @@ def positive(*, allow_zero: bool = False) -> Callable[[str], int]:
     return parse
 
 
-def port(text: str) -> int:
+def _port(text: str) -> int:
     """A TCP port; 0 stands for a free one."""
     if not text.isdecimal() or int(text) > _HIGHEST_PORT:
         raise argparse.ArgumentTypeError(f"expected a port from 0 to {_HIGHEST_PORT}, got {text!r}")
     return int(text)
+
+
+def _given_path(text: str) -> Path:
+    if not text:  # `Path` would take it for the current directory
+        raise argparse.ArgumentTypeError("expected a file or a directory, got nothing")
+    return Path(text)
+
+
+def _url(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("expected a URL, got nothing")
+    return text
+
+
+def _namespace_and_name(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise argparse.ArgumentTypeError(f"expected NAMESPACE/NAME, got {text!r}")
+    return namespace, name
+
+
+_TYPES: Mapping[str, Callable[[str], Any]] = {
+    "int": int,
+    "natural": _number(0),
+    "positive": _number(1),
+    "port": _port,
+    "path": Path,
+    "given-path": _given_path,
+    "url": _url,
+    "namespace-and-name": _namespace_and_name,
+}
+
+
+@contextlib.contextmanager
+def kubeconfig_path(wanted: Path | None) -> Iterator[Path]:
+    """Where the kubeconfig goes: as wanted, or to a file for as long as the command runs."""
+    with contextlib.ExitStack() as stack:
+        if wanted is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="moorage-"))
+            wanted = Path(folder, "kubeconfig")
+        yield wanted

@@ -19,10 +19,11 @@ from moorage.benchmarks.perf.runs import (
 )
 from moorage.benchmarks.processes import moorage_command, parse_command
 from moorage.benchmarks.progress import Progress
-from moorage.cli.bench import DEFAULT_LABEL
 from moorage.cli.output import print_json, print_line, print_table
 from moorage.cli.startup import log_to_stderr
 from moorage.errors import InputError
+
+_DEFAULT_LABEL = "performance"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(logging.ERROR)
     if args.scheduler and not args.api:
         raise InputError("--scheduler: only with --api; in process Moorage itself runs")
-    label = args.label if args.label is not None else "" if args.workload else DEFAULT_LABEL
+    label = args.label if args.label is not None else "" if args.workload else _DEFAULT_LABEL
     workloads = [
         workload
         for file in args.config

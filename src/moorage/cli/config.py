@@ -26,7 +26,6 @@ from moorage.cli.output import (
     warn,
 )
 from moorage.config import (
-    DEFAULT_SCHEDULER_NAME,
     FeatureGates,
     KubeSchedulerConfiguration,
     default_config,
@@ -51,130 +50,11 @@ _DIFFERENT = 1
 _TROUBLE = 2
 _DEFAULTS = "the defaults"
 
-_EPILOG = """\
-examples:
-  moorage config view scheduler.yaml                what a scheduler would make of a file
-  moorage config validate scheduler.yaml other.yaml everything that is wrong with files
-  moorage config diff scheduler.yaml                what a file changes about the defaults
-  moorage config diff old.yaml new.yaml             what an edit changes
-  moorage config convert-policy policy.cfg          a configuration from a scheduling Policy
-
-A FILE may be - for standard input, and may be the manifest of a ConfigMap that holds the
-configuration.
-"""
-
 
 def add_parser(commands: Any) -> None:
-    """Describe the command's arguments."""
-    parser = add_command(
-        commands,
-        "config",
-        "view, check and compare scheduler configurations; convert legacy policies",
-        "View, check and compare KubeSchedulerConfigurations; convert policies.",
-        _EPILOG,
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    _add_view(actions)
-    _add_validate(actions)
-    _add_diff(actions)
-    _add_convert(actions)
-
-
-def _add_view(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "view",
-        "the effective configuration",
-        "Print a configuration with all defaults filled in and the default plugins "
-        "merged, as kube-scheduler --write-config-to does.",
-    )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="without it, the defaults")
-    _add_format(parser, "yaml", "yaml", "json")
-    _add_gates(parser)
-    parser.set_defaults(run=_view)
-
-
-def _add_validate(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "validate",
-        "everything that is wrong with configurations",
-        "Check configurations as kube-scheduler does when it starts, and print every "
-        "error, one per line. Exit codes: 0 all files are valid, 1 one is not, 2 wrong usage.",
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE")
-    _add_gates(parser)
-    parser.set_defaults(run=_validate)
-
-
-def _add_diff(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "diff",
-        "what differs between two configurations",
-        "Compare two configurations after defaulting: which plugins run at each "
-        "extension point, their weights and arguments, and all other fields. With one FILE, what "
-        "it changes about the defaults. Exit codes: 0 no difference, 1 differences, 2 an error.",
-    )
-    parser.add_argument("before", metavar="FILE")
-    parser.add_argument("after", nargs="?", metavar="FILE")
-    _add_format(parser, "text", "text", "json")
-    _add_gates(parser)
-    parser.set_defaults(run=_diff)
-
-
-def _add_convert(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "convert-policy",
-        "a configuration from a scheduling Policy or an algorithm provider",
-        "Print the KubeSchedulerConfiguration that does what a scheduling Policy or "
-        "an algorithm provider did up to v1.22.",
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("file", nargs="?", metavar="FILE", help="a Policy, as YAML or JSON")
-    source.add_argument(
-        "--configmap",
-        type=_namespace_and_name,
-        metavar="NAMESPACE/NAME",
-        help="a ConfigMap of the cluster with the Policy under the key policy.cfg",
-    )
-    source.add_argument(
-        "--algorithm-provider",
-        metavar="NAME",
-        help="DefaultProvider or ClusterAutoscalerProvider",
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        default="",
-        metavar="FILE",
-        help="access to the cluster of --configmap; without it, as kubectl finds it",
-    )
-    parser.add_argument(
-        "--drop-unsupported",
-        action="store_true",
-        help="leave out what has no counterpart today and changes decisions",
-    )
-    parser.add_argument("--scheduler-name", default=DEFAULT_SCHEDULER_NAME, metavar="NAME")
-    _add_format(parser, "yaml", "yaml", "json")
-    _add_gates(parser)
-    parser.set_defaults(run=_convert)
-
-
-def _add_format(parser: argparse.ArgumentParser, default: str, *choices: str) -> None:
-    parser.add_argument(
-        "-o", "--output", choices=choices, default=default, help=f"{default} unless told otherwise"
-    )
-
-
-def _add_gates(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--feature-gates",
-        action="append",
-        default=[],
-        metavar="NAME=BOOL,…",
-        help="feature gates, as given to the scheduler",
-    )
+    """Add `moorage config`."""
+    runs = {"view": _view, "validate": _validate, "diff": _diff, "convert-policy": _convert}
+    add_command(commands, "config", runs)
 
 
 def _gates(args: argparse.Namespace) -> FeatureGates:
@@ -326,13 +206,6 @@ def _policy_source(args: argparse.Namespace) -> str:
     if args.configmap is not None:
         return f"ConfigMap {'/'.join(args.configmap)}"
     return source_of(args.file)
-
-
-def _namespace_and_name(text: str) -> tuple[str, str]:
-    namespace, slash, name = text.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise argparse.ArgumentTypeError(f"expected NAMESPACE/NAME, got {text!r}")
-    return namespace, name
 
 
 def _print(value: Any, args: argparse.Namespace) -> None:

@@ -1,6 +1,5 @@
 """KubeSchedulerConfigurations out of files, standard input and ConfigMaps; `--config`."""
 
-import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,17 +20,6 @@ if TYPE_CHECKING:
     from moorage.simulator.world import World
 
 STDIN = "-"
-
-
-def add_config_argument(parser: argparse._ActionsContainer) -> None:
-    """Let a command take a configuration."""
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); "
-        "without it, kube-scheduler's defaults",
-    )
 
 
 def read_configuration(

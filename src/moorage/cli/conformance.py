@@ -3,55 +3,21 @@
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moorage.cli.arguments import add_command, positive
+from moorage.cli.arguments import add_command
 from moorage.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:  # loaded only where it is needed
     from moorage.simulator.conformance import Report
 
-_DESCRIPTION = """\
-Put golden cases (recorded decisions of the real kube-scheduler) to the engine and compare every
-recorded field. PATH is a .jsonl or .jsonl.gz file, or a folder of them.
-"""
-
-_EPILOG = """\
-examples:
-  moorage conformance golden/
-  moorage conformance golden/spread.jsonl.gz --show 3
-  moorage conformance golden/ --family spread --family interpod --jobs 4 --json
-
-exit codes: 0 all cases agree, 1 some do not (or the input is wrong), 2 wrong usage.
-"""
 _SHOWN = 10
 _CELL = 1000
 
 
 def add_parser(commands: Any) -> None:
-    """Describe the command's arguments."""
-    text = "compare with recorded decisions of kube-scheduler"
-    parser = add_command(commands, "conformance", text, _DESCRIPTION, _EPILOG)
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
-    parser.add_argument("--json", action="store_true", help="print the whole report as JSON")
-    parser.add_argument(
-        "--show",
-        type=positive(allow_zero=True),
-        metavar="N",
-        help=f"print at most N disagreements (default {_SHOWN}; with --json: all)",
-    )
-    parser.add_argument(
-        "--family",
-        action="append",
-        default=[],
-        metavar="F",
-        help="only the cases of this family; may be repeated",
-    )
-    parser.add_argument(
-        "--jobs", type=positive(), default=1, metavar="N", help="processes to use (default 1)"
-    )
-    parser.set_defaults(run=_run)
+    """Add `moorage conformance`."""
+    add_command(commands, "conformance", _run)
 
 
 def _run(args: argparse.Namespace) -> int:

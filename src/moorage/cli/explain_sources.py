@@ -5,13 +5,10 @@ Owns the flags that name a source and the choice between them. How each source a
 """
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from moorage.cli.arguments import add_manifests
-from moorage.cli.configuration import add_config_argument
 from moorage.explain.listing import DecisionPage
 from moorage.explain.report import DecisionExplanation, NodeExplanation, PodExplanation
 
@@ -64,81 +61,6 @@ def decision_number(which: str) -> int | None:
     if which.isascii() and which.isdigit() and len(which) <= _MOST_DIGITS:
         return int(which)
     return None
-
-
-def add_source_arguments(parser: argparse.ArgumentParser, *, recorded: bool = False) -> None:
-    """Let a command name its source; `recorded`: only those that know of decisions."""
-    group = parser.add_argument_group("where the answer comes from")
-    if not recorded:
-        add_manifests(group)
-    group.add_argument(
-        "--ledger",
-        type=_ledger_path,
-        metavar="PATH",
-        help="a ledger that a scheduler wrote: a file, or its directory",
-    )
-    group.add_argument(
-        "--server",
-        type=_server,
-        metavar="URL",
-        help="a running scheduler, such as https://10.0.0.5:10259",
-    )
-    group.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        help="how to reach the cluster; with --server, as whom to ask the scheduler",
-    )
-    group.add_argument("--context", default="", help="the context of the kubeconfig to use")
-    _add_credentials(parser)
-    if not recorded:
-        _add_profiles(parser)
-
-
-def _ledger_path(text: str) -> Path:
-    if not text:  # `Path` would take it for the current directory
-        raise argparse.ArgumentTypeError("expected a file or a directory, got nothing")
-    return Path(text)
-
-
-def _server(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("expected a URL, got nothing")
-    return text
-
-
-def _add_credentials(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("with --server: who asks, and whom to trust")
-    group.add_argument(
-        "--token", metavar="TOKEN", help="a bearer token; other users of this machine may see it"
-    )
-    group.add_argument("--token-file", metavar="FILE", help="a file with a bearer token")
-    group.add_argument("--client-certificate", metavar="FILE", help="a client certificate, PEM")
-    group.add_argument("--client-key", metavar="FILE", help="its key, PEM")
-    group.add_argument(
-        "--certificate-authority", metavar="FILE", help="who signed the scheduler's certificate"
-    )
-    group.add_argument(
-        "--insecure-skip-tls-verify",
-        action="store_true",
-        help="trust whatever certificate the scheduler shows",
-    )
-
-
-def _add_profiles(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("in files and clusters: how pods are scheduled there")
-    add_config_argument(group)
-    group.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="A=true,B=false",
-        help="features that the scheduler has on or off",
-    )
-    group.add_argument(
-        "--profile",
-        default="",
-        metavar="NAME",
-        help="the profile to use, whatever the pod's schedulerName (default: the pod's)",
-    )
 
 
 def source(args: argparse.Namespace) -> ExplanationSource:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from moorage.cli.arguments import add_command, add_manifests, add_output
-from moorage.cli.configuration import add_config_argument, make_world, read_configuration
+from moorage.cli.arguments import add_command
+from moorage.cli.configuration import make_world, read_configuration
 from moorage.cli.explain_output import print_pod
 from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, print_yaml, warn
 from moorage.explain.report import PodExplanation
@@ -20,24 +20,6 @@ if TYPE_CHECKING:  # loaded only where they are needed
     from moorage.simulator.offline import PodRecord, Schedule
 
 STILL_PENDING = 3
-
-_DESCRIPTION = """\
-Read a cluster from manifests (nodes, pods and whatever else is there) and place every pod that has
-no node, in queue order, as kube-scheduler would: each pod sees the ones placed before it, and pods
-that fit nowhere are tried again as long as others find a place. Nothing is sent anywhere.
-"""
-
-_EPILOG = """\
-examples:
-  moorage schedule -f cluster.yaml
-  moorage schedule -f nodes.yaml -f pods/ -o wide
-  kubectl get nodes,pods,pdb -A -o yaml | moorage schedule -f -
-  moorage schedule -f cluster.yaml --config scheduler.yaml -o json
-  moorage schedule -f cluster.yaml --explain batch/archive-0
-
-exit codes: 0 done, also if pods stay pending; 1 something in the input is wrong, or a pod failed
-with an error; 2 wrong usage; 3 pods stay pending and --fail-pending is given.
-"""
 
 _SUMMARY = {
     "Placed": "placed",
@@ -60,23 +42,8 @@ _NOWHERE = {
 
 
 def add_parser(commands: Any) -> None:
-    """Describe the command's arguments."""
-    text = "place the pods of manifest files"
-    parser = add_command(commands, "schedule", text, _DESCRIPTION, _EPILOG)
-    add_manifests(parser, required=True)
-    add_output(parser, "result")
-    add_config_argument(parser)
-    parser.add_argument(
-        "--explain",
-        metavar="POD",
-        help="show what every plugin said of every node for one pod (NAMESPACE/NAME, or NAME)",
-    )
-    parser.add_argument(
-        "--fail-pending",
-        action="store_true",
-        help=f"exit with code {STILL_PENDING} if any pod stays without a node",
-    )
-    parser.set_defaults(run=_run)
+    """Add `moorage schedule`."""
+    add_command(commands, "schedule", _run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -5,11 +5,10 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moorage.cli.arguments import add_command, add_served, kubeconfig_path, port
-from moorage.cli.configuration import add_config_argument, read_configuration
+from moorage.cli.arguments import add_command, kubeconfig_path
+from moorage.cli.configuration import read_configuration
 from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.cli.startup import log_to_stderr
 from moorage.config import DEFAULT_FEATURE_GATES
@@ -25,54 +24,10 @@ _SETTLE_SECONDS = 120.0
 _DEFAULT_NODES = 3
 _INTERRUPTED = 130
 
-_EPILOG = """\
-examples:
-  moorage up                        three nodes, an API server and a scheduler; Ctrl-C ends them
-  moorage up --nodes 50 -f apps/    fifty nodes and your manifests
-  moorage up -f cluster.yaml --once place everything, show where it went, and end
-"""
-
 
 def add_parser(commands: Any) -> None:
     """Add `moorage up`."""
-    parser = add_command(
-        commands,
-        "up",
-        "run a whole cluster in one process: API server, scheduler, simulated kubelets",
-        "Run an API server on loopback, simulated kubelets and the scheduler in one "
-        "process. Any Kubernetes client can talk to it.",
-        _EPILOG,
-    )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        default=[],
-        metavar="FILE|DIR|-",
-        help="manifests to start with; may be repeated",
-    )
-    parser.add_argument(
-        "--nodes", type=int, metavar="N", help="nodes to add (3 if no manifests are given)"
-    )
-    add_served(parser)
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="keep the cluster's objects in this folder"
-    )
-    parser.add_argument(
-        "--once",
-        action="store_true",
-        help="end when every pod is placed or known to fit nowhere, and show the outcome",
-    )
-    parser.add_argument(
-        "--page-port",
-        type=port,
-        default=0,
-        metavar="PORT",
-        help="where to serve the page that shows and explains the cluster; 0 picks a free port",
-    )
-    parser.add_argument("--no-page", action="store_true", help="serve no page")
-    add_config_argument(parser)
-    parser.set_defaults(run=run)
+    add_command(commands, "up", run)
 
 
 def run(args: argparse.Namespace) -> int:
