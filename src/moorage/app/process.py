@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from moorage.connections.freed_memory import give_back_freed_memory
 from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError
+from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry
 from moorage.http.options import EXPLAIN_PUBLIC_PATHS
 from moorage.http.secure_port import SecurePort
@@ -63,15 +64,18 @@ DONE = 0
 FAILED = 1
 
 
-async def run_scheduler(options: Options, logs: Logs) -> int:
-    """Build the process part by part, and run it; returns the exit code."""
+async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plugin]] = ()) -> int:
+    """Build the process part by part, and run it; returns the exit code.
+
+    `plugins` are known beside the in-tree ones and those of installed packages.
+    """
     started = time.time()
     config, source = await _configuration(options)
     metrics = AllMetrics(options.gates, options.metrics)
     port = open_port(options, metrics)
     try:
         access = scheduler_access(config.client_connection.kubeconfig, options.master)
-        registry = full_registry()
+        registry = full_registry(plugins)
         scheduler = _scheduler(options, config, registry, metrics)
         shown = log_or_write_config(config, options.write_config_to)
         if options.write_config_to:

@@ -9,7 +9,8 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from moorage.app.logs import configure_logging, reset_logging
 from moorage.app.options import EarlyExit, announce, parse_options
@@ -17,13 +18,16 @@ from moorage.connections.descriptors import raise_limit
 from moorage.errors import CorruptStateError, MoorageError
 from moorage.log_fields import fields
 
+if TYPE_CHECKING:  # it brings NumPy, which `--help` does without
+    from moorage.framework.plugin import Plugin
+
 log = logging.getLogger(__name__)
 
 _FAILED = 1
 _INTERRUPTED = 130
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], plugins: "Iterable[type[Plugin]]" = ()) -> int:
     """Run a scheduler as the command line says; returns the exit code."""
     # A start makes objects that stay; `kube.live` collects again once everything is known.
     gc.disable()
@@ -38,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         from moorage.app.process import run_scheduler
 
-        return asyncio.run(run_scheduler(options, logs))
+        return asyncio.run(run_scheduler(options, logs, plugins))
     except CorruptStateError as error:
         log.error("%s; starting afresh is the only way out", error)
         return _FAILED

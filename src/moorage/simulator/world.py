@@ -20,7 +20,7 @@ from moorage.engine.cycle import Cycle
 from moorage.errors import InputError
 from moorage.framework.extenders import Extender
 from moorage.framework.pacing import Pacing
-from moorage.framework.plugin import Handle
+from moorage.framework.plugin import Handle, Plugin
 from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
@@ -30,9 +30,11 @@ from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry, with_devices
 
 
-def full_registry() -> Registry:
-    """The in-tree plugins and those of installed packages."""
+def full_registry(plugins: Iterable[type[Plugin]] = ()) -> Registry:
+    """The in-tree plugins, those given, and those of installed packages."""
     registry = in_tree_registry()
+    for plugin in plugins:
+        registry.register(plugin)
     registry.register_entry_points()
     return registry
 
