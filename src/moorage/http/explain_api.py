@@ -10,7 +10,6 @@ import asyncio
 import base64
 import binascii
 import gzip
-import re
 import time
 from collections.abc import Iterable, Sequence
 
@@ -33,7 +32,6 @@ from moorage.kube.decision_feed import Follower
 from moorage.kube.explainer import Explainer
 
 NOT_CONTINUED = "parameter continue is not what the page before gave"
-_NUMBER = re.compile(r"[0-9]{1,18}")
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _ALWAYS = frozenset({"pretty"})
 """Of every request, as at an API server: the answer is to be indented."""
@@ -96,8 +94,8 @@ class QueryParameters:
         text = self.text(name)
         if not text:
             return default
-        value = int(text) if _NUMBER.fullmatch(text) else -1
-        if not least <= value <= most:
+        value = _number(text)
+        if value is None or not least <= value <= most:
             raise BadParameterError(
                 f"parameter {name} is {quoted(text)}, expected a number from {least} to {most}"
             )
@@ -224,11 +222,12 @@ def _last_seen(request: web.Request) -> int | None:
     text = request.headers.get("Last-Event-ID", "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    number = _number(text)
+    if number is None:
         raise BadParameterError(
             f"header Last-Event-ID is {quoted(text)}, expected the number of a decision"
         )
-    return int(text)
+    return number
 
 
 def explain_routes(explainer: Explainer) -> Sequence[Route]:
@@ -342,7 +341,7 @@ class _Api:
 
 
 def _number(text: str) -> int | None:
-    """The number of a decision; None if it cannot be one."""
+    """A whole number that is not too long; None if it is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 

@@ -6,13 +6,10 @@ is logged as a warning. A context is never changed once it is made: new certific
 """
 
 import logging
-import os
 import re
 import ssl
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +19,7 @@ from moorage.config.field_errors import quoted
 from moorage.errors import InputError
 from moorage.http.certificates import Bundle, KeyPair, KeyPairSource, serving_pair
 from moorage.http.options import ServingOptions
+from moorage.kube.tls import as_file
 
 log = logging.getLogger(__name__)
 
@@ -283,7 +281,7 @@ def _chosen(by_name: dict[str, ssl.SSLContext], name: str | None) -> ssl.SSLCont
 def _context(settings: TlsSettings, pair: KeyPair, authorities: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     settings.apply(context)
-    with _as_file(pair.certificate + pair.key) as path:
+    with as_file(pair.certificate + pair.key) as path:
         context.load_cert_chain(path)
     if authorities:
         # Optional: a client without a certificate may still have a token, or be anonymous.
@@ -292,20 +290,3 @@ def _context(settings: TlsSettings, pair: KeyPair, authorities: bytes) -> ssl.SS
         # As in Go, every certificate of a bundle is an anchor, also one that another one issued.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """The ssl module reads certificates from files only; on Linux this one is in memory."""
-    if hasattr(os, "memfd_create"):
-        handle = os.memfd_create("moorage-tls")
-        try:
-            os.write(handle, content)
-            yield f"/proc/self/fd/{handle}"
-        finally:
-            os.close(handle)
-        return
-    with tempfile.NamedTemporaryFile(prefix="moorage-") as file:  # created with mode 0600
-        file.write(content)
-        file.flush()
-        yield file.name

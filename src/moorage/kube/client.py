@@ -256,14 +256,13 @@ class KubeClient:
         resource_version: str = "",
         limit: int = requests.PAGE_SIZE,
     ) -> Listing[T]:
-        """All objects, page by page, each made by `read` from its JSON.
+        """All objects, each made by `read` from its JSON; the next page comes while one is read.
 
         A list that expires between two pages is begun again in one piece, as client-go does.
         """
-        made: list[T] = []
-        token = ""
-        while True:
-            asked = requests.list_(
+
+        def ask(limit: int, token: str = "") -> asyncio.Task[Page]:
+            request = requests.list_(
                 resource,
                 namespace,
                 field_selector=field_selector,
@@ -272,17 +271,28 @@ class KubeClient:
                 limit=limit,
                 continue_=token,
             )
-            try:
-                page = await self.page(asked)
-            except ApiError as error:
-                if not (token and error.is_expired):
-                    raise
-                made, token, limit = [], "", 0
-                continue
-            made.extend(read(item) for item in page.items)
-            token = page.continue_
-            if not token:
-                return Listing(made, page.resource_version)
+            return asyncio.create_task(self.page(request))
+
+        made: list[T] = []
+        token, coming = "", ask(limit)
+        try:
+            while True:
+                try:
+                    page = await coming
+                except ApiError as error:
+                    if not (token and error.is_expired):
+                        raise
+                    made, token, coming = [], "", ask(0)
+                    continue
+                token = page.continue_
+                if token:
+                    coming = ask(limit, token)
+                    await asyncio.sleep(0)  # the request leaves before the reading begins
+                made.extend(read(item) for item in page.items)
+                if not token:
+                    return Listing(made, page.resource_version)
+        finally:
+            coming.cancel()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
         """One object."""

@@ -1,8 +1,8 @@
 """A cluster read once: everything that plugins look up, listed side by side; nothing is followed.
 
-Owns which lists are read, that the next page is on its way while one is decoded, and what becomes
-of a kind that cannot be had: without nodes and pods there is nothing to say, without another kind
-there is. Asks only for lists; puts nothing together (`simulator.world` does) and decides nothing.
+Owns which lists are read, and what becomes of a kind that cannot be had: without nodes and pods
+there is nothing to say, without another kind there is. Asks only for lists; puts nothing together
+(`simulator.world` does) and decides nothing.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import msgspec
 
 from moorage.errors import ApiError, KubeconfigError, MoorageError, UnreachableError
 from moorage.kube import deep_json, requests
-from moorage.kube.client import KubeClient, Page
+from moorage.kube.client import KubeClient
 from moorage.kube.decoding import Malformed, ObjectReader
 from moorage.kube.informers import FIELD_SELECTORS
 from moorage.kube.resources import RESOURCES, Resource, resource_for
@@ -101,45 +101,16 @@ class _Reading:
         return hopeless or self.kind in ESSENTIAL
 
     async def run(self) -> None:
-        """Read all pages; an error is stored, so that the other kinds are read nevertheless."""
+        """List all of them; an error is stored, so that the other kinds are read nevertheless."""
+        selector = FIELD_SELECTORS.get(self.kind, "")
         try:
-            await self._pages(PAGE_SIZE)
+            listing = await self._client.list_all(
+                self._resource, self.reader.read, field_selector=selector, limit=PAGE_SIZE
+            )
         except KubeconfigError as error:
             self.error = error
         except ApiError as error:
             if not error.is_not_found or self.kind in ESSENTIAL:
                 self.error = error
-
-    async def _pages(self, limit: int) -> None:
-        asked: asyncio.Task[Page] | None = self._ask(limit)
-        try:
-            while asked is not None:
-                page = await asked
-                asked = self._ask(limit, page.continue_) if page.continue_ else None
-                await asyncio.sleep(0)  # the request leaves before the decoding begins
-                self._decode(page)
-        except ApiError as error:
-            if not (limit and error.is_expired):
-                raise
-            # The list expired between two pages; in one piece it cannot.
-            self.objects.clear()
-            await self._pages(0)
-        finally:
-            if asked is not None:
-                asked.cancel()
-
-    def _ask(self, limit: int, token: str = "") -> asyncio.Task[Page]:
-        request = requests.list_(
-            self._resource,
-            field_selector=FIELD_SELECTORS.get(self.kind, ""),
-            limit=limit,
-            continue_=token,
-        )
-        return asyncio.create_task(self._client.page(request))
-
-    def _decode(self, page: Page) -> None:
-        read = self.reader.read
-        for item in page.items:
-            found = read(item)
-            if not isinstance(found, Malformed):
-                self.objects.append(found)
+        else:
+            self.objects = [one for one in listing.items if not isinstance(one, Malformed)]

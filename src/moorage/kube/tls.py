@@ -4,8 +4,11 @@ Owns loading and the sentence for what cannot be loaded; decides no policy beyon
 client: system roots unless an authority is named, host names checked unless that is switched off.
 """
 
+import os
 import ssl
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from moorage.errors import KubeconfigError
@@ -69,14 +72,28 @@ def _authorities(authority: Pem) -> str | None:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # The ssl module reads certificates from files only; this one lives as long as the reading.
-    with tempfile.NamedTemporaryFile(prefix="moorage-") as file:  # created with mode 0600
-        file.write(certificate.rstrip() + b"\n" + key)
-        file.flush()
+    with as_file(certificate.rstrip() + b"\n" + key) as path:
         try:
-            context.load_cert_chain(file.name)
+            context.load_cert_chain(path)
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None) or str(error)
             raise KubeconfigError(
                 f"the client certificate and key cannot be used: {reason}"
             ) from None
+
+
+@contextmanager
+def as_file(content: bytes) -> Iterator[str]:
+    """The ssl module reads certificates from files only; on Linux this one is in memory."""
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("moorage-tls")
+        try:
+            os.write(handle, content)
+            yield f"/proc/self/fd/{handle}"
+        finally:
+            os.close(handle)
+        return
+    with tempfile.NamedTemporaryFile(prefix="moorage-") as file:  # created with mode 0600
+        file.write(content)
+        file.flush()
+        yield file.name
