@@ -18,8 +18,6 @@ GUARD = "src/moorage/framework/guard.py"
 ASKING = {
     "src/moorage/framework/runner.py",
     "src/moorage/framework/fast_path.py",
-    # These are to use the runner's result; the list only ever gets shorter.
-    "src/moorage/engine/queue/gating.py",
 }
 
 

@@ -11,26 +11,11 @@ from typing import Any
 
 import msgspec
 
+from moorage.config.types import ExtensionPoint
 from moorage.engine.cycle import Cycle
 from moorage.framework.observer import FrameworkObserver
 from moorage.framework.plugin import DeferringPlugin, Handle, Plugin
 from moorage.framework.profile import Profile
-
-_POINTS = (
-    "pre_enqueue",
-    "pre_filter",
-    "filter",
-    "post_filter",
-    "pre_score",
-    "score",
-    "reserve",
-    "permit",
-    "pre_bind",
-    "bind",
-    "post_bind",
-    "placement_generate",
-    "placement_score",
-)
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -52,9 +37,9 @@ def trial_profile(profile: Profile) -> Profile:
     bare = copy(profile)
     bare.plugins = copies
     bare.queue_sort = copies[profile.queue_sort.name]  # type: ignore[assignment]
-    for point in _POINTS:
-        plugins: tuple[Any, ...] = getattr(profile, point)
-        setattr(bare, point, tuple(copies[plugin.name] for plugin in plugins))
+    for point in set(ExtensionPoint) - {ExtensionPoint.QUEUE_SORT}:
+        plugins: tuple[Any, ...] = getattr(profile, point.name.lower())
+        setattr(bare, point.name.lower(), tuple(copies[plugin.name] for plugin in plugins))
     # Such a plugin leaves work behind when it is asked to make room, and it may be impossible to
     # keep that from being done.
     bare.post_filter = tuple(

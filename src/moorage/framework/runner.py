@@ -35,7 +35,7 @@ from moorage.framework.outcomes import (
     first_rejection,
     first_rejections,
 )
-from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, ScorePlugin
+from moorage.framework.plugin import FilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
 from moorage.framework.timing import SKIPPED, SUCCESS, UNSCHEDULABLE
@@ -56,17 +56,18 @@ class Ask(Enum):
     """The same, but slow filters only about nodes that at most one other plugin rejects."""
 
 
+def gate(plugin: PreEnqueuePlugin, pod: Pod) -> Status | None:
+    """What a PreEnqueue plugin says of a pod; what goes wrong in it is an error's status."""
+    try:
+        return ask_pre_enqueue(plugin, pod)
+    except PluginError as error:
+        return Status(Code.ERROR, (str(error),), plugin.name)
+
+
 def every_gate(profile: Profile, pod: Pod) -> list[Status]:
     """The answers of all PreEnqueue plugins that keep the pod out; an error does, too."""
-    found = []
-    for plugin in profile.pre_enqueue:
-        try:
-            status = ask_pre_enqueue(plugin, pod)
-        except PluginError as error:
-            status = Status(Code.ERROR, (str(error),), plugin.name)
-        if status is not None:
-            found.append(status)
-    return found
+    answers = (gate(plugin, pod) for plugin in profile.pre_enqueue)
+    return [status for status in answers if status is not None]
 
 
 def pre_enqueue(profile: Profile, pod: Pod) -> Status | None:

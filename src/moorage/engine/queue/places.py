@@ -2,22 +2,26 @@
 
 Owns the active heap, the back-off heaps and the unschedulable pool, and keeps every pod in at most
 one of them: each move takes the pod out of where it was. A move towards an attempt asks the
-PreEnqueue plugins, and ends in the pool if one refuses. Must not decide which move to make.
+PreEnqueue plugins, and ends in the pool if one refuses: then the pod bears the plugin's name. Must
+not decide which move to make.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from moorage.engine.clock import Clock
 from moorage.engine.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE, label
 from moorage.engine.queue.backoff import BackoffQueue
-from moorage.engine.queue.gating import Gatekeeper
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import ACTIVE, QueueObserver
 from moorage.engine.queue.pod_heap import PodHeap
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.queue.unschedulable import UnschedulablePods
 from moorage.engine.requeueing import Strategy
+from moorage.framework.plugin import PreEnqueuePlugin
+from moorage.framework.profile import Profile
+from moorage.framework.runner import gate
+from moorage.framework.status import Code, Status
 
 POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
 POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
@@ -26,6 +30,8 @@ POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
 IN_ACTIVE = "Active"
 IN_BACKOFF = "Backoff"
 IN_UNSCHEDULABLE = "Unschedulable"
+
+_SUCCESS = Code.SUCCESS  # bound once: reading a member off its enum is slow
 
 
 class Places:
@@ -39,7 +45,7 @@ class Places:
         self,
         active: PodHeap,
         backoff: BackoffQueue,
-        gatekeeper: Gatekeeper,
+        profiles: Mapping[str, Profile],
         nominated: NominatedPods,
         clock: Clock,
         observer: QueueObserver,
@@ -50,7 +56,7 @@ class Places:
         self.active = active
         self.backoff = backoff
         self.unschedulable = UnschedulablePods(observer)
-        self._gatekeeper = gatekeeper
+        self.set_profiles(profiles)
         self._nominated = nominated
         self._clock = clock
         self._observer = observer
@@ -86,9 +92,9 @@ class Places:
             waiting.append(info)
         return ready, waiting
 
-    def set_gatekeeper(self, gatekeeper: Gatekeeper) -> None:
-        """Ask other PreEnqueue plugins from now on."""
-        self._gatekeeper = gatekeeper
+    def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
+        """Ask the PreEnqueue plugins of these profiles from now on."""
+        self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> str:
         """Put a pod where a strategy wants it, gates permitting; the name of the place."""
@@ -104,7 +110,7 @@ class Places:
         """Make a pod ready; false if a gate keeps it out."""
         key = info.key
         admitted = from_backoff and self._gate_before_backoff
-        if not admitted and not self._gatekeeper.admit(info):
+        if not admitted and not self._admits(info):
             if key not in self.active and key not in self.backoff:
                 self._to_gated(info, event)
             return False
@@ -120,8 +126,45 @@ class Places:
             self._nominated.add(info.pod)
         return True
 
+    def _admits(self, info: QueuedPodInfo) -> bool:
+        """May the pod enter? If not, it bears the name of the first plugin that refused."""
+        observer, profile = self._observer, info.pod.spec.scheduler_name
+        # Each plugin's time begins where the one before it ended: every pod passes here, and
+        # reading the clock is a good part of the cost.
+        started = lap = observer.time()
+        admitted = True
+        for plugin in self._in_order(info):
+            status = gate(plugin, info.pod)
+            code = _SUCCESS if status is None else status.code
+            now = observer.time()
+            observer.pre_enqueue_answered(plugin.name, profile, code, now - lap)
+            lap = now
+            if status is not None and code is not _SUCCESS:
+                self._refused(plugin.name, info, status)
+                admitted = False
+                break
+        else:
+            info.gating_plugin = ""
+        observer.pre_enqueue_finished(profile, lap - started)
+        return admitted
+
+    def _in_order(self, info: QueuedPodInfo) -> Iterable[PreEnqueuePlugin]:
+        plugins = self._pre_enqueue.get(info.pod.spec.scheduler_name, ())
+        if not info.gating_plugin:
+            return plugins
+        # Whoever refused last time most likely does so again, and that spares the others.
+        return sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
+
+    def _refused(self, plugin: str, info: QueuedPodInfo, status: Status) -> None:
+        if plugin not in info.rejectors:
+            self._observer.unschedulable_reason(plugin, info.pod.spec.scheduler_name, 1)
+        info.unschedulable_plugins.add(plugin)
+        info.gating_plugin = plugin
+        level = logging.ERROR if status.code is Code.ERROR else logging.DEBUG
+        self._log.log(level, "pod %s is kept out by %s: %s", info.key, plugin, status.message)
+
     def _to_backoff(self, info: QueuedPodInfo, event: str) -> bool:
-        if self._gate_before_backoff and not self._gatekeeper.admit(info):
+        if self._gate_before_backoff and not self._admits(info):
             self._to_gated(info, event)
             return False
         self.unschedulable.remove(info.key)

@@ -27,7 +27,6 @@ from moorage.engine.events import (
     pod_update_events,
 )
 from moorage.engine.queue.backoff import BackoffQueue
-from moorage.engine.queue.gating import Gatekeeper
 from moorage.engine.queue.in_flight import InFlight
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
@@ -95,7 +94,7 @@ class SchedulingQueue:
         self._places = Places(
             PodHeap(self._sort_key),
             self._backoff,
-            Gatekeeper(profiles, observer, log),
+            profiles,
             nominated,
             clock,
             observer,
@@ -206,7 +205,7 @@ class SchedulingQueue:
         ready, waiting = self._places.take_all()
         self._queue_sort = queue_sort
         self._rules = self._wake_rules(profiles, extenders)
-        self._places.set_gatekeeper(Gatekeeper(profiles, self._observer, self._log))
+        self._places.set_profiles(profiles)
         self._backoff.set_limits(
             initial_seconds=initial_backoff_seconds, max_seconds=max_backoff_seconds
         )
