@@ -405,3 +405,27 @@ def test_unreachable_server_is_tried_with_growing_waits() -> None:
         assert waits[5] > waits[0] * 4
 
     run(scenario())
+
+
+def test_a_watch_that_worked_makes_the_next_failure_wait_as_the_first_did() -> None:
+    async def scenario() -> None:
+        async with FakeApi(streaming=False) as api:
+            api.put("a")
+
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
+                return failure(500, "Whatever")
+
+            api.faults.extend([refuse] * 6)
+            async with Following(api) as follow:
+                await follow.recorder.matches(api)
+                grown = len(follow.timer.waits)
+                assert follow.timer.waits[-1] > 10
+                api.put("b")
+                await follow.recorder.matches(api)
+                api.faults.append(refuse)
+                await restart_watches(api, follow)
+                while len(follow.timer.waits) == grown:
+                    await asyncio.sleep(0)
+                assert follow.timer.waits[grown] <= 1.6
+
+    run(scenario())

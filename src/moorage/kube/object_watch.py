@@ -72,6 +72,7 @@ class ObjectWatch:
                 self._failed(error)
             else:
                 if self._timer.now() - started >= SHORT_WATCH:
+                    self._backoff.reset()
                     continue
             await self._timer.sleep(self._backoff.next())
 

@@ -111,7 +111,10 @@ class Reflector:
             if self._unfinished_lists > 1:
                 self._streaming = False
             return False
-        return count > 0 or self._timer.now() - started >= SHORT_WATCH
+        worked = count > 0 or self._timer.now() - started >= SHORT_WATCH
+        if worked:
+            self._backoff.reset()
+        return worked
 
     def _watch_request(self) -> requests.Request:
         low, high = WATCH_SECONDS

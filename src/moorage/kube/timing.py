@@ -90,6 +90,14 @@ class Backoff:
         self._asked_at = now
         return wait * (1.0 + JITTER * self._random.random())
 
+    def reset(self) -> None:
+        """The effort succeeded: what fails next is a new failure, and waits as the first one did.
+
+        client-go forgets failures only after two quiet minutes, so a watch that is cut every few
+        seconds soon waits for a minute, and longer if the next attempt fails as well.
+        """
+        self._next = FIRST
+
 
 async def in_slices(steps: Generator[None, None, T]) -> T:
     """Take all steps of a long work; whatever else there is to do has its turn in between."""
