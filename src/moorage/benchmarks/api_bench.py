@@ -16,7 +16,6 @@ import msgspec
 
 from moorage.benchmarks.objects import (
     RUN_LABEL,
-    Json,
     clean_up,
     create_all,
     create_namespace,
@@ -33,6 +32,7 @@ from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
+from moorage.model.meta import Json
 
 _RATE = 100_000.0
 _IMAGE = "registry.k8s.io/pause:3.10"

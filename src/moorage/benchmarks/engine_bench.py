@@ -18,6 +18,7 @@ from statistics import median
 import msgspec
 
 from moorage.benchmarks.bare_pass import BarePass
+from moorage.benchmarks.processes import peak_mib
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.cluster.view import NodeView
@@ -123,7 +124,7 @@ def measure(
         to_bare_pass_p50=_ratio(_percentile(ordered, 50), _percentile(bare_ordered, 50)),
         to_bare_pass_mean=_ratio(_mean(took), _mean(bare)),
         cpu_seconds=round(sum(cpu) / 1e9, 3),
-        peak_rss_mib=round(_peak_bytes() / 2**20, 1),
+        peak_rss_mib=peak_mib(resource.getrusage(resource.RUSAGE_SELF)),
         ns_by_pod=tuple(took) if times else (),
     )
 
@@ -190,12 +191,6 @@ def _percentile(ordered: list[int], percent: int) -> float:
     """The nearest-rank percentile in microseconds."""
     rank = -(-len(ordered) * percent // 100)
     return round(ordered[max(rank, 1) - 1] / 1000, 1)
-
-
-def _peak_bytes() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Linux counts in KiB, macOS in bytes.
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 Run = Callable[[Sequence[str]], Measurement]

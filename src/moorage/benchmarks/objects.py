@@ -10,8 +10,8 @@ from moorage.errors import ApiError, InputError
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import Request
 from moorage.kube.resources import Resource, resource_for
+from moorage.model.meta import Json
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 IN_FLIGHT = 64

@@ -124,7 +124,7 @@ class ChildProcess:
             return
         self._code = self._child.returncode = os.waitstatus_to_exitcode(status)
         if not self._usage.cpu_seconds:
-            self._usage = Usage(used.ru_utime + used.ru_stime, _mib(used))
+            self._usage = Usage(used.ru_utime + used.ru_stime, peak_mib(used))
 
 
 def _from_proc(pid: int) -> Usage | None:
@@ -140,7 +140,8 @@ def _from_proc(pid: int) -> Usage | None:
     return Usage(ticks / os.sysconf("SC_CLK_TCK"), round(int(peak.split()[1]) / 1024, 1))
 
 
-def _mib(used: resource.struct_rusage) -> float:
+def peak_mib(used: resource.struct_rusage) -> float:
+    """The most memory that was in use at a time."""
     # Linux counts in KiB, macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
     return round(used.ru_maxrss * unit / 2**20, 1)

@@ -1,7 +1,7 @@
 """`moorage explain`: why a pod is where it is or goes nowhere, what a node takes, what was decided.
 
-Owns the command line: what is asked, where the answer comes from and how it is printed. The answers
-come from `explain_sources`, the words on the terminal from `explain_tables`.
+Owns what is asked and how much of it is printed. The answers come from `explain_sources`, the words
+on the terminal from `explain_output`.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Where the answers of `moorage explain` come from, as the flags say.
 
-Owns the flags that name a source and the choice between them. How each source answers is in
+Owns the choice between sources, and which flags go together. How each source answers is in
 `explain_world` (files, and a cluster that is read once), `explain_live` and `explain_ledger`.
 """
 

@@ -5,7 +5,6 @@ still missing in the end is restored, so that nobody else ever sees the cluster 
 """
 
 from collections.abc import Callable, Iterable
-from copy import copy
 
 from moorage.cluster.state import ClusterState
 from moorage.framework.group_preemption import GroupVictims, PodGroupPostFilterPlugin
@@ -66,13 +65,6 @@ class StateRehearsal:
     def end(self) -> None:
         """Give everything back."""
         self.give_back([pod for pod, _, _ in self._gone.values()])
-
-
-def without_post_filter(profile: Profile) -> Profile:
-    """The profile for a try that must have no consequences."""
-    bare = copy(profile)
-    bare.post_filter = ()
-    return bare
 
 
 def group_victims(

@@ -27,7 +27,7 @@ from moorage.engine.decisions import (
     error_status,
     refused_there,
 )
-from moorage.engine.group_preemption import group_victims, without_post_filter
+from moorage.engine.group_preemption import group_victims
 from moorage.engine.pod_groups import gather, outcome_of
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
@@ -269,7 +269,7 @@ class PodGroupCycle:
             )
             result.status = Status(Code.ERROR, (text,))
             return
-        scheduler, bare = self._scheduler, without_post_filter(profile)
+        scheduler, bare = self._scheduler, profile.without_post_filter()
         pods = [info.pod for info in infos]
         try:
             found = group_victims(

@@ -15,7 +15,6 @@ from moorage.cluster.columns import Rows
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind
-from moorage.engine.group_preemption import without_post_filter
 from moorage.errors import InputError, MoorageError
 from moorage.explain.fixes import smallest_fixes
 from moorage.explain.preemption import explain_preemption
@@ -95,7 +94,7 @@ class _Findings(msgspec.Struct, frozen=True):
 
 def _waiting(beside: Trial, pod: Pod) -> _Findings:
     cycle, profile = beside.cycle, beside.profile
-    bare = without_post_filter(profile)
+    bare = profile.without_post_filter()
     attempt: AttemptResult | None = None
     node: str | None = None
     preemption: Preemption | None = None

@@ -1,5 +1,6 @@
 """A profile: the plugins of one scheduler name, in order, with weights."""
 
+from copy import copy
 from typing import Any
 
 from moorage.config.as_built import with_extender_resources
@@ -73,6 +74,12 @@ class Profile:
     def may_take_long(self, pod: Pod) -> bool:
         """May an attempt to place the pod take long, as far as its plugins can say?"""
         return any(may_take_long(plugin, pod) for plugin in self._slow)
+
+    def without_post_filter(self) -> "Profile":
+        """The same profile for a try that must have no consequences."""
+        bare = copy(self)
+        bare.post_filter = ()
+        return bare
 
 
 def build_profile(

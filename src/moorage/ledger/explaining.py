@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import msgspec
 
 from moorage.engine.decisions import Bind, Unschedulable
-from moorage.engine.group_preemption import without_post_filter
 from moorage.engine.observer import ERROR
 from moorage.errors import MoorageError
 from moorage.explain.pods import explain_pod
@@ -131,7 +130,7 @@ def _asked(
     chosen = (decision.node,) if decision.node in known else ()
     found = explain_pod(
         moment.cycle,
-        profile if whole else without_post_filter(profile),
+        profile if whole else profile.without_post_filter(),
         pod,
         source=SOURCE,
         top=top,

@@ -15,7 +15,6 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind, Unschedulable
-from moorage.engine.group_preemption import without_post_filter
 from moorage.errors import ConfigError, StateError
 from moorage.explain.trials import trial
 from moorage.framework.guard import FAULTS
@@ -84,7 +83,7 @@ class Moment:
         pod = self.pod_of(decision)
         if pod is None:
             return None
-        beside = trial(self.cycle, without_post_filter(self.profile_of(decision)))
+        beside = trial(self.cycle, self.profile_of(decision).without_post_filter())
         return beside.cycle.attempt(beside.profile, pod)[0]
 
     @property
@@ -208,7 +207,7 @@ class Moment:
         here[row] = True
         self.state.forget(one.pod)
         try:
-            self.cycle.attempt(without_post_filter(profile), one.pod, here)
+            self.cycle.attempt(profile.without_post_filter(), one.pod, here)
             self.state.assume(assumed(profile, one.pod, one.node), one.node)
             reserve(profile, one.pod, one.node)
         except FAULTS:

@@ -8,7 +8,6 @@ deletes pods that have any.
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import msgspec
 
@@ -25,11 +24,10 @@ from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
 from moorage.model.decode import decode_object
 from moorage.model.devices import ResourceClaim, ResourceClaimStatus
+from moorage.model.meta import Json
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.simulator.world import World
-
-Json = dict[str, Any]
 
 _API = "resource.k8s.io/v1"
 _TEMPLATES = resource_of({"apiVersion": _API, "kind": "ResourceClaimTemplate"})

@@ -35,8 +35,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.decoding import outline
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
-
-Json = dict[str, Any]
+from moorage.model.meta import Json
 
 TEMPLATE_FIELDS = {
     "node_template_path": "nodeTemplatePath",

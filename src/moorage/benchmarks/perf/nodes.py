@@ -6,13 +6,11 @@ same cluster sooner.
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 from moorage.benchmarks.perf.operations import CreateNodes, NodeAllocatable
 from moorage.benchmarks.perf.templates import Template
+from moorage.model.meta import Json
 from moorage.model.node import HOSTNAME_LABEL
-
-Json = dict[str, Any]
 
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # the API's letters for made-up names

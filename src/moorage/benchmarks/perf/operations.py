@@ -11,8 +11,8 @@ import msgspec
 
 from moorage.config.duration import parse_duration
 from moorage.errors import ConfigError, InputError
+from moorage.model.meta import Json
 
-Json = dict[str, Any]
 T = TypeVar("T", bound="Operation")
 
 

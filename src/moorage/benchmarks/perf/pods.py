@@ -1,14 +1,13 @@
 """Pods of an op list, with the volumes that some of them bring along."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moorage.benchmarks.objects import create_one
 from moorage.benchmarks.perf.templates import Template
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
-
-Json = dict[str, Any]
+from moorage.model.meta import Json
 
 _PLAIN: Json = {"cpu": "100m", "memory": "500Mi"}
 

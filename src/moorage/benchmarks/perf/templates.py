@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from moorage.errors import InputError
+from moorage.model.meta import Json
 from moorage.simulator.documents import parse_documents
 
-Json = dict[str, Any]
 Number = int | float
 
 _ACTION = re.compile(r"\{\{-?\s*(?P<inside>.*?)\s*-?\}\}")
