@@ -26,7 +26,7 @@ from moorage.benchmarks.processes import (
 )
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.workloads import PODS_PER_NODE
-from moorage.cli.output import fail, print_json, print_line, print_table, say
+from moorage.cli.output import fail, print_json, print_line, print_table, say, write_file
 from moorage.errors import InputError, ProcessError
 from moorage.kube.access_discovery import user_access
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     result = compare(commands, runs)
     if args.plot is not None:
         title = f"{args.workload}: {args.pods:,} pods on {args.nodes:,} nodes"
-        _write(args.plot, bound_pods_svg(title, runs))
+        write_file(args.plot, bound_pods_svg(title, runs).encode())
     if args.json:
         print_json(_as_json(args, runs, result))
     else:
@@ -155,10 +155,3 @@ def _print(
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error

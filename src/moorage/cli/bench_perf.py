@@ -3,8 +3,6 @@
 import argparse
 import asyncio
 import logging
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -19,7 +17,7 @@ from moorage.benchmarks.perf.runs import (
 )
 from moorage.benchmarks.processes import moorage_command, parse_command
 from moorage.benchmarks.progress import Progress
-from moorage.cli.output import print_json, print_line, print_table
+from moorage.cli.output import print_json, print_line, print_table, write_file
 from moorage.cli.startup import log_to_stderr
 from moorage.errors import InputError
 
@@ -50,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
         setting = msgspec.structs.replace(setting, binaries=binaries, command=command)
     results = [asyncio.run(run_workload(workload, setting, Progress())) for workload in workloads]
     if args.data_items is not None:
-        _write(args.data_items, data_items(results))
+        encoded = msgspec.json.encode(data_items(results))
+        write_file(args.data_items, msgspec.json.format(encoded, indent=2))
     if args.json:
         print_json(msgspec.to_builtins(results))
     else:
@@ -91,10 +90,3 @@ def _print(results: list[WorkloadResult]) -> None:
         for text in (result.reason, *result.notes):
             if text:
                 print_line(f"{result.name}: {' '.join(text.split())}")
-
-
-def _write(path: Path, value: Any) -> None:
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error

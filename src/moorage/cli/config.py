@@ -19,9 +19,9 @@ from moorage.cli.configuration import (
 from moorage.cli.output import (
     BAD_INPUT,
     fail,
+    print_as,
     print_json,
     print_line,
-    print_yaml,
     print_yaml_text,
     warn,
 )
@@ -169,7 +169,7 @@ def _convert(args: argparse.Namespace) -> int:
         return fail("nothing was converted; --drop-unsupported leaves these out")
     for dropped in conversion.dropped:
         warn(f"{_policy_source(args)}: {dropped}")
-    _print(conversion.document, args)
+    print_as(args.output, conversion.document)
     return 0
 
 
@@ -206,10 +206,3 @@ def _policy_source(args: argparse.Namespace) -> str:
     if args.configmap is not None:
         return f"ConfigMap {'/'.join(args.configmap)}"
     return source_of(args.file)
-
-
-def _print(value: Any, args: argparse.Namespace) -> None:
-    if args.output == "json":
-        print_json(value)
-    else:
-        print_yaml(value)

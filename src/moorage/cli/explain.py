@@ -23,7 +23,7 @@ from moorage.cli.explain_sources import (
     records,
     source,
 )
-from moorage.cli.output import print_json, print_yaml
+from moorage.cli.output import print_as
 from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json
 
@@ -79,7 +79,7 @@ def _print(explained: msgspec.Struct, for_people: Callable[..., None], output: s
     plain: Json = msgspec.to_builtins(explained)
     if isinstance(explained, PodExplanation):
         plain = _with_promised_fields(plain)
-    (print_json if output == "json" else print_yaml)(plain)
+    print_as(output, plain)
 
 
 def _with_promised_fields(plain: Json) -> Json:

@@ -11,10 +11,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from moorage.errors import InputError
 from moorage.printable import printable
 from moorage.redaction import redacted
 from moorage.simulator.documents import plain_words
@@ -91,6 +93,19 @@ def print_yaml_text(dump: Callable[[bool], str]) -> None:
     text = dump(True)
     safe = text.replace("\n", "").isprintable()
     print(text if safe else dump(False), end="")
+
+
+def print_as(output: str, value: Any) -> None:
+    """As `json` or as `yaml`."""
+    (print_json if output == "json" else print_yaml)(value)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write the file that a flag names."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> None:

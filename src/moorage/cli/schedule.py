@@ -11,7 +11,7 @@ import msgspec
 from moorage.cli.arguments import add_command
 from moorage.cli.configuration import make_world, read_configuration
 from moorage.cli.explain_output import print_pod
-from moorage.cli.output import BAD_INPUT, print_json, print_line, print_table, print_yaml, warn
+from moorage.cli.output import BAD_INPUT, print_as, print_line, print_table, warn
 from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json
 from moorage.simulator.manifests import load_manifests
@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
 def _print_explanations(attempts: Sequence[PodExplanation], output: str) -> None:
     if output in ("json", "yaml"):
         plain = {"pod": attempts[0].pod, "attempts": msgspec.to_builtins(attempts)}
-        (print_json if output == "json" else print_yaml)(plain)
+        print_as(output, plain)
         return
     first, *later = attempts
     print_pod(first, wide=output == "wide")
@@ -92,7 +92,7 @@ def skipped_sentence(skipped: Mapping[str, int]) -> str:
 
 def _print_schedule(schedule: "Schedule", output: str) -> None:
     if output in ("json", "yaml"):
-        (print_json if output == "json" else print_yaml)(_plain(schedule))
+        print_as(output, _plain(schedule))
         return
     if schedule.pods:
         _print_pods(schedule, wide=output == "wide")

@@ -45,10 +45,7 @@ class DirectClient(KubeClient):
         if needed is not None and not needed():
             raise NotNeededError(f"{request} was not sent: it is not needed any more")
         try:
-            target = parse_target(request.path)
-            if target is None:
-                raise method_not_allowed()
-            return self._answer(request, target, dict(request.query))
+            return self._answer(request, _target(request), dict(request.query))
         except ApiStatusError as error:
             raise _as_api_error(error) from None
 
@@ -56,10 +53,7 @@ class DirectClient(KubeClient):
     async def stream(self, request: Request) -> AsyncIterator[Read]:
         """A watch, from the server's own history."""
         try:
-            target = parse_target(request.path)
-            if target is None:
-                raise method_not_allowed()
-            query = dict(request.query)
+            target, query = _target(request), dict(request.query)
             selection = self._selection(target, query)
             renderer = self._renderer(target)
             options = WatchOptions(query)
@@ -70,30 +64,20 @@ class DirectClient(KubeClient):
             yield _reader(watch, wake)
 
     def _answer(self, request: Request, target: Target, query: dict[str, str]) -> bytes:
+        item = target.resource, target.namespace, target.name
         match request.method:
             case "GET":
                 return self._read(target, query)
             case "POST":
                 return self._post(request, target)
             case "PUT":
-                obj = _body(request)
                 stored, _ = self._operations.replace(
-                    target.resource,
-                    target.namespace,
-                    target.name,
-                    obj,
-                    subresource=target.subresource,
+                    *item, _body(request), subresource=target.subresource
                 )
                 return self._renderer(target).one(stored)
             case "PATCH":
                 change = patch_function(msgspec.json.encode(request.body), request.content_type)
-                stored = self._operations.change(
-                    target.resource,
-                    target.namespace,
-                    target.name,
-                    change,
-                    subresource=target.subresource,
-                )
+                stored = self._operations.change(*item, change, subresource=target.subresource)
                 return self._renderer(target).one(stored)
             case "DELETE":
                 return self._delete(request, target, query)
@@ -134,6 +118,13 @@ class DirectClient(KubeClient):
     def _selection(target: Target, query: dict[str, str]) -> Selection:
         labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
         return parse_selection(target.resource, labels, fields)
+
+
+def _target(request: Request) -> Target:
+    target = parse_target(request.path)
+    if target is None:
+        raise method_not_allowed()
+    return target
 
 
 def _body(request: Request) -> Json:
