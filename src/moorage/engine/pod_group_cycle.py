@@ -1,15 +1,15 @@
 """The cycle of a pod group: its pods are tried together, and go to their nodes together or not.
 
-Owns the algorithm over a group (pod by pod, each seeing the others in place; once per placement if
-the group has a choice) and what its result means for each pod. Everything that was assumed on the
-way is taken back before anything is done, so a failed try leaves no trace. Deciding about a single
-pod is `engine.cycle`'s work, and assuming, binding and requeueing are the scheduler's.
+Owns the algorithm over a group: pod by pod, each seeing the others in place; once per placement if
+the group has a choice. Everything that was assumed on the way is taken back before anything is
+done, so a failed try leaves no trace. Deciding about a single pod is `engine.cycle`'s work, what a
+pod is told `engine.pod_groups`', and assuming, binding and requeueing are the scheduler's.
 """
 
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +18,6 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
-from moorage.engine import observer
 from moorage.engine.decisions import (
     Bind,
     Refusal,
@@ -28,7 +27,16 @@ from moorage.engine.decisions import (
     refused_there,
 )
 from moorage.engine.group_preemption import group_victims
-from moorage.engine.pod_groups import gather, outcome_of
+from moorage.engine.pod_groups import (
+    GROUP_UNSCHEDULABLE,
+    WAITING_FOR_PREEMPTION,
+    FoundMember,
+    GroupResult,
+    broken,
+    failure_of,
+    gather,
+    outcome_of,
+)
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
@@ -50,48 +58,6 @@ if TYPE_CHECKING:  # the scheduler makes its group cycle, which acts through the
 
 log = logging.getLogger(__name__)
 
-UNSCHEDULABLE = "pod group is unschedulable"
-WAITING_FOR_PREEMPTION = "pod group is waiting for preemption to complete"
-
-
-@dataclass(slots=True)
-class _Found:
-    """What was found for one pod."""
-
-    info: QueuedPodInfo
-    failure: Unschedulable | None = None
-    """Why it does not fit; together with a node: it would, once its victims are gone."""
-    node_name: str = ""
-    held_by: str | None = None
-    """Why Permit would hold it back; None if Permit lets it pass."""
-    times: AttemptTimes = UNTIMED
-    seconds: float = 0.0
-    """How long it took to find that out."""
-    decision: Bind | None = None
-    """The node that was found, whatever became of it."""
-    search_start: int = 0
-    """Where the search for it began, for a ledger."""
-    attempt: AttemptResult | None = None
-
-
-@dataclass(slots=True)
-class _Result:
-    """What was found for the group; None as status means that it can be placed."""
-
-    status: Status | None
-    found: list[_Found] = field(default_factory=list)
-    preempting: bool = False
-    """The group fits once victims are gone."""
-
-    @property
-    def outcome(self) -> str:
-        """The same in a word, for metrics."""
-        if self.status is None:
-            return observer.SCHEDULED
-        if not self.status.code.rejected:
-            return observer.ERROR
-        return observer.WAITING_ON_PREEMPTION if self.preempting else observer.UNSCHEDULABLE
-
 
 @dataclass(slots=True)
 class _Tried:
@@ -100,7 +66,7 @@ class _Tried:
     profile: Profile
     key: GroupKey
     infos: Sequence[QueuedPodInfo]
-    result: _Result
+    result: GroupResult
     watch: AttemptTimes
 
 
@@ -186,7 +152,7 @@ class PodGroupCycle:
             if profile is None:
                 scheduler.queue.done(pod.uid)
             elif scheduler.queue.is_in_flight(pod) and not scheduler.state.is_assumed(pod):
-                scheduler.give_up(info, profile, _broken(pod, message))
+                scheduler.give_up(info, profile, broken(pod, message))
 
     def _act(self, tried: _Tried) -> None:
         result, profile = tried.result, tried.profile
@@ -239,25 +205,27 @@ class PodGroupCycle:
                 log.error("pod %s: %s", info.pod.key, message)
                 scheduler.queue.done(info.pod.uid)
             else:
-                broken = _broken(info.pod, message)
+                failure = broken(info.pod, message)
                 if scheduler.recorder.on:
-                    ended = EndedAttempt(info.pod, profile, info.attempts, failure=broken)
+                    ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
                     scheduler.recorder.attempt_ended(ended)
-                scheduler.fail(info, profile, broken)
+                scheduler.fail(info, profile, failure)
         return None
 
     # The algorithm.
 
-    def _decide(self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]) -> _Result:
+    def _decide(
+        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]
+    ) -> GroupResult:
         try:
             if self._by_placement:
                 return self._try_placements(profile, key, infos)
             return self._try(profile, infos, None)
         except FAULTS as error:
-            return _Result(error_status(infos[0].pod, error))
+            return GroupResult(error_status(infos[0].pod, error))
 
     def _make_room(
-        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo], result: _Result
+        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo], result: GroupResult
     ) -> None:
         """Have less important pods evicted, anywhere, if the whole group fits without them."""
         status, group = result.status, self._pod_groups.get(key.name, key.namespace)
@@ -293,13 +261,13 @@ class PodGroupCycle:
 
     def _try_placements(
         self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]
-    ) -> _Result:
+    ) -> GroupResult:
         """Try every placement; of those that will do, take the one that scores best."""
         placements = generate_placements(profile, key, NodeView(self._scheduler.state))
         if isinstance(placements, Status):
-            return _Result(placements)
-        first: _Result | None = None
-        fitting: list[tuple[Placement, _Result]] = []
+            return GroupResult(placements)
+        first: GroupResult | None = None
+        fitting: list[tuple[Placement, GroupResult]] = []
         for placement in placements:
             result = self._try(profile, infos, self._mask(placement))
             if result.status is not None and not result.status.code.rejected:
@@ -312,7 +280,7 @@ class PodGroupCycle:
             # Which placement's findings the pods are told is arbitrary upstream too.
             text = (
                 f"0/{len(placements)} placements are available, "
-                f"first placement status: {UNSCHEDULABLE}"
+                f"first placement status: {GROUP_UNSCHEDULABLE}"
             )
             first.status = Status(Code.UNSCHEDULABLE, (text,))
             return first
@@ -325,7 +293,7 @@ class PodGroupCycle:
         nodes = NodeView(self._scheduler.state)  # the tries changed the state the old one showed
         totals = score_placements(profile, key, candidates, nodes)
         if isinstance(totals, Status):
-            return _Result(totals)
+            return GroupResult(totals)
         # Upstream draws lots among the best; the first is one of its answers, and repeatable.
         return fitting[int(np.argmax(totals))][1]
 
@@ -339,9 +307,9 @@ class PodGroupCycle:
 
     def _try(
         self, profile: Profile, infos: Sequence[QueuedPodInfo], within: Bools | None
-    ) -> _Result:
+    ) -> GroupResult:
         """Place pod after pod, each seeing the earlier ones; then take everything back."""
-        result = _Result(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,)))
+        result = GroupResult(Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE,)))
         needs_preemption = False
         with ExitStack() as held:
             for info in infos:
@@ -367,13 +335,13 @@ class PodGroupCycle:
                     result.preempting = needs_preemption
                     result.status = None
                     if needs_preemption:
-                        reasons = (UNSCHEDULABLE, WAITING_FOR_PREEMPTION)
+                        reasons = (GROUP_UNSCHEDULABLE, WAITING_FOR_PREEMPTION)
                         result.status = Status(Code.UNSCHEDULABLE, reasons)
         return result
 
     def _find(
         self, profile: Profile, info: QueuedPodInfo, within: Bools | None, times: AttemptTimes
-    ) -> _Found:
+    ) -> FoundMember:
         pod = info.pod
         scheduler = self._scheduler
         failure: Unschedulable | None = None
@@ -381,7 +349,7 @@ class PodGroupCycle:
         try:
             decision, attempt = scheduler.cycle.attempt(profile, pod, within, times)
         except FAULTS as error:
-            return _Found(info, error_decision(pod, error))
+            return FoundMember(info, error_decision(pod, error))
         finally:
             scheduler.observer.algorithm_finished(times, attempt)
         placed = decision if isinstance(decision, Bind) else None
@@ -390,18 +358,18 @@ class PodGroupCycle:
         else:
             failure, node_name = decision, decision.nominated_node or ""
             if not node_name:
-                return _Found(info, failure, attempt=attempt)
+                return FoundMember(info, failure, attempt=attempt)
             # As upstream, where PostFilter acts at once, whatever becomes of the group.
             scheduler.evict(pod, profile, node_name, decision.victims)
         answer = scheduler.hold(profile, pod, node_name, times)
         if isinstance(answer, Refusal):
             # Nobody is on record as who refused it: this was a try.
             failure = msgspec.structs.replace(refused_there(pod, answer), refusal=None)
-            return _Found(info, failure, decision=placed, attempt=attempt)
+            return FoundMember(info, failure, decision=placed, attempt=attempt)
         held_by = answer.message if isinstance(answer, WaitingPod) else None
-        return _Found(info, failure, node_name, held_by, decision=placed, attempt=attempt)
+        return FoundMember(info, failure, node_name, held_by, decision=placed, attempt=attempt)
 
-    def _release(self, profile: Profile, found: _Found) -> None:
+    def _release(self, profile: Profile, found: FoundMember) -> None:
         scheduler, pod = self._scheduler, found.info.pod
         scheduler.undo(profile, pod, found.node_name, found.times)
         if pod.status.nominated_node_name:
@@ -409,7 +377,9 @@ class PodGroupCycle:
 
     # What it means for the pods.
 
-    def _submit(self, profile: Profile, infos: Sequence[QueuedPodInfo], result: _Result) -> None:
+    def _submit(
+        self, profile: Profile, infos: Sequence[QueuedPodInfo], result: GroupResult
+    ) -> None:
         scheduler, status = self._scheduler, result.status
         for index, info in enumerate(infos):
             found = result.found[index] if index < len(result.found) else None
@@ -418,7 +388,7 @@ class PodGroupCycle:
             if status is None and found is not None and found.failure is None:
                 failure = scheduler.place(info, profile, found.node_name, times)
             else:
-                failure = _failure(info.pod, found, result)
+                failure = failure_of(info.pod, found, result)
             if scheduler.recorder.on:
                 ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
                 if found is not None:
@@ -430,27 +400,3 @@ class PodGroupCycle:
                 scheduler.recorder.attempt_ended(ended)
             if failure is not None:
                 scheduler.fail(info, profile, failure, times)
-
-
-def _failure(pod: Pod, found: _Found | None, result: _Result) -> Unschedulable:
-    """What a pod that is not placed is told."""
-    status = result.status
-    if found is None:
-        assert status is not None, "only a try that was broken off leaves pods out"
-        # Without a word on the nomination, unless something broke: the pod was not looked at.
-        nominated = None if status.code.rejected else ""
-        return Unschedulable(pod, status.message, nominated_node=nominated, code=status.code)
-    own = found.failure
-    if status is not None and not status.code.rejected:
-        return own if own is not None and own.code is Code.ERROR else _broken(pod, status.message)
-    if own is None and result.preempting:
-        assert status is not None, "a group that waits for preemption is not placed"
-        return Unschedulable(pod, status.message, nominated_node=found.node_name)
-    if own is None or (found.node_name and not result.preempting):
-        # It would have found a place, so what keeps it is what Permit still waits for.
-        return Unschedulable(pod, f"{UNSCHEDULABLE}, {found.held_by or ''}", nominated_node="")
-    return msgspec.structs.replace(own, victims=())
-
-
-def _broken(pod: Pod, message: str) -> Unschedulable:
-    return Unschedulable(pod, message, nominated_node="", code=Code.ERROR)

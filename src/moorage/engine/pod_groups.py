@@ -1,18 +1,27 @@
 """Pod groups as the scheduler takes them up: who is tried together, and what became of the group.
 
-Owns the gathering of a group's pods and the value that tells of the outcome. Must not place pods;
-`engine.pod_group_cycle` does.
+Owns the gathering of a group's pods, what was found for them, what each pod is told, and the value
+that tells of the group. Must not place pods; `engine.pod_group_cycle` does.
 """
+
+from dataclasses import dataclass, field
 
 import msgspec
 
 from moorage.cluster.pod_groups import PodGroupState
+from moorage.engine import observer
+from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.framework.status import Status
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.status import Code, Status
+from moorage.framework.timing import UNTIMED, AttemptTimes
+from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup, PodGroupCondition
 
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
+GROUP_UNSCHEDULABLE = "pod group is unschedulable"
+WAITING_FOR_PREEMPTION = "pod group is waiting for preemption to complete"
 
 
 class GroupOutcome(msgspec.Struct, frozen=True):
@@ -63,3 +72,69 @@ def condition_of(group: PodGroup) -> PodGroupCondition | None:
     """What the group's status says of its placing so far."""
     conditions = group.status.conditions
     return next((one for one in conditions if one.type == POD_GROUP_SCHEDULED), None)
+
+
+@dataclass(slots=True)
+class FoundMember:
+    """What was found for one pod."""
+
+    info: QueuedPodInfo
+    failure: Unschedulable | None = None
+    """Why it does not fit; together with a node: it would, once its victims are gone."""
+    node_name: str = ""
+    held_by: str | None = None
+    """Why Permit would hold it back; None if Permit lets it pass."""
+    times: AttemptTimes = UNTIMED
+    seconds: float = 0.0
+    """How long it took to find that out."""
+    decision: Bind | None = None
+    """The node that was found, whatever became of it."""
+    search_start: int = 0
+    """Where the search for it began, for a ledger."""
+    attempt: AttemptResult | None = None
+
+
+@dataclass(slots=True)
+class GroupResult:
+    """What was found for the group; None as status means that it can be placed."""
+
+    status: Status | None
+    found: list[FoundMember] = field(default_factory=list)
+    preempting: bool = False
+    """The group fits once victims are gone."""
+
+    @property
+    def outcome(self) -> str:
+        """The same in a word, for metrics."""
+        if self.status is None:
+            return observer.SCHEDULED
+        if not self.status.code.rejected:
+            return observer.ERROR
+        return observer.WAITING_ON_PREEMPTION if self.preempting else observer.UNSCHEDULABLE
+
+
+def failure_of(pod: Pod, found: FoundMember | None, result: GroupResult) -> Unschedulable:
+    """What a pod that is not placed is told."""
+    status = result.status
+    if found is None:
+        assert status is not None, "only a try that was broken off leaves pods out"
+        # Without a word on the nomination, unless something broke: the pod was not looked at.
+        nominated = None if status.code.rejected else ""
+        return Unschedulable(pod, status.message, nominated_node=nominated, code=status.code)
+    own = found.failure
+    if status is not None and not status.code.rejected:
+        return own if own is not None and own.code is Code.ERROR else broken(pod, status.message)
+    if own is None and result.preempting:
+        assert status is not None, "a group that waits for preemption is not placed"
+        return Unschedulable(pod, status.message, nominated_node=found.node_name)
+    if own is None or (found.node_name and not result.preempting):
+        # It would have found a place, so what keeps it is what Permit still waits for.
+        return Unschedulable(
+            pod, f"{GROUP_UNSCHEDULABLE}, {found.held_by or ''}", nominated_node=""
+        )
+    return msgspec.structs.replace(own, victims=())
+
+
+def broken(pod: Pod, message: str) -> Unschedulable:
+    """What a pod is told if something went wrong with its group."""
+    return Unschedulable(pod, message, nominated_node="", code=Code.ERROR)
