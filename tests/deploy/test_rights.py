@@ -34,7 +34,7 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
     "kube/reflector.py:_list": (),
     "kube/reflector.py:_watch_request": (),
     # Every kind that plugins look up, for whoever runs `moorage explain`.
-    "kube/snapshot.py:_ask": (),
+    "kube/snapshot.py:run": (),
 }
 # Asked for by the API server itself when the status of a claim is written.
 IMPLIED = Right("resource.k8s.io", "resourceclaims/binding", "patch")
