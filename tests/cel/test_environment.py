@@ -133,7 +133,7 @@ def test_where_only_a_boolean_will_do_other_results_are_errors(
 
 
 def test_an_environment_may_bring_functions_of_its_own() -> None:
-    double = Function("double_int", "int.twice() -> int", lambda number: number * 2)
+    double = Function("int.twice() -> int", lambda number: number * 2)
     environment = Environment({"pod": "dyn", "node": "dyn"}, functions=(double,))
     assert evaluated("2.twice() == 4 && pod.priority.twice() == 14", environment)
     with pytest.raises(CompileError, match="undeclared reference to 'twice'"):

@@ -30,7 +30,6 @@ LIST_COST, MAP_COST = 10, 30
 _TRAVERSAL, _PATTERN = 0.1, 0.25
 _SIZED = (str, bytes, list, dict, DefaultMap)
 _PARTICULAR = (Quantity, ComputedQuantity, IP, CIDR, NamedFormat, URL, Semver)
-_ORDER = frozenset(("_<_", "_<=_", "_>_", "_>=_"))
 
 
 def no_checkpoint() -> None:
@@ -68,27 +67,29 @@ def size_of(value: Any) -> int:
 
 
 def call_cost(function: str, overloads: Sequence[Overload]) -> CallCost:
-    """The cost of a call; some depend on the overload, if there is only one."""
-    overload = overloads[0].identifier if len(overloads) == 1 else ""
-    if function in ("+", "_+_"):
-        return _sum if overload in ("add_string", "add_bytes") else _one
-    if function in _ORDER:
-        textual = overload.endswith(("_string", "_bytes"))
-        return _smaller if textual else _one
-    if function == "@in":
-        return _second_size if overload == "in_list" else _one
-    if function == "matches" and overload != "matches_string":
-        return _one
-    if function == "ip" and overload == "cidr_ip":
-        return _one
-    if function in ("string", "bytes"):
-        return _traversal if overload in ("bytes_to_string", "string_to_bytes") else _one
-    if function in ("sort", "size"):
-        return _compared if function == "sort" and overload else _one
-    if function == "containsIP":
-        return lambda values, result: _contains_ip(values, text=overload.endswith("_string"))
-    if function == "containsCIDR":
-        return lambda values, result: _contains_cidr(values, text=overload.endswith("_string"))
+    """The cost of a call; some depend on the types of its arguments, if these are settled."""
+    kinds = [kind.name for kind in overloads[0].arguments] if len(overloads) == 1 else []
+    textual = kinds[:1] in (["string"], ["bytes"])
+    text = kinds[-1:] == ["string"]
+    match function:
+        case "_+_":
+            return _sum if textual else _one
+        case "_<_" | "_<=_" | "_>_" | "_>=_":
+            return _smaller if textual else _one
+        case "@in":
+            return _second_size if kinds[-1:] == ["list"] else _one
+        case "matches":
+            return _pattern if overloads[0].member else _one
+        case "ip":
+            return _one if overloads[0].member else _traversal
+        case "string" | "bytes":
+            return _traversal if textual and kinds != [function] else _one
+        case "sort":
+            return _compared if kinds else _one
+        case "containsIP":
+            return lambda values, result: _contains_ip(values, text=text)
+        case "containsCIDR":
+            return lambda values, result: _contains_cidr(values, text=text)
     return _COSTS.get(function, _one)
 
 
@@ -199,11 +200,11 @@ _COSTS: dict[str, CallCost] = {
     "_!=_": _smaller,
     **dict.fromkeys(("startsWith", "endsWith", "format"), _traversal),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _traversal),
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _traversal),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR"), _traversal),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _traversal),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _twice),
     "join": _result_twice,
-    **dict.fromkeys(("matches", "find", "findAll"), _pattern),
+    **dict.fromkeys(("find", "findAll"), _pattern),
     "contains": _contains,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _tree),
     "validate": _validate,

@@ -19,8 +19,6 @@ _MOST_PROGRAMS = 1024
 class Function(NamedTuple):
     """A function beside CEL's own and those of Kubernetes."""
 
-    identifier: str
-    """The name of the overload, which costs and messages may use."""
     signature: str
     """`target.name(arguments) -> result`; single capital letters are type parameters."""
     implementation: Callable[..., Any]

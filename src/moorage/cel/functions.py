@@ -71,25 +71,19 @@ def _known_functions() -> Functions:
 def _declare_standard(signatures: Signatures) -> None:
     add = signatures.add
     for kind in ("string", "bytes", "list(A)", "map(A, B)"):
-        name = kind.partition("(")[0]
-        add(f"size_{name}", f"size({kind}) -> int", _size, guarded=False)
-        add(f"{name}_size", f"{kind}.size() -> int", _size, guarded=False)
-    tests = {
-        "contains": ("string_contains", str.__contains__),
-        "startsWith": ("starts_with", str.startswith),
-        "endsWith": ("ends_with", str.endswith),
-    }
-    for name, (identifier, test) in tests.items():
-        signature = f"string.{name}(string) -> bool"
-        add(f"{identifier}_string", signature, _text_test(test), guarded=False)
-    add("matches", "matches(string, string) -> bool", _matches, guarded=False)
-    add("matches_string", "string.matches(string) -> bool", _matches, guarded=False)
+        add(f"size({kind}) -> int", _size, guarded=False)
+        add(f"{kind}.size() -> int", _size, guarded=False)
+    add("string.contains(string) -> bool", _text_test(str.__contains__), guarded=False)
+    add("string.startsWith(string) -> bool", _text_test(str.startswith), guarded=False)
+    add("string.endsWith(string) -> bool", _text_test(str.endswith), guarded=False)
+    add("matches(string, string) -> bool", _matches, guarded=False)
+    add("string.matches(string) -> bool", _matches, guarded=False)
 
 
 def _declare_conversions(signatures: Signatures) -> None:
     def add(result: str, convert: Callable[[Any], Any], *kinds: str) -> None:
         for kind in kinds:
-            signatures.add(f"{kind}_to_{result}", f"{result}({kind}) -> {result}", convert)
+            signatures.add(f"{result}({kind}) -> {result}", convert)
 
     add("int", _to_int, "int", "uint", "double", "string")
     add("uint", _to_uint, "uint", "int", "double", "string")
@@ -98,27 +92,26 @@ def _declare_conversions(signatures: Signatures) -> None:
     add("bool", _to_bool, "bool", "string")
     add("bytes", lambda value: value.encode() if isinstance(value, str) else value, "bytes")
     add("bytes", str.encode, "string")
-    signatures.add("to_dyn", "dyn(A) -> dyn", lambda value: value)
-    signatures.add("type", "type(A) -> type(A)", lambda value: TypeValue(kind_of(value)))
+    signatures.add("dyn(A) -> dyn", lambda value: value)
+    signatures.add("type(A) -> type(A)", lambda value: TypeValue(kind_of(value)))
 
 
 def _declare_optionals(signatures: Signatures) -> None:
     add = signatures.add
-    add("optional_of", "@optional.of(A) -> optional(A)", lambda value: Optional(True, value))
-    add("optional_none", "@optional.none() -> optional(A)", lambda: Optional(False))
+    add("@optional.of(A) -> optional(A)", lambda value: Optional(True, value))
+    add("@optional.none() -> optional(A)", lambda: Optional(False))
     add(
-        "optional_ofNonZeroValue",
         "@optional.ofNonZeroValue(A) -> optional(A)",
         lambda value: Optional(True, value) if value else Optional(False),
     )
-    add("optional_hasValue", "optional(A).hasValue() -> bool", lambda option: option.present)
-    add("optional_value", "optional(A).value() -> A", _value)
-    add("optional_orValue_value", "optional(A).orValue(A) -> A")
-    add("optional_or_optional", "optional(A).or(optional(A)) -> optional(A)")
-    add("list_first", "list(A).first() -> optional(A)", lambda items: _at(items, 0))
-    add("list_last", "list(A).last() -> optional(A)", lambda items: _at(items, -1))
-    add("optional_unwrap", "@optional.unwrap(list(optional(A))) -> list(A)", _present)
-    add("optional_unwrapOpt", "list(optional(A)).unwrapOpt() -> list(A)", _present)
+    add("optional(A).hasValue() -> bool", lambda option: option.present)
+    add("optional(A).value() -> A", _value)
+    add("optional(A).orValue(A) -> A")
+    add("optional(A).or(optional(A)) -> optional(A)")
+    add("list(A).first() -> optional(A)", lambda items: _at(items, 0))
+    add("list(A).last() -> optional(A)", lambda items: _at(items, -1))
+    add("@optional.unwrap(list(optional(A))) -> list(A)", _present)
+    add("list(optional(A)).unwrapOpt() -> list(A)", _present)
 
 
 def _at(items: list[Any], place: int) -> Optional:
@@ -131,44 +124,31 @@ def _present(options: list[Optional]) -> list[Any]:
 
 def _declare_quantities(signatures: Signatures) -> None:
     add = signatures.add
-    add("string_to_quantity", "quantity(string) -> quantity", parse_quantity)
-    add("is_quantity_string", "isQuantity(string) -> bool", succeeds(parse_quantity))
-    add("quantity_sign", "sign(quantity) -> int", lambda q: (q.nano > 0) - (q.nano < 0))
+    add("quantity(string) -> quantity", parse_quantity)
+    add("isQuantity(string) -> bool", succeeds(parse_quantity))
+    add("sign(quantity) -> int", lambda q: (q.nano > 0) - (q.nano < 0))
+    add("quantity.isGreaterThan(quantity) -> bool", lambda left, right: left.nano > right.nano)
+    add("quantity.isLessThan(quantity) -> bool", lambda left, right: left.nano < right.nano)
     add(
-        "quantity_is_greater_than",
-        "quantity.isGreaterThan(quantity) -> bool",
-        lambda left, right: left.nano > right.nano,
-    )
-    add(
-        "quantity_is_less_than",
-        "quantity.isLessThan(quantity) -> bool",
-        lambda left, right: left.nano < right.nano,
-    )
-    add(
-        "quantity_compare_to",
         "quantity.compareTo(quantity) -> int",
         lambda left, right: (left.nano > right.nano) - (left.nano < right.nano),
     )
-    add("quantity_get_float", "quantity.asApproximateFloat() -> double", quantity_as_float)
-    add("quantity_get_int", "quantity.asInteger() -> int", _as_integer)
-    add("quantity_is_integer", "quantity.isInteger() -> bool", _is_integer)
+    add("quantity.asApproximateFloat() -> double", quantity_as_float)
+    add("quantity.asInteger() -> int", _as_integer)
+    add("quantity.isInteger() -> bool", _is_integer)
     add(
-        "quantity_add",
         "quantity.add(quantity) -> quantity",
         lambda left, right: ComputedQuantity(left.nano + right.nano),
     )
     add(
-        "quantity_add_int",
         "quantity.add(int) -> quantity",
         lambda left, right: ComputedQuantity(left.nano + right * _NANO),
     )
     add(
-        "quantity_sub",
         "quantity.sub(quantity) -> quantity",
         lambda left, right: ComputedQuantity(left.nano - right.nano),
     )
     add(
-        "quantity_sub_int",
         "quantity.sub(int) -> quantity",
         lambda left, right: ComputedQuantity(left.nano - right * _NANO),
     )
@@ -176,33 +156,26 @@ def _declare_quantities(signatures: Signatures) -> None:
 
 def _declare_versions(signatures: Signatures) -> None:
     add = signatures.add
-    add("string_to_semver", "semver(string) -> semver", parse_semver)
-    add("string_bool_to_semver", "semver(string, bool) -> semver", _lenient_semver)
-    add("is_semver_string", "isSemver(string) -> bool", succeeds(parse_semver))
-    add("is_semver_string_bool", "isSemver(string, bool) -> bool", succeeds(_lenient_semver))
+    add("semver(string) -> semver", parse_semver)
+    add("semver(string, bool) -> semver", _lenient_semver)
+    add("isSemver(string) -> bool", succeeds(parse_semver))
+    add("isSemver(string, bool) -> bool", succeeds(_lenient_semver))
     add(
-        "semver_is_greater_than",
         "semver.isGreaterThan(semver) -> bool",
         lambda left, right: _compare_versions(left, right) > 0,
     )
-    add(
-        "semver_is_less_than",
-        "semver.isLessThan(semver) -> bool",
-        lambda left, right: _compare_versions(left, right) < 0,
-    )
-    add("semver_compare_to", "semver.compareTo(semver) -> int", _compare_versions)
-    add("semver_major", "semver.major() -> int", lambda version: version.numbers[0])
-    add("semver_minor", "semver.minor() -> int", lambda version: version.numbers[1])
-    add("semver_patch", "semver.patch() -> int", lambda version: version.numbers[2])
+    add("semver.isLessThan(semver) -> bool", lambda left, right: _compare_versions(left, right) < 0)
+    add("semver.compareTo(semver) -> int", _compare_versions)
+    add("semver.major() -> int", lambda version: version.numbers[0])
+    add("semver.minor() -> int", lambda version: version.numbers[1])
+    add("semver.patch() -> int", lambda version: version.numbers[2])
 
 
 def _declare_formats(signatures: Signatures) -> None:
-    signatures.add("format-named", "@format.named(string) -> optional(named_format)", _named_format)
-    signatures.add(
-        "format-validate", "named_format.validate(string) -> optional(list(string))", _validate
-    )
+    signatures.add("@format.named(string) -> optional(named_format)", _named_format)
+    signatures.add("named_format.validate(string) -> optional(list(string))", _validate)
     for name, named in FORMATS.items():
-        signatures.add(f"format.{name}", f"@format.{name}() -> named_format", _constant(named))
+        signatures.add(f"@format.{name}() -> named_format", _constant(named))
 
 
 def _named_format(name: str) -> Optional:

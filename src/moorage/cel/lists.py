@@ -30,29 +30,27 @@ def declare(signatures: Signatures) -> None:
     """Their signatures."""
     add = signatures.add
     for kind in _ORDERED:
-        add(f"list_{kind}_is_sorted_bool", f"list({kind}).isSorted() -> bool", _is_sorted)
-        add(f"list_{kind}_min_{kind}", f"list({kind}).min() -> {kind}", _min)
-        add(f"list_{kind}_max_{kind}", f"list({kind}).max() -> {kind}", _max)
-        add(f"list_{kind}_sort", f"list({kind}).sort() -> list({kind})", _sorted, guarded=False)
+        add(f"list({kind}).isSorted() -> bool", _is_sorted)
+        add(f"list({kind}).min() -> {kind}", _min)
+        add(f"list({kind}).max() -> {kind}", _max)
+        add(f"list({kind}).sort() -> list({kind})", _sorted, guarded=False)
     for kind in _SUMMED:
         zero = _ZEROS[kind]
-        add(f"list_{kind}_sum_{kind}", f"list({kind}).sum() -> {kind}", _summer(zero))
-    add("list_a_index_of_int", "list(A).indexOf(A) -> int", _index_of)
-    add("list_a_last_index_of_int", "list(A).lastIndexOf(A) -> int", _last_index_of)
-    add("list_slice", "list(A).slice(int, int) -> list(A)", _slice)
-    add("list_flatten", "list(list(A)).flatten() -> list(A)", _flattened, guarded=False)
-    add("list_flatten_int", "list(dyn).flatten(int) -> list(dyn)", _flattened, guarded=False)
-    add("list_distinct", "list(A).distinct() -> list(A)", _distinct, guarded=False)
-    add("list_reverse", "list(A).reverse() -> list(A)", lambda items: items[::-1])
-    add("lists_range", "@lists.range(int) -> list(int)", _range)
-    add("list_sets_contains_list", "@sets.contains(list(A), list(A)) -> bool", _contains_all)
+        add(f"list({kind}).sum() -> {kind}", _summer(zero))
+    add("list(A).indexOf(A) -> int", _index_of)
+    add("list(A).lastIndexOf(A) -> int", _last_index_of)
+    add("list(A).slice(int, int) -> list(A)", _slice)
+    add("list(list(A)).flatten() -> list(A)", _flattened, guarded=False)
+    add("list(dyn).flatten(int) -> list(dyn)", _flattened, guarded=False)
+    add("list(A).distinct() -> list(A)", _distinct, guarded=False)
+    add("list(A).reverse() -> list(A)", lambda items: items[::-1])
+    add("@lists.range(int) -> list(int)", _range)
+    add("@sets.contains(list(A), list(A)) -> bool", _contains_all)
     add(
-        "list_sets_equivalent_list",
         "@sets.equivalent(list(A), list(A)) -> bool",
         lambda left, right: _contains_all(left, right) and _contains_all(right, left),
     )
     add(
-        "list_sets_intersects_list",
         "@sets.intersects(list(A), list(A)) -> bool",
         lambda left, right: any(contained(item, right) for item in left),
     )

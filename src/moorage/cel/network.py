@@ -275,34 +275,30 @@ def declare(signatures: Signatures) -> None:
 
 def _declare_addresses(signatures: Signatures) -> None:
     add = signatures.add
-    add("string_to_ip", "ip(string) -> ip", parse_ip)
-    add("is_ip", "isIP(string) -> bool", succeeds(parse_ip))
-    add("ip_is_canonical", "@ip.isCanonical(string) -> bool", lambda s: str(parse_ip(s)) == s)
-    add("ip_to_string", "string(ip) -> string", str)
-    add("ip_family", "ip.family() -> int", lambda ip: ip.address.version)
-    add("ip_is_unspecified", "ip.isUnspecified() -> bool", lambda ip: ip.address.is_unspecified)
-    add("ip_is_loopback", "ip.isLoopback() -> bool", lambda ip: ip.address.is_loopback)
-    add("ip_is_link_local_multicast", "ip.isLinkLocalMulticast() -> bool", _is_link_local_multicast)
-    add("ip_is_link_local_unicast", "ip.isLinkLocalUnicast() -> bool", _is_link_local_unicast)
-    add("ip_is_global_unicast", "ip.isGlobalUnicast() -> bool", _is_global_unicast)
+    add("ip(string) -> ip", parse_ip)
+    add("isIP(string) -> bool", succeeds(parse_ip))
+    add("@ip.isCanonical(string) -> bool", lambda s: str(parse_ip(s)) == s)
+    add("string(ip) -> string", str)
+    add("ip.family() -> int", lambda ip: ip.address.version)
+    add("ip.isUnspecified() -> bool", lambda ip: ip.address.is_unspecified)
+    add("ip.isLoopback() -> bool", lambda ip: ip.address.is_loopback)
+    add("ip.isLinkLocalMulticast() -> bool", _is_link_local_multicast)
+    add("ip.isLinkLocalUnicast() -> bool", _is_link_local_unicast)
+    add("ip.isGlobalUnicast() -> bool", _is_global_unicast)
 
 
 def _declare_networks(signatures: Signatures) -> None:
     add = signatures.add
-    add("string_to_cidr", "cidr(string) -> cidr", parse_cidr)
-    add("is_cidr", "isCIDR(string) -> bool", succeeds(parse_cidr))
-    add("cidr_to_string", "string(cidr) -> string", str)
-    add("cidr_contains_ip_string", "cidr.containsIP(string) -> bool", _contains_address)
-    add("cidr_contains_ip_ip", "cidr.containsIP(ip) -> bool", lambda cidr, ip: cidr.contains(ip))
-    add(
-        "cidr_contains_cidr_string",
-        "cidr.containsCIDR(string) -> bool",
-        lambda cidr, text: cidr.covers(parse_cidr(text)),
-    )
-    add("cidr_contains_cidr", "cidr.containsCIDR(cidr) -> bool", lambda one, two: one.covers(two))
-    add("cidr_ip", "cidr.ip() -> ip", lambda cidr: cidr.ip)
-    add("cidr_prefix_length", "cidr.prefixLength() -> int", lambda cidr: cidr.bits)
-    add("cidr_masked", "cidr.masked() -> cidr", lambda cidr: cidr.masked)
+    add("cidr(string) -> cidr", parse_cidr)
+    add("isCIDR(string) -> bool", succeeds(parse_cidr))
+    add("string(cidr) -> string", str)
+    add("cidr.containsIP(string) -> bool", _contains_address)
+    add("cidr.containsIP(ip) -> bool", lambda cidr, ip: cidr.contains(ip))
+    add("cidr.containsCIDR(string) -> bool", lambda cidr, text: cidr.covers(parse_cidr(text)))
+    add("cidr.containsCIDR(cidr) -> bool", lambda one, two: one.covers(two))
+    add("cidr.ip() -> ip", lambda cidr: cidr.ip)
+    add("cidr.prefixLength() -> int", lambda cidr: cidr.bits)
+    add("cidr.masked() -> cidr", lambda cidr: cidr.masked)
 
 
 def _contains_address(cidr: CIDR, text: str) -> bool:
@@ -314,14 +310,14 @@ def _contains_address(cidr: CIDR, text: str) -> bool:
 
 def _declare_urls(signatures: Signatures) -> None:
     add = signatures.add
-    add("string_to_url", "url(string) -> url", parse_url)
-    add("is_url_string", "isURL(string) -> bool", lambda text: url_complaint(text) is None)
-    add("url_get_scheme", "url.getScheme() -> string", lambda url: url.scheme)
-    add("url_get_host", "url.getHost() -> string", lambda url: url.host)
-    add("url_get_hostname", "url.getHostname() -> string", lambda url: url.hostname)
-    add("url_get_port", "url.getPort() -> string", lambda url: url.port)
-    add("url_get_escaped_path", "url.getEscapedPath() -> string", lambda url: url.escaped_path)
-    add("url_get_query", "url.getQuery() -> map(string, list(string))", lambda url: url.values())
+    add("url(string) -> url", parse_url)
+    add("isURL(string) -> bool", lambda text: url_complaint(text) is None)
+    add("url.getScheme() -> string", lambda url: url.scheme)
+    add("url.getHost() -> string", lambda url: url.host)
+    add("url.getHostname() -> string", lambda url: url.hostname)
+    add("url.getPort() -> string", lambda url: url.port)
+    add("url.getEscapedPath() -> string", lambda url: url.escaped_path)
+    add("url.getQuery() -> map(string, list(string))", lambda url: url.values())
 
 
 def _is_link_local_multicast(ip: IP) -> bool:

@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Hashable, Mapping
+from itertools import product
 from typing import Any
 
 from moorage.cel.errors import (
@@ -44,44 +45,36 @@ def declare(signatures: Signatures) -> None:
     """The operators' signatures; what they do is in `BINARY` and in the compiler."""
     add = signatures.add_operator
     for kind in _NUMBERS:
-        names = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
-        for symbol, name in names.items():
-            add(f"{name}_{kind}64", f"_{symbol}_", f"{kind}, {kind}", kind)
+        for symbol in ("+", "-", "*", "/"):
+            add(f"_{symbol}_", f"{kind}, {kind}", kind)
     for kind in ("int", "uint"):
-        add(f"modulo_{kind}64", "_%_", f"{kind}, {kind}", kind)
+        add("_%_", f"{kind}, {kind}", kind)
     for kind in ("string", "bytes"):
-        add(f"add_{kind}", "_+_", f"{kind}, {kind}", kind)
-    add("add_list", "_+_", "list(A), list(A)", "list(A)")
-    add("negate_int64", "-_", "int", "int")
-    add("negate_double", "-_", "double", "double")
-    add("logical_not", "!_", "bool", "bool")
-    add("logical_and", "_&&_", "bool, bool", "bool")
-    add("logical_or", "_||_", "bool, bool", "bool")
-    add("conditional", "_?_:_", "bool, A, A", "A")
-    add("equals", "_==_", "A, A", "bool")
-    add("not_equals", "_!=_", "A, A", "bool")
-    for symbol, name in {"<": "less", "<=": "less_equals", ">": "greater"}.items():
-        _declare_order(signatures, symbol, name)
-    _declare_order(signatures, ">=", "greater_equals")
-    add("in_list", "@in", "A, list(A)", "bool")
-    add("in_map", "@in", "A, map(A, B)", "bool")
-    add("index_list", "_[_]", "list(A), int", "A")
-    add("index_map", "_[_]", "map(A, B), A", "B")
-    add("list_optindex_optional_int", "_[?_]", "list(A), int", "optional(A)")
-    add("optional_list_optindex_optional_int", "_[?_]", "optional(list(A)), int", "optional(A)")
-    add("map_optindex_optional_value", "_[?_]", "map(A, B), A", "optional(B)")
-    add("optional_map_optindex_optional_value", "_[?_]", "optional(map(A, B)), A", "optional(B)")
-    add("optional_list_index_int", "_[_]", "optional(list(A)), int", "optional(A)")
-    add("optional_map_index_value", "_[_]", "optional(map(A, B)), A", "optional(B)")
-
-
-def _declare_order(signatures: Signatures, symbol: str, name: str) -> None:
-    for kind in ("bool", "string", "bytes"):
-        signatures.add_operator(f"{name}_{kind}", f"_{symbol}_", f"{kind}, {kind}", "bool")
-    for left in _NUMBERS:
-        for right in _NUMBERS:
-            identifier = f"{name}_{left}64_{right}64" if left != right else f"{name}_{left}64"
-            signatures.add_operator(identifier, f"_{symbol}_", f"{left}, {right}", "bool")
+        add("_+_", f"{kind}, {kind}", kind)
+    add("_+_", "list(A), list(A)", "list(A)")
+    add("-_", "int", "int")
+    add("-_", "double", "double")
+    add("!_", "bool", "bool")
+    add("_&&_", "bool, bool", "bool")
+    add("_||_", "bool, bool", "bool")
+    add("_?_:_", "bool, A, A", "A")
+    add("_==_", "A, A", "bool")
+    add("_!=_", "A, A", "bool")
+    for symbol in ("_<_", "_<=_", "_>_", "_>=_"):
+        for kind in ("bool", "string", "bytes"):
+            add(symbol, f"{kind}, {kind}", "bool")
+        for left, right in product(_NUMBERS, repeat=2):
+            add(symbol, f"{left}, {right}", "bool")
+    add("@in", "A, list(A)", "bool")
+    add("@in", "A, map(A, B)", "bool")
+    add("_[_]", "list(A), int", "A")
+    add("_[_]", "map(A, B), A", "B")
+    add("_[?_]", "list(A), int", "optional(A)")
+    add("_[?_]", "optional(list(A)), int", "optional(A)")
+    add("_[?_]", "map(A, B), A", "optional(B)")
+    add("_[?_]", "optional(map(A, B)), A", "optional(B)")
+    add("_[_]", "optional(list(A)), int", "optional(A)")
+    add("_[_]", "optional(map(A, B)), A", "optional(B)")
 
 
 def add(left: Any, right: Any) -> Any:

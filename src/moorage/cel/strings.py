@@ -125,29 +125,25 @@ def _matches_single_bytes(pattern: str) -> bool:
 def declare(signatures: Signatures) -> None:
     """Their signatures."""
     add = signatures.add
-    add("string_char_at_int", "string.charAt(int) -> string", _char_at)
-    add("string_index_of_string", "string.indexOf(string) -> int", str.find)
-    add("string_index_of_string_int", "string.indexOf(string, int) -> int", _index_of)
-    add("string_last_index_of_string", "string.lastIndexOf(string) -> int", str.rfind)
-    add("string_last_index_of_string_int", "string.lastIndexOf(string, int) -> int", _last_index_of)
-    add("string_lower_ascii", "string.lowerAscii() -> string", _lower)
-    add("string_upper_ascii", "string.upperAscii() -> string", _upper)
-    add("string_replace_string_string", "string.replace(string, string) -> string", _replace)
-    add(
-        "string_replace_string_string_int",
-        "string.replace(string, string, int) -> string",
-        _replace,
-    )
-    add("string_split_string", "string.split(string) -> list(string)", _split)
-    add("string_split_string_int", "string.split(string, int) -> list(string)", _split)
-    add("string_substring_int", "string.substring(int) -> string", _substring)
-    add("string_substring_int_int", "string.substring(int, int) -> string", _substring)
-    add("string_trim", "string.trim() -> string", str.strip)
-    add("list_join", "list(string).join() -> string", _join)
-    add("list_join_string", "list(string).join(string) -> string", _join)
-    add("string_find_string", "string.find(string) -> string", _find)
-    add("string_find_all_string", "string.findAll(string) -> list(string)", _find_all)
-    add("string_find_all_string_int", "string.findAll(string, int) -> list(string)", _find_all)
+    add("string.charAt(int) -> string", _char_at)
+    add("string.indexOf(string) -> int", str.find)
+    add("string.indexOf(string, int) -> int", _index_of)
+    add("string.lastIndexOf(string) -> int", str.rfind)
+    add("string.lastIndexOf(string, int) -> int", _last_index_of)
+    add("string.lowerAscii() -> string", _lower)
+    add("string.upperAscii() -> string", _upper)
+    add("string.replace(string, string) -> string", _replace)
+    add("string.replace(string, string, int) -> string", _replace)
+    add("string.split(string) -> list(string)", _split)
+    add("string.split(string, int) -> list(string)", _split)
+    add("string.substring(int) -> string", _substring)
+    add("string.substring(int, int) -> string", _substring)
+    add("string.trim() -> string", str.strip)
+    add("list(string).join() -> string", _join)
+    add("list(string).join(string) -> string", _join)
+    add("string.find(string) -> string", _find)
+    add("string.findAll(string) -> list(string)", _find_all)
+    add("string.findAll(string, int) -> list(string)", _find_all)
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:

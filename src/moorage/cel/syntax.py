@@ -3,7 +3,7 @@
 Owns precedence and what `has`, `all`, `cel.bind` and their kin stand for. Types are the checker's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,14 @@ Node = (
 )
 
 
-_RELATIONS = frozenset(("<", "<=", ">=", ">", "==", "!=", "in"))
+_BINARY = (
+    ("||",),
+    ("&&",),
+    ("<", "<=", ">=", ">", "==", "!=", "in"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+"""Operators between two operands, from the loosest binding to the tightest."""
 _CONSTANTS: dict[str, object] = {"true": True, "false": False, "null": None}
 _TRANSFORMS = frozenset(("transformList", "transformMap", "transformMapEntry"))
 _QUANTIFIERS = frozenset(("all", "exists", "exists_one", "existsOne", "filter", "map"))
@@ -214,44 +221,24 @@ class _Parser:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise Issue(self._current.position, TOO_DEEP)
-        condition = self._alternatives()
+        condition = self._binary()
         if question := self._accept("?"):
-            chosen = self._alternatives()
+            chosen = self._binary()
             self._expect(":")
             other = self.expression()
             condition = Call(question.position, "_?_:_", (condition, chosen, other))
         self._depth -= 1
         return condition
 
-    def _alternatives(self) -> Node:
-        return self._logical("||", "_||_", lambda: self._logical("&&", "_&&_", self._relation))
-
-    def _logical(self, text: str, function: str, operand: Callable[[], Node]) -> Node:
-        left = operand()
-        while token := self._accept(text):
-            left = Call(token.position, function, (left, operand()))
-        return left
-
-    def _relation(self) -> Node:
-        left = self._sum()
-        while self._current.text in _RELATIONS and self._current.kind is not TokenKind.LITERAL:
+    def _binary(self, level: int = 0) -> Node:
+        """Operators of a level and of those that bind tighter, grouped from the left."""
+        if level == len(_BINARY):
+            return self._unary()
+        left = self._binary(level + 1)
+        while any(map(self._at, _BINARY[level])):
             token = self._take()
             function = "@in" if token.text == "in" else f"_{token.text}_"
-            left = Call(token.position, function, (left, self._sum()))
-        return left
-
-    def _sum(self) -> Node:
-        left = self._product()
-        while self._at("+") or self._at("-"):
-            token = self._take()
-            left = Call(token.position, f"_{token.text}_", (left, self._product()))
-        return left
-
-    def _product(self) -> Node:
-        left = self._unary()
-        while self._at("*") or self._at("/") or self._at("%"):
-            token = self._take()
-            left = Call(token.position, f"_{token.text}_", (left, self._unary()))
+            left = Call(token.position, function, (left, self._binary(level + 1)))
         return left
 
     def _unary(self) -> Node:

@@ -43,8 +43,8 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def declare(signatures: Signatures) -> None:
     """Their signatures."""
-    signatures.add("string_format", "string.format(list(dyn)) -> string", _format)
-    signatures.add("strings_quote", "@strings.quote(string) -> string", _quote)
+    signatures.add("string.format(list(dyn)) -> string", _format)
+    signatures.add("@strings.quote(string) -> string", _quote)
 
 
 def clauses(text: str) -> Iterator[str]:

@@ -86,7 +86,6 @@ def type_of(name: str) -> Type:
 class Overload(NamedTuple):
     """One way to call a function; `implementation` None: the compiler knows the operator."""
 
-    identifier: str
     arguments: tuple[Type, ...]
     """The target first, if there is one."""
     result: Type
@@ -108,7 +107,6 @@ class Signatures:
 
     def add(
         self,
-        identifier: str,
         signature: str,
         implementation: Callable[..., Any] | None = None,
         *,
@@ -123,15 +121,13 @@ class Signatures:
         if member:
             arguments.insert(0, parse_type(target))
         full_name = name if member or not dot else f"{target[1:]}.{name}"
-        overload = Overload(
-            identifier, tuple(arguments), parse_type(result), member, implementation, guarded
-        )
+        overload = Overload(tuple(arguments), parse_type(result), member, implementation, guarded)
         self.functions.setdefault(full_name, []).append(overload)
 
-    def add_operator(self, identifier: str, name: str, arguments: str, result: str) -> None:
+    def add_operator(self, name: str, arguments: str, result: str) -> None:
         """Add one overload of an operator."""
         types = tuple(parse_type(text) for text in _split(arguments))
-        overload = Overload(identifier, types, parse_type(result), False, None)
+        overload = Overload(types, parse_type(result), False, None)
         self.functions.setdefault(name, []).append(overload)
 
 

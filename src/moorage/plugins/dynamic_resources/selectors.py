@@ -41,7 +41,7 @@ class DeviceSelectors:
             fields["allowMultipleAllocations"] = "bool"
         if list_attributes:
             fields["attributes"] = "map(string, map(string, dyn))"
-            functions = (Function("dra_includes_dyn_dyn", "dyn.includes(dyn) -> bool", _includes),)
+            functions = (Function("dyn.includes(dyn) -> bool", _includes),)
             results = (*results, "dyn")
         self._environment = Environment(
             {"device": _DEVICE}, objects={_DEVICE: fields}, functions=functions, results=results
