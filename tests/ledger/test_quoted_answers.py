@@ -76,7 +76,7 @@ class Pilot(PreFilterPlugin[None]):
 
 def started(ledger: Ledger, extenders: Sequence[Extender] = ()) -> Scheduler:
     scheduler = make_scheduler(load_config(CONFIG, "test"), [Tide, Pilot])
-    scheduler.cycle.adopt(extenders)
+    scheduler.cycle.use_extenders(extenders)
     scheduler.record(ledger.recorder)
     # The rows of nodes are not their order: one goes, and the last takes its row.
     for name in ("gone", *NAMES):

@@ -365,7 +365,7 @@ def test_extenders_are_not_asked_and_a_pod_that_would_have_a_node_is_told_so() -
             await stage.bound(name)
         # Nobody decides from here on.
         stage.live.stop()
-        stage.live.scheduler.cycle.adopt((Silent(),))
+        stage.live.scheduler.cycle.use_extenders((Silent(),))
         for name, cpu in (("small", "1"), ("large", "3")):
             stage.live.scheduler.handlers.add_pod(make_pod(name, cpu=cpu))
         small = await stage.explainer.pod("default", "small")

@@ -78,7 +78,7 @@ class Cycle:
     def search_start(self, start: int) -> None:
         self._search.start = start
 
-    def adopt(self, extenders: Sequence[Extender]) -> None:
+    def use_extenders(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
         if self.runner.fast_path is not None:
             self.runner.fast_path.clear()

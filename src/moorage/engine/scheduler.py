@@ -179,7 +179,7 @@ class Scheduler:
         self.profiles.update(profiles)
         self._note_deferring()
         self.observer.profiles_known(self.profiles)
-        self.cycle.adopt(extenders)
+        self.cycle.use_extenders(extenders)
         self.recorder.configured(self.profiles, extenders)
         for pod in list(self._pods):
             if pod.spec.scheduler_name in before or pod.spec.node_name:

@@ -155,9 +155,9 @@ class Explainer:
         self, *, before: int | None = None, limit: int = 100, pod: str | None = None
     ) -> tuple[DecisionPage, int | None]:
         """Decisions before one, the newest first; with the number to go on before."""
-        book = self._book
+        ledger = self._require_ledger()
         async with self._my_turn(informed=False):
-            found = book.summaries(before=before, limit=limit + 1, pod=pod)
+            found = ledger.summaries(before=before, limit=limit + 1, pod=pod)
         shown = tuple(found[:limit])
         return DecisionPage(shown), shown[-1].number if len(found) > limit else None
 
@@ -165,9 +165,9 @@ class Explainer:
         self, number: int, *, top: int = 10, matrix: Page | None = None
     ) -> DecisionExplanation:
         """One decision, whole."""
-        book = self._book
+        ledger = self._require_ledger()
         async with self._my_turn(informed=False):
-            return await in_slices(book.explaining(number, top=top, matrix=matrix))
+            return await in_slices(ledger.explaining(number, top=top, matrix=matrix))
 
     async def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
         """Follow decisions from now on; with those after `last`, the oldest first.
@@ -175,13 +175,13 @@ class Explainer:
         If more were made since than are told at once, the newest of them are. A `last` that is yet
         to come is another scheduler's, which was here before: then all are news.
         """
-        book = self._book
+        ledger = self._require_ledger()
         if last is None:
             return self._new_follower(), ()
         async with self._my_turn(informed=False):
             # In one go: what is decided from here on comes to the follower.
             follower = self._new_follower()
-            missed = book.summaries(limit=MOST_MISSED)
+            missed = ledger.summaries(limit=MOST_MISSED)
         if missed and last > missed[0].number:
             last = 0
         return follower, [summary for summary in reversed(missed) if summary.number > last]
@@ -210,8 +210,8 @@ class Explainer:
 
     def settings(self) -> Settings:
         """The configuration in force, and how much the ledger remembers."""
-        book = self._ledger
-        facts = LedgerFacts(on=False) if book is None else _facts(book)
+        ledger = self._ledger
+        facts = LedgerFacts(on=False) if ledger is None else _facts(ledger)
         return Settings(self._configuration(), facts)
 
     # How it is done
@@ -225,8 +225,7 @@ class Explainer:
             raise NotReadyError(f"{MOST_FOLLOWERS} clients follow the decisions already.")
         return self.feed.follow()
 
-    @property
-    def _book(self) -> Ledger:
+    def _require_ledger(self) -> Ledger:
         if self._ledger is None:
             raise UnknownObjectError("This scheduler keeps no ledger: --ledger-memory is 0.")
         return self._ledger
@@ -269,7 +268,7 @@ class Explainer:
     def _alone(self) -> Cycle:
         """The scheduler's cycle without its extenders."""
         alone = self._scheduler.cycle.aside()
-        alone.adopt(())
+        alone.use_extenders(())
         return alone
 
     def _with_unasked(self, found: PodExplanation, pod: Pod) -> str:
@@ -316,9 +315,8 @@ class Explainer:
         return pod.spec.node_name or self._scheduler.state.node_of(pod)
 
     def _queue_of(self, pod: Pod) -> QueueState | None:
-        return None if pod.spec.node_name else self._queue_state(pod)
-
-    def _queue_state(self, pod: Pod) -> QueueState:
+        if pod.spec.node_name:
+            return None
         if not self._leads():
             return QueueState("absent", message=_STANDBY)
         return queue_state(self._scheduler, pod)
@@ -327,11 +325,11 @@ class Explainer:
         return None if self._ledger is None else self._ledger.latest_about(pod.key)
 
 
-def _facts(book: Ledger) -> LedgerFacts:
+def _facts(ledger: Ledger) -> LedgerFacts:
     return LedgerFacts(
         on=True,
-        bytes=book.used_bytes,
-        limit_bytes=book.limit_bytes,
-        decisions=len(book),
-        directory=str(book.directory or ""),
+        bytes=ledger.used_bytes,
+        limit_bytes=ledger.limit_bytes,
+        decisions=len(ledger),
+        directory=str(ledger.directory or ""),
     )

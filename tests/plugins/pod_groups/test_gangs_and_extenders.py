@@ -28,7 +28,7 @@ class Agreeable(Extender):
 def gang_in_the_middle() -> World:
     """A gang of three, one of them placed long ago, the others just tried."""
     world = World()
-    world.scheduler.cycle.adopt([Agreeable()])
+    world.scheduler.cycle.use_extenders([Agreeable()])
     world.add(make_node("n1", cpu="3"), make_group(min_count=3))
     world.add(member("p0", node_name="n1"), member("p1"), member("p2"))
     assert world.scheduler.schedule_one()

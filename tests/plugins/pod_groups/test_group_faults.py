@@ -50,7 +50,7 @@ def gang_of_three(gates: tuple[str, ...]) -> World:
     world = World(gates)
     world.scheduler.recorder = DecisionRecorder()
     world.scheduler.recorder.on = True
-    world.scheduler.cycle.adopt((_Extender(),))
+    world.scheduler.cycle.use_extenders((_Extender(),))
     world.add(make_node("n1", cpu="8"), make_group(min_count=3))
     world.add(*(member(name) for name in sorted(MEMBERS)), make_pod("other", cpu="1"))
     return world
