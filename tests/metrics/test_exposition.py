@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.openmetrics.parser import (
-    text_string_to_metric_families as parse_open_metrics,
-)
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from metrics.measuring import values_in
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.metrics.exporter import AllMetrics
-from moorage.metrics.exposition import OPEN_METRICS, TEXT, go_float, render, wants_open_metrics
+from moorage.metrics.exposition import TEXT, go_float, render
 from moorage.metrics.families import Counter, Gauge, Histogram, exponential
 from moorage.metrics.options import MetricsOptions
 from moorage.metrics.registry import MetricsRegistry
@@ -103,24 +100,7 @@ def test_exponential_buckets_grow_by_multiplying_step_by_step() -> None:
     assert exponential(0.00001, 1.5, 3) == [0.00001, 0.00001 * 1.5, 0.00001 * 1.5 * 1.5]
 
 
-@pytest.mark.parametrize(
-    ("accept", "wanted"),
-    [
-        ("", False),
-        ("*/*", False),
-        ("text/plain", False),
-        ("application/openmetrics-text", True),
-        ("application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5", True),
-        ("application/openmetrics-text;version=1.0.0;q=0.3,text/plain;q=0.7,*/*;q=0.1", False),
-        ("application/openmetrics-text;version=9.9.9", False),
-        ("application/openmetrics-text;q=lots", False),
-    ],
-)
-def test_open_metrics_are_written_for_those_who_prefer_them(accept: str, wanted: bool) -> None:
-    assert wants_open_metrics(accept) is wanted
-
-
-def test_both_texts_are_read_by_prometheus_own_parser() -> None:
+def test_the_text_is_read_by_prometheus_own_parser() -> None:
     metrics = AllMetrics(DEFAULT_FEATURE_GATES)
     metrics.scheduler.attempt_failed("error", 'a "quoted"\\ profile', 0.25)
     metrics.client.finished("h:1", "GET", 0.01, 0, 300)
@@ -128,17 +108,11 @@ def test_both_texts_are_read_by_prometheus_own_parser() -> None:
     content_type, text = metrics.render()
     assert content_type == TEXT
     plain = {family.name: family for family in parse_text(text.decode())}
-    content_type, text = metrics.render("application/openmetrics-text")
-    assert content_type == OPEN_METRICS
-    assert text.endswith(b"# EOF\n")
-    families = parse_open_metrics(text.decode())  # type: ignore[no-untyped-call]
-    opened = {family.name: family for family in families}
-    assert set(plain) == set(opened)
-    name = "scheduler_schedule_attempts"
-    [sample] = [one for one in opened[name].samples if one.name.endswith("_total")]
+    attempts = plain["scheduler_schedule_attempts"]
+    assert attempts.type == "counter"
+    [sample] = [one for one in attempts.samples if one.name.endswith("_total")]
     assert sample.labels == {"result": "error", "profile": 'a "quoted"\\ profile'}
-    assert plain[name].type == opened[name].type == "counter"
-    assert opened["authentication_attempts"].type == "unknown", "it does not end in _total"
+    assert plain["authentication_attempts"].type == "counter"
 
 
 def test_a_disabled_metric_is_not_shown_but_counted() -> None:

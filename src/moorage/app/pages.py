@@ -113,12 +113,10 @@ class Pages:
         return Endpoints(
             healthz=self._health.healthz,
             readyz=self._health.readyz,
-            # In kube-scheduler's one format, whatever else a scraper would take: in OpenMetrics the
-            # labels `le` are written differently.
-            metrics=lambda accept: metrics.render(),
+            metrics=metrics.render,
             reset_metrics=metrics.reset,
             resources=self._resources,
-            slis=lambda accept: metrics.render_slis(),
+            slis=metrics.render_slis,
             configz=lambda: {"componentconfig": self._shown_config()},
             flags=self._flags if gates.enabled("ComponentFlagz") else None,
             statusz=self._status() if gates.enabled("ComponentStatusz") else None,
@@ -136,8 +134,7 @@ class Pages:
     def _shown_config(self) -> Mapping[str, object]:
         return shown_config(self._reloader.config)
 
-    def _resources(self, accept: str) -> tuple[str, bytes] | None:
-        del accept
+    def _resources(self) -> tuple[str, bytes] | None:
         if not self._health.leads:
             return None
         return self._metrics.render_resources(self._live.scheduler.state.listers.of(Pod))

@@ -89,7 +89,7 @@ class Route:
     """Does /statusz name it?"""
 
 
-def _no_metrics(accept: str) -> Page:
+def _no_metrics() -> Page:
     return "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", b""
 
 
@@ -104,13 +104,12 @@ class Endpoints:
     healthz: Sequence[HealthCheck] = ()
     livez: Sequence[HealthCheck] = ()
     readyz: Sequence[HealthCheck] = ()
-    metrics: Callable[[str], Page] = _no_metrics
-    """The page for what an Accept header asks for."""
+    metrics: Callable[[], Page] = _no_metrics
     reset_metrics: Callable[[], None] = _nothing
-    resources: Callable[[str], Page | None] = _no_metrics
-    """As `metrics`; None while another instance leads, which makes an empty page."""
+    resources: Callable[[], Page | None] = _no_metrics
+    """None while another instance leads, which makes an empty page."""
     reset_resources: Callable[[], None] = _nothing
-    slis: Callable[[str], Page] = _no_metrics
+    slis: Callable[[], Page] = _no_metrics
     reset_slis: Callable[[], None] = _nothing
     configz: Callable[[], object] = dict
     """The whole answer: a JSON object with one entry per configuration."""

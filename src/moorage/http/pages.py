@@ -146,10 +146,10 @@ def metric_routes(endpoints: Endpoints) -> Sequence[Route]:
 
 
 def _page(
-    page: Callable[[str], Page | None], reset: Callable[[], None], started: float | None
+    page: Callable[[], Page | None], reset: Callable[[], None], started: float | None
 ) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        made = page(request.headers.get("Accept", ""))
+        made = page()
         if made is None:  # another instance leads: nothing to show, and nothing to reset
             return text_answer("", sniff=True)
         if request.method == "DELETE":

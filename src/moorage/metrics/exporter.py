@@ -51,17 +51,17 @@ class AllMetrics:
         started = self.slis_registry.register(Gauge("process_start_time_seconds", text))
         started.labels().set(clock())
 
-    def render(self, accept: str = "") -> tuple[str, bytes]:
-        """Content type and text of /metrics, in the format that the Accept header prefers."""
-        return self.registry.render(accept)
+    def render(self) -> tuple[str, bytes]:
+        """Content type and text of /metrics."""
+        return self.registry.render()
 
-    def render_slis(self, accept: str = "") -> tuple[str, bytes]:
+    def render_slis(self) -> tuple[str, bytes]:
         """Content type and text of /metrics/slis."""
-        return self.slis_registry.render(accept)
+        return self.slis_registry.render()
 
-    def render_resources(self, pods: Iterable[Pod], accept: str = "") -> tuple[str, bytes]:
+    def render_resources(self, pods: Iterable[Pod]) -> tuple[str, bytes]:
         """Content type and text of /metrics/resources for the pods there are now."""
-        return render_pod_resources(pods, accept)
+        return render_pod_resources(pods)
 
     def reset(self) -> None:
         """DELETE /metrics: begin to count again; gauges keep saying how things stand."""

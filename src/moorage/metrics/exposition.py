@@ -1,44 +1,24 @@
-"""Metric families as text: Prometheus 0.0.4, as kube-scheduler writes it, and OpenMetrics 1.0.
+"""Metric families as text in the format of Prometheus, 0.0.4.
 
-Owns the two formats and the choice between them. Numbers are written as Go writes them, so that the
-text equals upstream's byte for byte where the values are equal.
+Numbers are written as Go writes them, so that the text equals kube-scheduler's byte for byte where
+the values are equal. In OpenMetrics they would not, and kube-scheduler does not offer that either.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from moorage.metrics.families import AnyFamily, Distribution, Histogram, Value
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores"
-
-_OPEN, _PLAIN, _ANY = "application/openmetrics-text", "text/plain", "*/*"
-_VERSIONS = {_OPEN: ("0.0.1", "1.0.0"), _PLAIN: ("0.0.4",)}
-_TOTAL = "_total"
 # The powers of ten that Go's shortest format writes without an exponent.
 _NO_EXPONENT = range(-4, 6)
 
-_Number = Callable[[float], str]
 
-
-def render(families: Iterable[AnyFamily], accept: str = "") -> tuple[str, bytes]:
-    """The content type and the text, in the format that the Accept header prefers."""
+def render(families: Iterable[AnyFamily]) -> tuple[str, bytes]:
+    """The content type and the text."""
     filled = sorted((one for one in families if one.children), key=lambda family: family.name)
-    if wants_open_metrics(accept):
-        return OPEN_METRICS, _joined([*_open_metrics(filled), "# EOF"])
-    return TEXT, _joined(_text(filled))
-
-
-def wants_open_metrics(accept: str) -> bool:
-    """Does an Accept header ask for OpenMetrics at least as much as for plain text?"""
-    quality = {_OPEN: 0.0, _PLAIN: 0.0, _ANY: 0.0}
-    for part in accept.split(","):
-        kind, *parameters = (piece.strip() for piece in part.split(";"))
-        if kind in quality:
-            quality[kind] = max(quality[kind], _quality(kind, parameters))
-    wanted = quality[_OPEN]
-    return wanted > 0 and wanted >= max(quality[_PLAIN], quality[_ANY])
+    return TEXT, "".join(f"{line}\n" for family in filled for line in _lines(family)).encode()
 
 
 def go_float(value: float) -> str:
@@ -67,40 +47,13 @@ def go_float(value: float) -> str:
     return f"{minus}{text[: power + 1]}{fraction}"
 
 
-def _quality(kind: str, parameters: Iterable[str]) -> float:
-    quality = 1.0
-    for parameter in parameters:
-        key, _, value = parameter.partition("=")
-        if key == "version" and value not in _VERSIONS.get(kind, (value,)):
-            return 0.0
-        if key == "q":
-            try:
-                quality = float(value)
-            except ValueError:
-                return 0.0
-    return quality
+def _lines(family: AnyFamily) -> Iterator[str]:
+    yield f"# HELP {family.name} {_escaped(family.help_text, quotes=False)}"
+    yield f"# TYPE {family.name} {family.kind}"
+    yield from _samples(family)
 
 
-def _text(families: Iterable[AnyFamily]) -> Iterator[str]:
-    for family in families:
-        yield f"# HELP {family.name} {_escaped(family.help_text, quotes=False)}"
-        yield f"# TYPE {family.name} {family.kind}"
-        yield from _samples(family, go_float)
-
-
-def _open_metrics(families: Iterable[AnyFamily]) -> Iterator[str]:
-    for family in families:
-        name, kind = family.name, str(family.kind)
-        if kind == "counter":
-            # Only a name in `_total` may be a counter there.
-            kind = "counter" if name.endswith(_TOTAL) else "unknown"
-            name = name.removesuffix(_TOTAL)
-        yield f"# HELP {name} {_escaped(family.help_text)}"
-        yield f"# TYPE {name} {kind}"
-        yield from _samples(family, _open_float)
-
-
-def _samples(family: AnyFamily, number: _Number) -> Iterator[str]:
+def _samples(family: AnyFamily) -> Iterator[str]:
     """One line per value: label sets ordered by their values, labels by their names."""
     names = family.label_names
     order = sorted(range(len(names)), key=names.__getitem__)
@@ -108,26 +61,19 @@ def _samples(family: AnyFamily, number: _Number) -> Iterator[str]:
         labels = ",".join(f'{names[i]}="{_escaped(values[i])}"' for i in order)
         child = family.children[values]
         if isinstance(child, Value):
-            yield f"{family.name}{_braced(labels)} {number(child.value)}"
+            yield f"{family.name}{_braced(labels)} {go_float(child.value)}"
         elif isinstance(family, Histogram):
-            yield from _distribution(family, labels, child, number)
+            yield from _distribution(family, labels, child)
 
 
-def _distribution(
-    family: Histogram, labels: str, child: Distribution, number: _Number
-) -> Iterator[str]:
+def _distribution(family: Histogram, labels: str, child: Distribution) -> Iterator[str]:
     before = f"{labels}," if labels else ""
     total = 0
     for bound, count in zip((*family.buckets, math.inf), child.counts, strict=True):
         total += count
-        yield f'{family.name}_bucket{{{before}le="{number(bound)}"}} {total}'
-    yield f"{family.name}_sum{_braced(labels)} {number(child.sum)}"
+        yield f'{family.name}_bucket{{{before}le="{go_float(bound)}"}} {total}'
+    yield f"{family.name}_sum{_braced(labels)} {go_float(child.sum)}"
     yield f"{family.name}_count{_braced(labels)} {total}"
-
-
-def _open_float(value: float) -> str:
-    text = go_float(value)
-    return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
 def _braced(labels: str) -> str:
@@ -137,7 +83,3 @@ def _braced(labels: str) -> str:
 def _escaped(text: str, *, quotes: bool = True) -> str:
     text = text.replace("\\", r"\\").replace("\n", r"\n")
     return text.replace('"', r"\"") if quotes else text
-
-
-def _joined(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()

@@ -46,7 +46,7 @@ def pod_resource_families() -> tuple[Gauge, Gauge]:
     return requests, limits
 
 
-def render_pod_resources(pods: Iterable[Pod], accept: str = "") -> tuple[str, bytes]:
+def render_pod_resources(pods: Iterable[Pod]) -> tuple[str, bytes]:
     """The content type and the text for these pods."""
     requests, limits = pod_resource_families()
     for pod in pods:
@@ -57,7 +57,7 @@ def render_pod_resources(pods: Iterable[Pod], accept: str = "") -> tuple[str, by
             for resource, milli in amounts.items():
                 if milli:
                     family.labels(*_labels(pod, resource)).set(milli / 1000)
-    return render((requests, limits), accept)
+    return render((requests, limits))
 
 
 def pod_requests(pod: Pod) -> Resources:

@@ -139,11 +139,11 @@ class MetricsRegistry:
         """Have gauges worked out whenever somebody is about to read them."""
         self._refreshers.append(refresh)
 
-    def render(self, accept: str = "") -> tuple[str, bytes]:
+    def render(self) -> tuple[str, bytes]:
         """The content type and the text of everything."""
         for refresh in self._refreshers:
             refresh()
-        return render(self.families.values(), accept)
+        return render(self.families.values())
 
     def reset(self) -> None:
         """Forget what was counted, but neither how things stand nor what is registered."""
