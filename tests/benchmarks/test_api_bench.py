@@ -61,7 +61,7 @@ def test_moorage_binds_all_pods_and_nothing_is_left_behind(
     assert len(lines) == 1
 
 
-@pytest.mark.parametrize("workload", ["mixed", "distinct", "statefulset"])
+@pytest.mark.parametrize("workload", ["mixed", "distinct", "statefulset", "bound"])
 def test_ordinary_workloads_are_measured_too(run: Run, server: ApiServer, workload: str) -> None:
     argv = ("--workload", workload, "--timeout", "30", "--json")
     told = json.loads(run(*load(server, 40, 20, *argv)).out)

@@ -30,6 +30,7 @@ class Runs:
             cpu_us_per_pod_first=1.0,
             cpu_us_per_pod_last=1.0,
             last_to_first=1.0,
+            loading_seconds=1.0,
             bare_pass_us_p50=1.0,
             bare_pass_us_mean=1.0,
             to_bare_pass_p50=1.0,

@@ -21,6 +21,7 @@ def test_every_workload_places_its_pods(run: Run, workload: str) -> None:
         "pods",
         "workload",
         "placed",
+        "loading_seconds",
         "pods_per_second",
         "us_per_pod_p50",
         "us_per_pod_p99",

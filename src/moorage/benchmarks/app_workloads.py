@@ -5,7 +5,7 @@ spreading, affinity, selectors and tolerations; their pods arrive shuffled. With
 no pod is like another.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from random import Random
 from typing import NamedTuple
@@ -20,6 +20,10 @@ _POOL_LABEL = "example.com/pool"
 _TYPE_LABEL = "node.kubernetes.io/instance-type"
 _ARCH_LABEL = "kubernetes.io/arch"
 _SHUFFLED_TOGETHER = 3000
+BOUND_PODS_PER_NODE = 20
+_REPLICAS_BOUND = 40
+_FIRST_BOUND_APP = 50_000
+_STRIDE = 251
 
 
 class _Pool(NamedTuple):
@@ -99,6 +103,24 @@ def app_pods(*, replicas: int, stateful: bool = False) -> Callable[[int], Json]:
         }
 
     return pod
+
+
+def bound_pods(nodes: int, pods: int) -> Iterator[Json]:
+    """Pods that have a node, of apps that each have a selector of their own and no pod to come."""
+    del pods
+    apps = max(nodes * BOUND_PODS_PER_NODE // _REPLICAS_BOUND, 1)
+    for index in range(nodes * BOUND_PODS_PER_NODE):
+        replica, number = divmod(index, apps)
+        app = _app(_FIRST_BOUND_APP + number, stateful=True)
+        name = f"bound-{number:05d}-{replica}"
+        # Moved on with every replica, so that those of an app are on different nodes.
+        node_name = f"node-{(index + replica * _STRIDE) % nodes:05d}"
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": _NAMESPACE, "uid": name, "labels": app.labels},
+            "spec": app.spec | {"nodeName": node_name},
+        }
 
 
 @lru_cache(maxsize=4)

@@ -42,6 +42,8 @@ class Measurement(msgspec.Struct, frozen=True, omit_defaults=True):
     pods: int
     workload: str
     placed: int
+    loading_seconds: float
+    """What it took to decode nodes and whatever is there before, and to take them in."""
     pods_per_second: float
     us_per_pod_p50: float
     us_per_pod_p99: float
@@ -81,7 +83,9 @@ def measure(
     """
     watch = observer or SchedulerObserver()
     kind = WORKLOADS[workload]
+    loading_began = now()
     world.add_all(made_before(kind, nodes, pods))
+    loading = now() - loading_began
     recorder.follow(world.cycle, world.profiles)
     waiting = [make_pod(index, kind) for index in range(pods)]
     profile = world.profiles.get(waiting[0].spec.scheduler_name)
@@ -112,6 +116,7 @@ def measure(
         pods=pods,
         workload=workload,
         placed=placed,
+        loading_seconds=round(loading / 1e9, 3),
         pods_per_second=round(pods / max(total / 1e9, 1e-9), 1),
         us_per_pod_p50=_percentile(ordered, 50),
         us_per_pod_p99=_percentile(ordered, 99),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from moorage.benchmarks.app_workloads import app_pods, shaped_node
+from moorage.benchmarks.app_workloads import app_pods, bound_pods, shaped_node
 from moorage.errors import InputError
 from moorage.model.decode import UnknownKind, decode_object
 from moorage.model.meta import ApiObject, Json
@@ -166,6 +166,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "mixed": Workload(app_pods(replicas=12), node=shaped_node),
     "distinct": Workload(app_pods(replicas=1), node=shaped_node),
     "statefulset": Workload(app_pods(replicas=12, stateful=True), node=shaped_node),
+    "bound": Workload(app_pods(replicas=1), bound_pods, shaped_node),
     "basic": _equal_pods(),
     "spread": _spread("DoNotSchedule"),
     "prefspread": _spread("ScheduleAnyway"),

@@ -87,6 +87,7 @@ def _print(result: Measurement) -> None:
             f"{result.last_to_first:,.2f}",
             f"last third of the pods ({last:,.1f} µs CPU) to the first sixth ({first:,.1f} µs CPU)",
         ),
+        (f"{result.loading_seconds:,.3f}", "seconds until the cluster was loaded"),
         (f"{result.cpu_seconds:,.3f}", "CPU seconds"),
         (f"{result.peak_rss_mib:,.1f}", "MiB peak memory"),
     )

@@ -108,7 +108,7 @@ def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -
 def move_opponents(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Move the pods that must not be in one domain with the pod, where they are fewest."""
     nodes = survey.nodes
-    matches = term_matches(pod, nodes)
+    matches = term_matches(pod, nodes, nodes.terms_matching(pod))
     # A pod that minds its own kind is one of several that are meant to be apart.
     repelling = () if _minds_its_kind(pod, matches, nodes) else matches.repelling
     against: tuple[Counted, ...] = (*matches.existing, *repelling)

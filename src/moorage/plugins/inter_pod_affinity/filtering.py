@@ -7,7 +7,7 @@ import numpy as np
 
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_query import matching_terms
-from moorage.cluster.pod_terms import TermKind
+from moorage.cluster.pod_terms import TermEntry, TermKind
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.affinity import AffinityTerm
@@ -69,8 +69,8 @@ class TermMatches(msgspec.Struct, frozen=True):
     repelling: tuple[PodsMatching, ...]
 
 
-def term_matches(pod: Pod, nodes: NodeView) -> TermMatches:
-    """Find out what matters to the incoming pod."""
+def term_matches(pod: Pod, nodes: NodeView, existing: Iterable[TermEntry]) -> TermMatches:
+    """Find out what matters to the incoming pod; `existing` terms are those that match it."""
     terms = pod.affinity_terms
     affinity = tuple(resolve(term, nodes.listers) for term in terms.affinity)
     anti_affinity = tuple(resolve(term, nodes.listers) for term in terms.anti_affinity)
@@ -80,7 +80,7 @@ def term_matches(pod: Pod, nodes: NodeView) -> TermMatches:
         anti_affinity=anti_affinity,
         existing=tuple(
             PodsCarrying(entry)
-            for entry in nodes.terms_matching(pod)
+            for entry in existing
             if entry.pod_term.kind is TermKind.ANTI_AFFINITY
         ),
         attracting=tuple(PodsMatching(wanted, key) for key in _topology_keys(affinity)),
@@ -90,9 +90,9 @@ def term_matches(pod: Pod, nodes: NodeView) -> TermMatches:
     )
 
 
-def count(pod: Pod, nodes: NodeView) -> RequiredState:
+def count(pod: Pod, nodes: NodeView, existing: Iterable[TermEntry]) -> RequiredState:
     """Count, per topology domain, the pods that matter to the incoming pod."""
-    matches = term_matches(pod, nodes)
+    matches = term_matches(pod, nodes, existing)
     return RequiredState(
         affinity=matches.affinity,
         anti_affinity=matches.anti_affinity,

@@ -49,10 +49,10 @@ class InterPodAffinity(
         error = pod.affinity_terms.error
         if error:
             return Status(Code.UNRESOLVABLE, (f"parsing pod: {error}",))
-        terms = pod.affinity_terms
-        if not (terms.affinity or terms.anti_affinity) and not nodes.terms_matching(pod):
+        terms, existing = pod.affinity_terms, nodes.terms_matching(pod)
+        if not (terms.affinity or terms.anti_affinity or existing):
             return SKIP
-        state = filtering.count(pod, nodes)
+        state = filtering.count(pod, nodes, existing)
         return SKIP if state.irrelevant else PreFilterResult(state)
 
     def with_pod(
@@ -64,7 +64,7 @@ class InterPodAffinity(
     def filter(self, pod: Pod, nodes: NodeView, state: RequiredState | None) -> Verdicts:
         """Refuse nodes in the wrong company."""
         if state is None:
-            state = filtering.count(pod, nodes.whole)
+            state = filtering.count(pod, nodes.whole, nodes.terms_matching(pod))
         return filtering.judge(state, pod, nodes)
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> PreferredState | Skip:
