@@ -1,7 +1,8 @@
 """Which features are on: the defaults of a version, changed by what a user sets.
 
 Owns reading `--emulated-version` and its companion, `--feature-gates`, and refusing combinations
-that upstream refuses, in its words. Must not know what a feature does. The data is in `gate_table`.
+that upstream refuses, in its words. Must not know what a feature does. The data is in
+`gate_table`, read from `feature_gates.yaml`.
 """
 
 import re
