@@ -1,6 +1,6 @@
 """FreeMemory, a score over columns: the larger the share of memory left free, the better.
 
-To enable it: an entry point in the group `moorage.plugins`, and in a KubeSchedulerConfiguration
+To enable it: `--plugin free_memory.py`, and in a KubeSchedulerConfiguration
 `profiles: [{plugins: {score: {enabled: [{name: FreeMemory, weight: 5}]}}}]`.
 """
 

@@ -1,6 +1,6 @@
 """OnePerTeam, a filter asked node by node: pods of two teams (label `team`) never share a node.
 
-To enable it: an entry point in the group `moorage.plugins`, and in a KubeSchedulerConfiguration
+To enable it: `--plugin one_per_team.py`, and in a KubeSchedulerConfiguration
 `profiles: [{plugins: {filter: {enabled: [{name: OnePerTeam}]}}}]`.
 """
 

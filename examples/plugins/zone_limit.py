@@ -1,6 +1,6 @@
 """ZoneLimit, a filter across nodes, with state: at most two pods of an app (label) in a zone.
 
-To enable it: an entry point in the group `moorage.plugins`, and in a KubeSchedulerConfiguration
+To enable it: `--plugin zone_limit.py`, and in a KubeSchedulerConfiguration
 `profiles: [{plugins: {multiPoint: {enabled: [{name: ZoneLimit}]}}}]`.
 """
 

@@ -25,15 +25,18 @@ def test_the_plugin_of_the_documentation_is_the_one_that_is_tested() -> None:
 def test_the_example_prints_what_the_documentation_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    offered = tomllib.loads(FILES["pyproject.toml"])["project"]["entry-points"]["moorage.plugins"]
-    points = [EntryPoint(name, where, "moorage.plugins") for name, where in offered.items()]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    for name in ("scheduler.yaml", "cluster.yaml"):
+    for name in ("one_per_team.py", "scheduler.yaml", "cluster.yaml"):
         (tmp_path / name).write_text(FILES[name])
     monkeypatch.chdir(tmp_path)
     commands, _, shown = TEXT.partition("```console\n")[2].partition("```")[0].partition("yaml\nN")
-    command = commands.splitlines()[-1].removeprefix("$ moorage ") + "yaml"
+    command = commands.removeprefix("$ moorage ") + "yaml"
     assert main(command.split()) == 0
+    assert capsys.readouterr().out.rstrip() == f"N{shown}".rstrip()
+
+    offered = tomllib.loads(FILES["pyproject.toml"])["project"]["entry-points"]["moorage.plugins"]
+    points = [EntryPoint(name, where, "moorage.plugins") for name, where in offered.items()]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    assert main(command.replace("--plugin one_per_team.py", "").split()) == 0
     assert capsys.readouterr().out.rstrip() == f"N{shown}".rstrip()
 
 

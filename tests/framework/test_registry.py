@@ -70,27 +70,45 @@ def test_plugins_of_installed_packages_join_those_in_tree(monkeypatch: pytest.Mo
     assert "NodeName" in registry
 
 
-def test_an_entry_point_that_is_not_a_plugin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, Broken=lambda: None)
-    with pytest.raises(
-        ConfigError,
-        match="entry point Broken = harbour_plugins:Broken is not a subclass of",
-    ):
-        Registry().register_entry_points()
+class Nameless(FilterPlugin[None]):
+    def filter(self, pod: Any, nodes: Any, state: None) -> Verdicts:
+        return Verdicts(len(nodes))
 
 
-def test_an_instance_as_entry_point_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, Broken=Quiet(None, None))  # type: ignore[arg-type]  # never used
-    with pytest.raises(ConfigError, match="is not a subclass"):
-        Registry().register_entry_points()
+@pytest.mark.parametrize(
+    ("offered", "problem"),
+    [
+        (lambda: None, "is not a subclass of"),
+        (Quiet(None, None), "is not a subclass of"),  # type: ignore[arg-type]  # never used
+        (Nameless, "is a class without a name"),
+    ],
+    ids=["function", "instance", "nameless"],
+)
+def test_an_entry_point_that_is_no_plugin_is_a_warning_and_an_error_for_who_enables_it(
+    offered: object,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    offer(monkeypatch, Broken=offered, Quiet=Quiet)
+    registry = Registry()
+    registry.register_entry_points()
+    assert f"entry point Broken = harbour_plugins:Broken {problem}" in caplog.text
+    assert registry.implements("Quiet", ExtensionPoint.FILTER)
+    with pytest.raises(ConfigError, match=problem):
+        registry.implements("Broken", ExtensionPoint.FILTER)
 
 
-def test_an_entry_point_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_that_does_not_load_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     missing = EntryPoint("Gone", "no_such_package:Gone", registry_module.ENTRY_POINT_GROUP)
     monkeypatch.setattr(registry_module, "entry_points", lambda group: [missing])
-    with pytest.raises(ConfigError, match="Gone = no_such_package:Gone cannot be loaded") as caught:
-        Registry().register_entry_points()
-    assert "no_such_package" in str(caught.value.__cause__)
+    registry = Registry()
+    registry.register_entry_points()
+    assert "Gone = no_such_package:Gone cannot be loaded: ModuleNotFoundError" in caplog.text
+    with pytest.raises(ConfigError, match="No module named 'no_such_package'"):
+        registry.implements("Gone", ExtensionPoint.FILTER)
 
 
 def test_an_entry_point_with_a_name_in_tree_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

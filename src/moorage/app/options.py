@@ -100,6 +100,8 @@ class MoorageOptions:
     """Bytes; 0 keeps no ledger."""
     explain_page: bool = False
     explain_annotations: bool = False
+    plugin: tuple[str, ...] = ()
+    """Files with plugins, as `FILE.py[:Class]`."""
 
     def errors(self) -> list[str]:
         """What is wrong about the ledger and whoever needs it."""

@@ -75,7 +75,7 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
     port = open_port(options, metrics)
     try:
         access = scheduler_access(config.client_connection.kubeconfig, options.master)
-        registry = full_registry(plugins)
+        registry = full_registry(plugins, options.moorage.plugin)
         scheduler = _scheduler(options, config, registry, metrics)
         shown = log_or_write_config(config, options.write_config_to)
         if options.write_config_to:

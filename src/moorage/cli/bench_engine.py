@@ -24,7 +24,12 @@ def run(args: argparse.Namespace) -> int:
     if args.cost is not None:
         return _run_cost(args)
     result = measure(
-        make_world(read_configuration(args.config), args.config, reuse=not args.no_reuse),
+        make_world(
+            read_configuration(args.config),
+            args.config,
+            reuse=not args.no_reuse,
+            plugins=args.plugins,
+        ),
         nodes=args.nodes,
         pods=args.pods,
         workload=args.workload,
@@ -49,6 +54,8 @@ def _run_cost(args: argparse.Namespace) -> int:
     if args.config is not None:
         read_configuration(args.config)  # so that what is wrong with it is told here, once
         arguments += ["--config", str(args.config)]
+    for plugin in args.plugins:
+        arguments += ["--plugin", plugin]
     cost = measure_cost(arguments, switches, args.cost, Quiet() if args.json else Progress())
     if args.json:
         print_json(msgspec.to_builtins(cost))

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage.app.config_sources import fetch_policy, policy_of, read_policy_file
@@ -62,7 +62,7 @@ def _gates(args: argparse.Namespace) -> FeatureGates:
 
 
 def _view(args: argparse.Namespace) -> int:
-    config = _load(args.file, _gates(args))
+    config = _load(args.file, _gates(args), args.plugins)
     config = as_built(config)
     if args.output == "json":
         print_json(encode_config(config))
@@ -85,7 +85,7 @@ def _validate(args: argparse.Namespace) -> int:
             print_line(str(error))
             valid = False
             continue
-        findings = check_configuration(text, gates)
+        findings = check_configuration(text, gates, args.plugins)
         for error_text in findings.errors:
             print_line(f"{source}: {error_text}")
         for warning in findings.warnings:
@@ -102,8 +102,8 @@ def _diff(args: argparse.Namespace) -> int:
         if before == after == STDIN:
             raise InputError("standard input can be read only once")
         gates = _gates(args)
-        sides = _load(before, gates), _load(after, gates)
-        found = differences(*sides, _implemented())
+        sides = _load(before, gates, args.plugins), _load(after, gates, args.plugins)
+        found = differences(*sides, _implemented(args.plugins))
     except MoorageError as error:
         fail(str(error))
         return _TROUBLE
@@ -120,21 +120,24 @@ def _diff(args: argparse.Namespace) -> int:
     return _DIFFERENT if found else 0
 
 
-def _implemented() -> Implements:
+def _implemented(plugins: Sequence[str]) -> Implements:
     """Who knows which plugins there are, for which extension points."""
     from moorage.simulator.world import full_registry
 
-    return full_registry().implements
+    return full_registry(files=plugins).implements
 
 
-def _load(path: str | None, gates: FeatureGates) -> KubeSchedulerConfiguration:
+def _load(
+    path: str | None, gates: FeatureGates, plugins: Sequence[str]
+) -> KubeSchedulerConfiguration:
     """A configuration from which a scheduler could be built."""
+    implements = _implemented(plugins)
     if path is None:
         return default_config(gates)
     text, source = read_configuration_text(path)
     config = load_config(text, source, gates)
     try:
-        effective_profiles(config, _implemented())
+        effective_profiles(config, implements)
         as_built(config)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error

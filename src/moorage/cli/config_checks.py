@@ -1,6 +1,6 @@
 """Everything that can be said about a configuration without running a scheduler."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from moorage.config.plugins import effective_plugins
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.config.validation import validation_errors
 from moorage.errors import ConfigError
+from moorage.framework.registry import Registry
 from moorage.kube.http_extender import http_extenders
 from moorage.simulator.world import World, full_registry
 
@@ -25,22 +26,25 @@ class Findings(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def check_configuration(text: bytes, gates: FeatureGates) -> Findings:
+def check_configuration(
+    text: bytes, gates: FeatureGates, plugin_files: Sequence[str] = ()
+) -> Findings:
     """Go through all the steps of a scheduler's start; each needs the ones before."""
     try:
         config = read_config(text, "", gates)
     except ConfigError as error:
         return Findings((str(error).removeprefix(": "),))
     errors = list(dict.fromkeys(validation_errors(config, gates)))
-    errors = errors or list(_building_errors(config, gates))
+    errors = errors or list(_building_errors(config, gates, full_registry(files=plugin_files)))
     errors += _election_errors(config.leader_election)
     warnings = tuple(oddities(config, gates))
     return Findings(tuple(one_line(error) for error in errors), warnings)
 
 
-def _building_errors(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
+def _building_errors(
+    config: KubeSchedulerConfiguration, gates: FeatureGates, registry: Registry
+) -> Iterator[str]:
     """What upstream notices only when it builds the profiles, but for all profiles at once."""
-    registry = full_registry()
     found = False
     for profile in config.profiles:
         try:

@@ -1,7 +1,7 @@
 """KubeSchedulerConfigurations out of files, standard input and ConfigMaps; `--config`."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,15 +41,19 @@ def make_world(
     *,
     reuse: bool = True,
     gates: FeatureGates = DEFAULT_FEATURE_GATES,
+    plugins: Sequence[str] = (),
 ) -> "World":
     """An empty world; a configuration that names unknown plugins is noticed only here."""
     # Here, because whoever only takes the argument should not wait for all plugins.
     from moorage.kube.http_extender import http_extenders
-    from moorage.simulator.world import World
+    from moorage.simulator.world import World, full_registry
 
+    registry = full_registry(files=plugins)
     try:
         extenders = http_extenders(configuration)
-        return World(configuration, reuse=reuse, gates=gates, extenders=extenders)
+        return World(
+            configuration, registry=registry, reuse=reuse, gates=gates, extenders=extenders
+        )
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from error
 

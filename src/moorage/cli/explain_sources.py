@@ -96,7 +96,7 @@ _SERVER_ONLY = (
     *("token", "token_file", "client_certificate", "client_key"),
     *("certificate_authority", "insecure_skip_tls_verify"),
 )
-_PROFILES = ("config", "feature_gates", "profile")
+_PROFILES = ("config", "plugins", "feature_gates", "profile")
 
 
 def _check_flags(args: argparse.Namespace) -> None:
@@ -115,7 +115,7 @@ def _check_flags(args: argparse.Namespace) -> None:
         useless += _PROFILES
     for name in useless:
         if getattr(args, name, None):
-            flag = f"--{name.replace('_', '-')}"
+            flag = "--plugin" if name == "plugins" else f"--{name.replace('_', '-')}"
             what = named or "a cluster that is read through a kubeconfig"
             args.parser.error(f"{flag} has no meaning with {what}")
     if bool(args.client_certificate) != bool(args.client_key):

@@ -141,7 +141,8 @@ def empty_world(args: argparse.Namespace) -> World:
             gates = FeatureGates.parse(args.feature_gates)
         except ConfigError as error:
             raise ConfigError(f"--feature-gates: {error}") from None
-    return make_world(read_configuration(args.config, gates), args.config, gates=gates)
+    configuration = read_configuration(args.config, gates)
+    return make_world(configuration, args.config, gates=gates, plugins=args.plugins)
 
 
 def cluster_access(kubeconfig: str, context: str) -> Access:

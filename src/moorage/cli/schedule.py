@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> int:
     from moorage.simulator.offline import place_all, place_and_explain
     from moorage.simulator.world import find_waiting_pod
 
-    world = make_world(read_configuration(args.config), args.config)
+    world = make_world(read_configuration(args.config), args.config, plugins=args.plugins)
     manifests = load_manifests(args.paths, sys.stdin)
     if manifests.skipped:
         warn(skipped_sentence(manifests.skipped))

@@ -57,7 +57,10 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     cluster = LocalCluster(
-        read_configuration(args.config), full_registry(), DEFAULT_FEATURE_GATES, data=args.data
+        read_configuration(args.config),
+        full_registry(files=args.plugins),
+        DEFAULT_FEATURE_GATES,
+        data=args.data,
     )
     try:
         # Nobody could look at a page that is gone as soon as everything is placed.

@@ -1,10 +1,11 @@
 """Plugin names and how to make the plugins; in-tree ones merged with third parties'."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from moorage.config.types import ExtensionPoint
-from moorage.errors import ConfigError
+from moorage.errors import ConfigError, reason_of
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
@@ -21,6 +22,8 @@ from moorage.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+
+log = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "moorage.plugins"
 
@@ -48,35 +51,49 @@ class Registry:
 
     def __init__(self, plugins: Iterable[type[Plugin]] = ()) -> None:
         self._plugins: dict[str, type[Plugin]] = {}
+        self._sources: dict[str, str] = {}
+        self._broken: dict[str, str] = {}
+        """Entry points that cannot be used, and why: an error only for who enables them."""
         for plugin in plugins:
             self.register(plugin)
 
-    def register(self, plugin: type[Plugin]) -> None:
-        """Add one plugin."""
-        known = self._plugins.get(plugin.name)
-        if known is not None:
+    def register(self, plugin: type[Plugin], source: str = "") -> None:
+        """Add one plugin; `source` is the place that messages name, its module unless told."""
+        source = source or plugin.__module__
+        if plugin.name in self._plugins:
             raise ConfigError(
-                f"a plugin named {plugin.name} already exists: {known.__module__} "
-                f"and {plugin.__module__} both define it"
+                f"a plugin named {plugin.name} already exists: {self._sources[plugin.name]} "
+                f"and {source} both define it"
             )
         self._plugins[plugin.name] = plugin
+        self._sources[plugin.name] = source
+        self._broken.pop(plugin.name, None)
 
     def register_entry_points(self) -> None:
-        """Add the plugins that installed packages offer as `moorage.plugins` entry points."""
+        """Add the plugins that installed packages offer as `moorage.plugins` entry points.
+
+        One that cannot be used is a warning; whoever enables its name gets the error.
+        """
         for entry_point in entry_points(group=ENTRY_POINT_GROUP):
             try:
                 plugin = entry_point.load()
-            except Exception as error:
-                raise ConfigError(
-                    f"plugin entry point {entry_point.name} = {entry_point.value} "
-                    f"cannot be loaded: {error}"
-                ) from error
+            except (Exception, SystemExit) as error:
+                self._note_broken(entry_point, f"cannot be loaded: {reason_of(error)}")
+                continue
             if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
-                raise ConfigError(
-                    f"plugin entry point {entry_point.name} = {entry_point.value} "
-                    "is not a subclass of moorage.framework.plugin.Plugin"
+                self._note_broken(
+                    entry_point, "is not a subclass of moorage.framework.plugin.Plugin"
                 )
-            self.register(plugin)
+            elif not isinstance(getattr(plugin, "name", None), str):
+                self._note_broken(entry_point, f"is a class without a name: {plugin.__module__}")
+            else:
+                self.register(plugin)
+
+    def _note_broken(self, entry_point: EntryPoint, problem: str) -> None:
+        problem = f"plugin entry point {entry_point.name} = {entry_point.value} {problem}"
+        if entry_point.name not in self._plugins:
+            self._broken[entry_point.name] = problem
+        log.warning("%s", problem)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._plugins)
@@ -88,6 +105,11 @@ class Registry:
         return self._plugins[name]
 
     def implements(self, name: str, point: ExtensionPoint) -> bool:
-        """Does a plugin of that name exist and take part in an extension point?"""
+        """Does a plugin of that name exist and take part in an extension point?
+
+        `ConfigError` if it would exist but for a broken entry point.
+        """
+        if name in self._broken:
+            raise ConfigError(self._broken[name])
         plugin, point_class = self._plugins.get(name), POINT_CLASSES.get(point)
         return plugin is not None and point_class is not None and issubclass(plugin, point_class)

@@ -21,6 +21,7 @@ from moorage.errors import InputError
 from moorage.framework.extenders import Extender
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle, Plugin
+from moorage.framework.plugin_files import register_plugin_files
 from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles
 from moorage.framework.registry import Registry
@@ -30,12 +31,13 @@ from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry, with_devices
 
 
-def full_registry(plugins: Iterable[type[Plugin]] = ()) -> Registry:
-    """The in-tree plugins, those given, and those of installed packages."""
+def full_registry(plugins: Iterable[type[Plugin]] = (), files: Iterable[str] = ()) -> Registry:
+    """The in-tree plugins, those given, of installed packages, and of files (`--plugin`)."""
     registry = in_tree_registry()
     for plugin in plugins:
         registry.register(plugin)
     registry.register_entry_points()
+    register_plugin_files(registry, files)
     return registry
 
 

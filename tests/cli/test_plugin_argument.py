@@ -1,0 +1,76 @@
+"""`--plugin FILE.py[:Class]` of the commands that take a configuration."""
+
+import pytest
+
+from cli.running import NODE, POD, Run, Write
+
+PLUGIN = """\
+from moorage.framework.plugin import NodeFilterPlugin
+from moorage.framework.status import Reason
+
+class Closed(NodeFilterPlugin):
+    name = "Closed"
+    closed = Reason("node(s) are closed")
+
+    def filter_node(self, pod, node):
+        return self.closed
+"""
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {filter: {enabled: [{name: Closed}]}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "shown"),
+    [
+        (["schedule", "-f", "CLUSTER", "--config", "CONFIG"], 0, "1 node(s) are closed"),
+        (["explain", "pod", "ship", "-f", "CLUSTER", "--config", "CONFIG"], 3, "are closed"),
+        (["config", "validate", "CONFIG"], 0, "valid"),
+        (["config", "view", "CONFIG"], 0, "name: Closed"),
+        (["config", "diff", "CONFIG"], 1, "Closed"),
+        (["bench", "engine", "--nodes", "3", "--pods", "1", "--config", "CONFIG"], 0, "0 of 1"),
+    ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_a_plugin_of_a_file_is_used(
+    command: list[str], code: int, shown: str, run: Run, write: Write
+) -> None:
+    files = {"CLUSTER": write("c.yaml", f"{NODE}---\n{POD}"), "CONFIG": write("s.yaml", CONFIG)}
+    command = [files.get(word, word) for word in command]
+    done = run(*command, "--plugin", write("closed.py", PLUGIN))
+    assert done.code == code
+    assert shown in done.out
+    assert run(*command).code != code, "without the file the name is unknown"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["schedule", "-f", "CLUSTER"],
+        ["explain", "pod", "ship", "-f", "CLUSTER"],
+        ["config", "validate", "CLUSTER"],
+        ["config", "view"],
+        ["up", "--once"],
+        ["bench", "engine", "--nodes", "3", "--pods", "1"],
+    ],
+    ids=lambda command: "-".join(command[:2]),
+)
+def test_a_broken_file_is_one_sentence_with_file_and_line(
+    command: list[str], run: Run, write: Write
+) -> None:
+    cluster = write("c.yaml", CONFIG if command[0] == "config" else f"{NODE}---\n{POD}")
+    broken = write("broken.py", "x = 1\ny = unknown\n")
+    command = [cluster if word == "CLUSTER" else word for word in command]
+    done = run(*command, "--plugin", broken)
+    assert done.code == 1
+    assert f"{broken}:2: NameError: name 'unknown' is not defined" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_plugins_have_no_meaning_for_a_recorded_explanation(run: Run, write: Write) -> None:
+    plugin = write("closed.py", PLUGIN)
+    done = run("explain", "pod", "ship", "--ledger", "x", "--plugin", plugin)
+    assert done.code == 2
+    assert "--plugin has no meaning with --ledger" in done.err
