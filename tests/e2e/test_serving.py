@@ -28,7 +28,7 @@ _MOORAGES_FLAGS = {
     *("config-from-configmap", "explain-annotations", "explain-page", "ledger", "ledger-memory"),
     *("max-connections", "max-connections-per-address"),
     *("legacy-algorithm-provider", "legacy-policy-config-file", "legacy-policy-configmap"),
-    *("shadow", "watch-config"),
+    *("plugin", "shadow", "watch-config"),
 }
 # Whose bodies tell of the process itself; compared by their status and headers.
 _UNEQUAL_BODIES = ("/metrics", "/debug/pprof", "/flagz", "/configz")
