@@ -49,6 +49,7 @@ fuzz: setup ## Send hostile inputs through every part (SECONDS=600, SEED=..., TA
 
 soak: setup ## Run processes under churn and faults for SECONDS=600; memory is plotted to build/soak
 	PYTHONPATH=tests:src $(BIN)/python -m soak --seconds $(SECONDS)
+	PYTHONPATH=tests:src $(BIN)/python -m soak --seconds $(SECONDS) --up --folder build/soak/up
 
 check: setup ## Formatting, lint, types and import contracts, as CI runs them
 	$(BIN)/ruff format --check . || { echo 'make fix formats the code'; exit 1; }

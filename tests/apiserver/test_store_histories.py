@@ -91,7 +91,7 @@ def test_changes_that_are_old_make_room_before_there_are_too_many() -> None:
 
     def append(version: int) -> None:
         stored = Stored(f"a/{version}", version, b"x" * 200, {}, (), "")
-        history.append(StoredChange(ADDED, stored, None))
+        history.append(StoredChange(ADDED, version, stored, None))
 
     for version in range(100):
         append(version)
@@ -107,3 +107,35 @@ def test_changes_that_are_old_make_room_before_there_are_too_many() -> None:
         version += 1
         append(version)
     assert history.position_after(version) == history.end
+
+
+def test_the_states_of_an_object_share_what_has_not_changed() -> None:
+    store = Storage()
+    owner = {"uid": "owner"}
+    obj: dict[str, Any] = {
+        "metadata": {"name": "a", "uid": "u", "labels": {"app": "web"}, "ownerReferences": [owner]},
+    }
+    first = store.create(store.pods, "n/a", obj)
+    second = store.update(store.pods, first, first.object() | {"spec": {"nodeName": "node"}})
+    assert (second.labels, second.owners) == ({"app": "web"}, ("owner",))
+    assert second.labels is first.labels
+    assert second.owners is first.owners
+    assert second.uid is first.uid
+    relabelled = second.object()
+    relabelled["metadata"]["labels"]["app"] = "db"
+    assert store.update(store.pods, second, relabelled).labels == {"app": "db"}
+    assert first.labels == {"app": "web"}
+
+
+def test_history_holds_a_deleted_object_once_and_shows_it_under_the_version_of_its_removal() -> (
+    None
+):
+    store = Storage()
+    created = store.create(store.pods, "n/a", {"metadata": {"name": "a", "uid": "u"}})
+    gone = store.delete(store.pods, created)
+    change = store.pods.history.read(store.pods.history.end - 1, 1)[0]
+    assert change.type == DELETED
+    assert change.last is created
+    assert change.stored == gone
+    assert gone.version == store.version == created.version + 1
+    assert gone.object()["metadata"]["resourceVersion"] == str(store.version)

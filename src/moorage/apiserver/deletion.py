@@ -249,7 +249,7 @@ def check_preconditions(resource: ApiResource, stored: Stored, options: DeleteOp
 
 
 EVENT_TTL_SECONDS = 3600.0
-MAX_EVENTS = 2_000
+MAX_EVENTS = 1_000
 _SWEEP_SECONDS = 10.0
 _BATCH = 500
 

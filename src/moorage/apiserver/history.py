@@ -17,13 +17,16 @@ from moorage.apiserver.errors import too_old
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
-_CHANGE_BYTES = 800
-"""About what a change takes beside the object's bytes: labels, fields and Python objects."""
+_OBJECT_BYTES = 800
+"""About what a new object takes beside its bytes: labels, fields and Python objects."""
+_CHANGE_BYTES = 400
+"""The same for a later change, which shares most of it with the state before."""
 
 KEPT_SECONDS = 75.0
 """How long a watch may be away; changes that are older go first, once they fill a quarter."""
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -56,13 +59,35 @@ class Stored(msgspec.Struct, frozen=True):
         obj: dict[str, Any] = _decode(self.data)
         return obj
 
+    def under(self, version: int) -> "Stored":
+        """The same state under a newer version: what clients see of an object that is gone."""
+        obj = self.object()
+        obj["metadata"]["resourceVersion"] = str(version)
+        return msgspec.structs.replace(self, version=version, data=_encode(obj))
+
 
 class StoredChange(msgspec.Struct, frozen=True):
-    """One change; `stored` is the new state, of a deletion the last one with a new version."""
+    """One change: the state before, the state after (of a deletion none), and its version."""
 
     type: str
-    stored: Stored
+    version: int
+    after: Stored | None
     previous: Stored | None
+
+    @property
+    def last(self) -> Stored:
+        """The latest state: the new one, of a deletion the one before it."""
+        stored = self.after or self.previous
+        assert stored is not None, "nothing changes without an object"
+        return stored
+
+    @property
+    def stored(self) -> Stored:
+        """What clients see: the latest state under the change's version.
+
+        Of a deletion it is made when it is asked for, so that history holds it only once.
+        """
+        return self.last if self.after is not None else self.last.under(self.version)
 
 
 class History:
@@ -92,7 +117,7 @@ class History:
     def append(self, change: StoredChange) -> None:
         """Take a change and wake everybody who waits."""
         self._changes.append(change)
-        self._versions.append(change.stored.version)
+        self._versions.append(change.version)
         self._times.append(self._clock())
         self._bytes += _cost(change)
         quarter = max(1, len(self._changes) // 4)
@@ -159,4 +184,5 @@ class History:
 
 
 def _cost(change: StoredChange) -> int:
-    return _CHANGE_BYTES + len(change.stored.data)
+    beside = _OBJECT_BYTES if change.previous is None else _CHANGE_BYTES
+    return beside + len(change.last.data)

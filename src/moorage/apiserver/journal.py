@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from moorage.apiserver.errors import ApiStatusError
-from moorage.apiserver.history import DELETED, Stored, StoredChange
+from moorage.apiserver.history import Stored, StoredChange
 from moorage.apiserver.resources import StorageKey
 from moorage.apiserver.storage import Storage, make_stored
 from moorage.errors import InputError
@@ -218,9 +218,8 @@ class Journal:
         """Append one change."""
         if self._broken is not None:
             raise self._broken
-        stored = change.stored
-        data = None if change.type == DELETED else stored.data
-        line = _line(storage, stored.key, stored.version, data)
+        data = None if change.after is None else change.after.data
+        line = _line(storage, change.last.key, change.version, data)
         try:
             done = os.write(self._file, line)
             if done < len(line):

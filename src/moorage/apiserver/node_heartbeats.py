@@ -81,7 +81,7 @@ class NodeHeartbeats:
                 position += len(changes)
                 for change in changes:
                     if change.type == DELETED:
-                        self._addresses.pop(change.stored.name, None)
+                        self._addresses.pop(change.last.name, None)
                 pending = [c.stored for c in changes if c.type != DELETED]
                 if changes:
                     await asyncio.sleep(0)

@@ -7,7 +7,6 @@ for lists and watches. Large lists are sent in pieces.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from moorage.apiserver.columns import INVALID, TableColumn, columns_of
@@ -115,13 +114,6 @@ class Renderer:
 def partial(obj: Json) -> Json:
     """`PartialObjectMetadata` of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": obj["metadata"]}
-
-
-def rewritten(stored: Stored, version: int) -> Stored:
-    """An old state under a newer version: what a watch sends when an object leaves its view."""
-    obj = stored.object()
-    obj["metadata"]["resourceVersion"] = str(version)
-    return msgspec.structs.replace(stored, version=version, data=encode(obj))
 
 
 _HEADERS = {"Content-Type": JSON, "Cache-Control": "no-cache, private"}

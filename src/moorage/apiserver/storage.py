@@ -17,9 +17,9 @@ from moorage.apiserver.resources import STORED_AS, StorageKey
 from moorage.apiserver.selection import field_values
 
 DEFAULT_HISTORY_CHANGES = 100_000
-DEFAULT_HISTORY_BYTES = 12 * 2**20
+DEFAULT_HISTORY_BYTES = 8 * 2**20
 # Events are half of all changes, and few clients watch them for long.
-_EVENTS_SHARE = 4
+_EVENTS_SHARE = 8
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,19 +34,25 @@ def encode(value: Any) -> bytes:
     return _encode(value)
 
 
-def make_stored(storage: StorageKey, key: str, version: int, obj: Json) -> Stored:
-    """Encode an object and take out what selectors and deletion ask for."""
+def make_stored(
+    storage: StorageKey, key: str, version: int, obj: Json, previous: Stored | None = None
+) -> Stored:
+    """Encode an object and take out what selectors and deletion ask for.
+
+    With `previous`, what has not changed since is shared: history holds many states of an object.
+    """
     metadata = obj["metadata"]
-    owners = metadata.get("ownerReferences")
-    return Stored(
-        key,
-        version,
-        _encode(obj),
-        metadata.get("labels") or {},
-        field_values(storage, obj),
-        metadata.get("uid", ""),
-        tuple([owner.get("uid", "") for owner in owners]) if owners else (),
-    )
+    labels = metadata.get("labels") or {}
+    fields = field_values(storage, obj)
+    uid = metadata.get("uid", "")
+    references = metadata.get("ownerReferences")
+    owners = tuple([owner.get("uid", "") for owner in references]) if references else ()
+    if previous is not None:
+        labels = previous.labels if labels == previous.labels else labels
+        fields = previous.fields if fields == previous.fields else fields
+        uid = previous.uid if uid == previous.uid else uid
+        owners = previous.owners if owners == previous.owners else owners
+    return Stored(key, version, _encode(obj), labels, fields, uid, owners)
 
 
 class Sink(Protocol):
@@ -88,9 +94,9 @@ class Collection:
         items = dict(self.items)
         for change in self.history.newest_first(version):
             if change.previous is None:
-                items.pop(change.stored.key, None)
+                items.pop(change.last.key, None)
             else:
-                items[change.stored.key] = change.previous
+                items[change.previous.key] = change.previous
         return [items[key] for key in sorted(items)]
 
     def put(self, stored: Stored) -> None:
@@ -151,7 +157,7 @@ class Storage:
     def create(self, collection: Collection, key: str, obj: Json) -> Stored:
         """Add an object; the caller has made sure that the key is free."""
         stored = self._next(collection, key, obj)
-        self._publish(collection, StoredChange(ADDED, stored, None))
+        self._publish(collection, StoredChange(ADDED, self.version, stored, None))
         return stored
 
     def update(
@@ -168,33 +174,36 @@ class Storage:
             return previous
         if largest is not None and len(data) > max(largest, len(previous.data)):
             raise too_many_bytes(largest)
-        stored = self._next(collection, previous.key, obj)
-        self._publish(collection, StoredChange(MODIFIED, stored, previous))
+        stored = self._next(collection, previous.key, obj, previous)
+        self._publish(collection, StoredChange(MODIFIED, self.version, stored, previous))
         return stored
 
     def delete(self, collection: Collection, previous: Stored) -> Stored:
         """Remove an object; the answer is its last state under the version of its removal."""
-        stored = self._next(collection, previous.key, previous.object())
-        self._publish(collection, StoredChange(DELETED, stored, previous))
-        return stored
+        self.version += 1
+        change = StoredChange(DELETED, self.version, None, previous)
+        self._publish(collection, change)
+        return change.stored
 
-    def _next(self, collection: Collection, key: str, obj: Json) -> Stored:
+    def _next(
+        self, collection: Collection, key: str, obj: Json, previous: Stored | None = None
+    ) -> Stored:
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
-        return make_stored(collection.storage, key, self.version, obj)
+        return make_stored(collection.storage, key, self.version, obj, previous)
 
     def _publish(self, collection: Collection, change: StoredChange) -> None:
         if self._sink is not None:
             self._sink.record(collection.storage, change)
-        stored, previous = change.stored, change.previous
+        after, previous = change.after, change.previous
         if previous is not None and previous.owners:
             self._disown(collection.storage, previous)
-        if change.type == DELETED:
-            collection.drop(stored.key)
+        if after is None:
+            collection.drop(change.last.key)
         else:
-            collection.put(stored)
-            if stored.owners:
-                self._own(collection.storage, stored)
+            collection.put(after)
+            if after.owners:
+                self._own(collection.storage, after)
         collection.history.append(change)
 
     # ---- owners ----

@@ -13,7 +13,7 @@ from aiohttp import web
 from moorage.apiserver.errors import ApiStatusError, Cause, invalid
 from moorage.apiserver.history import ADDED, DELETED, MODIFIED, Stored, StoredChange
 from moorage.apiserver.requests import JSON, Target, flag, number
-from moorage.apiserver.responses import Renderer, rewritten
+from moorage.apiserver.responses import Renderer
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.storage import Storage, encode
 
@@ -214,26 +214,31 @@ class WatchStream:
         self._position += len(changes)
         parts: list[bytes] = []
         for change in changes:
-            if not self._namespace or change.stored.namespace == self._namespace:
+            if not self._namespace or change.last.namespace == self._namespace:
                 self._append(parts, change)
         return b"".join(parts)
 
     def _append(self, parts: list[bytes], change: StoredChange) -> None:
-        kind, stored = change.type, change.stored
         if not self._selection.everything:
-            previous = change.previous
-            before = previous is not None and self._selection.matches(previous)
-            after = kind != DELETED and self._selection.matches(stored)
-            if kind == MODIFIED and before != after:
-                if before:
-                    # It left the view: for this client it is gone, in the state it last saw.
-                    assert previous is not None
-                    kind, stored = DELETED, rewritten(previous, stored.version)
-                else:
-                    kind = ADDED
-            elif not before and not after:
+            seen = self._as_seen(change)
+            if seen is None:
                 return
-        parts += (_HEADS[kind], self._renderer.one(stored), _TAIL)
+            change = seen
+        parts += (_HEADS[change.type], self._renderer.one(change.stored), _TAIL)
+
+    def _as_seen(self, change: StoredChange) -> StoredChange | None:
+        """The change as a client sees it whose view holds only some objects."""
+        previous, after = change.previous, change.after
+        had = previous is not None and self._selection.matches(previous)
+        has = after is not None and self._selection.matches(after)
+        if not had and not has:
+            return None
+        if change.type != MODIFIED or had == has:
+            return change
+        if has:
+            return StoredChange(ADDED, change.version, after, None)
+        # It left the view: for this client it is gone, in the state it last saw.
+        return StoredChange(DELETED, change.version, None, previous)
 
     def bookmark(self) -> bytes:
         """A sign of life that carries the version reached; nothing if not asked for."""

@@ -42,7 +42,6 @@ _COMMANDS = (
     "up",
     "scheduler",
     "config",
-    "plugin",
     "apiserver",
     "conformance",
     "bench",

@@ -16,7 +16,7 @@ from moorage.cluster.row_counts import DomainSums, LabelDomains, RowCounts
 from moorage.model.labels import Labels
 from moorage.model.pod import Pod
 
-_FEWEST_QUERIES = 1024
+_FEWEST_QUERIES = 256
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ V = TypeVar("V")
 _DECODED = 4
 """A decoded value takes about so many times the bytes of its JSON."""
 _ENTRY_BYTES = 400
-PART_BYTES = 1 << 20
+PART_BYTES = 1 << 19
 """About how much memory parts of one kind may take beyond the life of the objects they are from."""
 
 _METADATA = ("labels", "annotations", "owner_references", "finalizers")

@@ -106,7 +106,7 @@ log = logging.getLogger(__name__)
 
 # The client of one's own server need not be held back.
 _QPS = 100_000.0
-_LEDGER_BYTES = 4 * 2**20
+_LEDGER_BYTES = 2 * 2**20
 _POLL_SECONDS = 0.05
 # A preemptor comes back after its victims are gone; a quiet moment shorter than that is not peace.
 _QUIET_SECONDS = 1.5

@@ -107,8 +107,12 @@ def _with_conflicting_disks(pod: Pod, nodes: NodeView) -> Bools:
     wanted = [(disk, volume) for volume in pod.spec.volumes if (disk := disk_of(volume))]
     if not wanted:
         return found
-    rows = nodes.volumes.rows_with(disk for disk, _ in wanted)
-    for place in np.flatnonzero(rows[nodes.rows]):
+    if nodes.hypothetical:
+        possible = np.arange(len(nodes))
+    else:
+        rows = nodes.volumes.rows_with(disk for disk, _ in wanted)
+        possible = np.flatnonzero(rows[nodes.rows])
+    for place in possible:
         others = nodes.pods_on(int(place))
         found[place] = any(_conflicts(volume, other) for _, volume in wanted for other in others)
     return found
