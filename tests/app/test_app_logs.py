@@ -24,8 +24,8 @@ from moorage.app.logs import (
     set_verbosity,
 )
 from moorage.app.options import Options, announce, parse_options
-from moorage.config.duration import Duration
 from moorage.log_fields import KObj, V, fields, verbosity_of
+from moorage.model.duration import Duration
 
 log = logging.getLogger("moorage.app.tested")
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from moorage.app.options import ConfigMapKey, EarlyExit, Options, parse_options
-from moorage.config.duration import Duration
 from moorage.http.options import SniCertificate
+from moorage.model.duration import Duration
 from moorage.version import KUBERNETES_VERSION
 
 

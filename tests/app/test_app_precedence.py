@@ -7,8 +7,8 @@ import pytest
 from moorage.app.merged_config import Document, complete, configuration, overlaid
 from moorage.app.options import Options, parse_options
 from moorage.config import KubeSchedulerConfiguration, default_config
-from moorage.config.duration import Duration
 from moorage.errors import ConfigError, InputError
+from moorage.model.duration import Duration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

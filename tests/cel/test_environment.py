@@ -55,7 +55,7 @@ def test_an_expression_is_evaluated_with_the_variables_of_its_environment(
             "compilation failed: ERROR: <input>:1:5: undefined field 'zone'\n"
             " | node.zone == 'a'\n | ....^",
         ),
-        ("pod.name", "must evaluate to bool or the unknown type, not string"),
+        ("pod.name", "must evaluate to bool or int or double or the unknown type, not string"),
         (
             'duration("x") == duration("y") || int("x") == 1',
             "compilation failed: ERROR: <input>:1:10: invalid duration argument\n"

@@ -10,7 +10,7 @@ from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.model.taints import Taint
 from properties.columns import all_read_only
-from reference.objects import HOSTNAME, ZONE, host_port, make_node, make_pod
+from reference.objects import HOSTNAME, ZONE, away, host_port, make_node, make_pod, pod_term
 
 
 @pytest.fixture
@@ -100,12 +100,36 @@ def test_a_view_of_nodes_without_lesser_pods_gives_them_back_one_by_one(
     assert view.requested("cpu").tolist() == [0, 3000, 0, 0], "the cluster itself is untouched"
 
 
-def test_a_hypothetical_view_refuses_what_it_cannot_answer(state: ClusterState) -> None:
-    what_if = NodeView(state).what_if({0: [make_pod("new")]}, {})
-    with pytest.raises(TypeError, match="cannot be cut"):
-        what_if.take(np.array([0]))
+def test_a_what_if_can_be_cut_and_answers_across_nodes(state: ClusterState) -> None:
+    new, anyone = make_pod("new", cpu="1"), PodQuery(())
+    what_if = NodeView(state).what_if({0: [new], 1: [new]}, {})
+    assert what_if.pods_matching(anyone).tolist() == [1, 3]
+    assert what_if.take(np.array([1])).requested("cpu").tolist() == [4000]
+    assert what_if.whole.requested("cpu").tolist() == [1000, 4000, 0, 0]
+    zones = NodeView(state).label(ZONE).vocabulary
+    sums = what_if.pods_per_domain(anyone, ZONE).sums
+    assert [sums[zones.code(zone)] for zone in "ab"] == [1, 3]
+
+
+def test_a_what_if_does_not_leave_out_the_terms_of_pods_that_would_come(
+    state: ClusterState,
+) -> None:
+    pod = make_pod("pod")
+    what_if = NodeView(state).what_if({0: [make_pod("plain")]}, {})
+    assert what_if.terms_matching(pod) == ()
+    apart = make_pod("apart", affinity=away(pod_term(HOSTNAME, None)))
     with pytest.raises(TypeError, match="use with_pod"):
-        what_if.pods_matching(PodQuery(()))
+        NodeView(state).what_if({0: [apart]}, {}).terms_matching(pod)
+
+
+def test_a_what_if_adds_and_removes_pods_of_one_kind_on_many_nodes(state: ClusterState) -> None:
+    low = next(pod for pod in NodeView(state).pods_on(1) if pod.name == "low")
+    same = make_pod("same", cpu="1")
+    view = NodeView(state).what_if({1: [make_pod("two", cpu="2")], 3: [same, same]}, {1: [low]})
+    assert view.rows.tolist() == [1, 3]
+    assert view.pod_count.tolist() == [2, 2]
+    assert view.requested("cpu").tolist() == [4000, 2000]
+    assert NodeView(state).pod_count.tolist() == [0, 2, 0, 0]
 
 
 def test_a_what_if_covers_exactly_the_rows_it_names(state: ClusterState) -> None:

@@ -28,10 +28,10 @@ from moorage.config import (
     validate_config,
     with_extender_resources,
 )
-from moorage.config.duration import Duration, parse_duration
 from moorage.config.field_errors import quoted
 from moorage.config.types import KubeSchedulerProfile
 from moorage.errors import ConfigError
+from moorage.model.duration import Duration, parse_duration
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -15,7 +15,6 @@ import pytest
 import trustme
 
 from moorage.config import KubeSchedulerConfiguration
-from moorage.config.duration import Duration
 from moorage.config.types import ExtenderConfig, ExtenderManagedResource, ExtenderTLSConfig
 from moorage.errors import ConfigError, ExtenderError
 from moorage.framework.extenders import FilterReply, MetaVictims
@@ -23,6 +22,7 @@ from moorage.framework.plugin import Candidate
 from moorage.kube.decoding import ObjectReader
 from moorage.kube.http_extender import HttpExtender, http_extenders, needs_source
 from moorage.kube.resources import resource_for
+from moorage.model.duration import Duration
 from moorage.model.meta import ApiObject
 from moorage.testing import make_node, make_pod
 

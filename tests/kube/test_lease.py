@@ -12,7 +12,6 @@ import pytest
 from kube.fake_api import run
 from kube.virtual_election import lease
 from moorage.apiserver.server import ApiServer
-from moorage.config.duration import Duration
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.errors import ApiError, UnreachableError
 from moorage.kube.access import Access
@@ -22,6 +21,7 @@ from moorage.kube.lease import CORE_EVENT, LEASE, LeaderElectionRecord, LeaseEve
 from moorage.kube.lease_candidate import LEASE_CANDIDATE, LeaseCandidate
 from moorage.kube.resources import Resource
 from moorage.kube.timing import micro_time
+from moorage.model.duration import Duration
 
 NAMESPACE, NAME = "kube-system", "kube-scheduler"
 MOMENT = "2026-11-16T02:08:58.830836Z"

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from moorage.config.duration import Duration
 from moorage.config.types import LeaderElectionConfiguration
 from moorage.errors import ApiError, UnreachableError
 from moorage.kube.client import Read
@@ -19,6 +18,7 @@ from moorage.kube.lease import LeaseEvents
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import Resource
 from moorage.kube.timing import micro_time
+from moorage.model.duration import Duration
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000.0

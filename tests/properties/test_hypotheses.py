@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from framework.asking import plain
 from framework.building import make_profile
+from moorage.cluster.pod_query import PodQuery
 from moorage.cluster.view import NodeView
 from moorage.framework.runner import TrialNode
 from moorage.model.pod import HostPort, Pod
@@ -15,6 +16,7 @@ from properties.strategies import PORTS, RESOURCES, named
 from reference.answers import Skip
 from reference.cluster import NaiveCluster, Port
 from reference.node_plugins import port_taken
+from reference.objects import HOSTNAME, ZONE
 from reference.scheduler import NaiveScheduler, Prepared, change
 
 picks = st.integers(0, 2**16)
@@ -63,6 +65,40 @@ def test_columns_of_a_what_if_view_are_those_of_the_changed_node(
         ip, protocol = port.host_ip or "0.0.0.0", port.protocol or "TCP"
         taken = port_taken(Port(ip, protocol, port.host_port), expected.ports)
         assert view.with_taken_ports([HostPort(protocol, port.host_port, ip)]).tolist() == [taken]
+
+
+@effort(80)
+@given(
+    sociable_clusters(),
+    picks,
+    st.lists(st.booleans(), min_size=10, max_size=10),
+    st.lists(strategies.social_pods, max_size=3),
+)
+def test_counts_across_nodes_follow_the_pods_that_come_and_go(
+    twin: Twin, pick: int, keep: list[bool], bodies: list[Pod]
+) -> None:
+    name, row, removed = chosen(twin, pick, keep)
+    added = [named(body, 2000 + i) for i, body in enumerate(bodies)]
+    really = twin.naive.copy()
+    real_change(really, name, removed, added)
+    expected = NodeView(rebuilt(really))
+
+    view = NodeView(twin.state).changed({row: added}, {row: removed})
+
+    for terminating in (True, False):
+        query = PodQuery((), terminating)
+        counts = dict(zip(view.names(), view.pods_matching(query).tolist(), strict=True))
+        wanted = zip(expected.names(), expected.pods_matching(query).tolist(), strict=True)
+        assert counts == dict(wanted)
+        for key in (ZONE, HOSTNAME):
+            assert by_value(view, query, key) == by_value(expected, query, key)
+
+
+def by_value(view: NodeView, query: PodQuery, key: str) -> dict[str | None, int]:
+    """How many pods match in each domain that has any."""
+    values = view.label(key).vocabulary.values
+    sums = view.pods_per_domain(query, key).sums.tolist()
+    return {values[code]: count for code, count in enumerate(sums) if count}
 
 
 @effort(160)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from moorage.cluster import listers as listers_module
-from moorage.cluster.absent_pods import WithoutPods
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Reason
@@ -172,7 +171,7 @@ class StorageUnderChange(RuleBasedStateMachine):
         removed = {row: (pod,)}
         more = pod_with(*uses("c1", "c3"), name="nominated")
         return [
-            WithoutPods(self.state, removed),
+            nodes.changed({}, removed),
             nodes.what_if({row: (more,)}, removed),
             nodes.what_if({}, removed),
         ]

@@ -19,7 +19,7 @@ from moorage.apiserver.node_heartbeats import NodeHeartbeats
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.subresources import set_condition
-from moorage.config.duration import parse_duration
+from moorage.model.duration import parse_duration
 
 FINISH_AFTER = "moorage.io/finish-after"
 EXIT_CODE = "moorage.io/exit-code"

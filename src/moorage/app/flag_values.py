@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from moorage.app.version_flag import checked_version
-from moorage.config.duration import Duration, parse_duration
 from moorage.config.field_errors import quoted
 from moorage.http.options import SniCertificate
+from moorage.model.duration import Duration, parse_duration
 from moorage.model.quantity import parse_milli, whole
 
 _BARE = 'bare " in non-quoted-field'

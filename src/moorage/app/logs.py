@@ -22,10 +22,10 @@ from typing import Any, TextIO
 
 import msgspec
 
-from moorage.config.duration import Duration
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.field_errors import forbidden, go_json, invalid, quoted
 from moorage.log_fields import DEBUG_VERBOSITY, KObj, V, fields_of, verbosity_of
+from moorage.model.duration import Duration
 from moorage.printable import continued, printable
 from moorage.redaction import redacted
 

@@ -14,7 +14,6 @@ from moorage.app.flag_table import SECTIONS
 from moorage.app.flags import PROGRAM, CommandLine, help_text, parse, terminal_columns, usage_text
 from moorage.app.logs import LoggingOptions, StreamOptions, TextFormatter
 from moorage.app.version_flag import printed_version, reported_version
-from moorage.config.duration import Duration
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, EffectiveVersion, FeatureGates
 from moorage.config.field_errors import aggregate, quoted
 from moorage.config.gate_table import Stage
@@ -29,6 +28,7 @@ from moorage.http.options import (
 )
 from moorage.log_fields import V, fields
 from moorage.metrics.options import MetricsOptions
+from moorage.model.duration import Duration
 from moorage.version import KUBERNETES_VERSION
 
 log = logging.getLogger(__name__)

@@ -35,10 +35,7 @@ class Environment:
         functions: Sequence[Function] = (),
         results: Sequence[str] = ("bool", "any"),
     ) -> None:
-        """Types are written as CEL writes them; `objects` gives the fields of named types.
-
-        The first of `results` is what messages ask for.
-        """
+        """Types are written as CEL writes them; `objects` gives the fields of named types."""
         self.variables = dict(variables)
         self.objects = {name: dict(fields) for name, fields in (objects or {}).items()}
         self.functions = tuple(functions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from moorage.cel.network import url_complaint
-from moorage.config.field_errors import label_key_errors, label_value_errors
+from moorage.model.label_spelling import label_key_errors, label_value_errors
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"

@@ -15,7 +15,6 @@ from moorage.cel.errors import (
 from moorage.cel.times import CelDuration, Timestamp, minus, negative, plus
 from moorage.cel.types import Signatures
 from moorage.cel.values import (
-    EMPTY,
     MAX_INT,
     MAX_UINT,
     MIN_INT,
@@ -199,7 +198,7 @@ def look_up(container: Any, key: Any) -> Any:
             if found is not None:
                 return found[0]
     elif kind is DefaultMap:
-        return container.get(key, EMPTY)
+        return container.get(key, container.default)
     elif kind is list:
         return _item(container, key)
     elif kind is Optional:
@@ -222,7 +221,7 @@ def optional_look_up(container: Any, key: Any) -> Optional:
             return Optional(True, container[place])
         return Optional(False)
     if kind is DefaultMap:
-        return Optional(True, container.get(key, EMPTY))
+        return Optional(True, container.get(key, container.default))
     found = find_key(container, key) if kind is dict else None
     return Optional(False) if found is None else Optional(True, found[0])
 

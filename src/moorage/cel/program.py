@@ -4,7 +4,7 @@ Owns the order of the steps (parse, check, compile), what each failure is called
 becomes a plain boolean. `Environment` loads this with the first expression.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moorage.cel.checker import Checker
@@ -23,12 +23,14 @@ from moorage.cel.errors import (
 )
 from moorage.cel.functions import function_table
 from moorage.cel.literals import literal_issues
-from moorage.cel.syntax import TOO_DEEP, Index, Literal, Name, Node, Select, children, parse
-from moorage.cel.types import parse_type
+from moorage.cel.syntax import TOO_DEEP, Call, Index, Literal, Name, Node, Select, children, parse
+from moorage.cel.types import Functions, parse_type
 from moorage.cel.values import Optional, TypeValue, kind_of
 
 Path = tuple[object, ...]
 """A variable's name, then the constant keys and fields that are looked up in it."""
+
+_UNKNOWN = ("any", "dyn")
 
 _FROM = {
     "bytes": "Bytes",
@@ -111,15 +113,55 @@ class Program:
         return frame
 
 
+class CheckedExpression:
+    """An expression whose types are known: its tree, and programs of it and of its parts."""
+
+    def __init__(
+        self, tree: Node, checker: Checker, functions: Functions, variables: Sequence[str]
+    ) -> None:
+        self.tree = tree
+        self._checker = checker
+        self._functions = functions
+        self._variables = variables
+
+    def type_of(self, part: Node) -> str:
+        """The name of a part's type."""
+        return self._checker.types[id(part)].name
+
+    def implementation(self, call: Call) -> Callable[..., Any] | None:
+        """What a call runs; None if that depends on the values."""
+        overloads = self._checker.overloads.get(id(call), [])
+        return overloads[0].implementation if len(overloads) == 1 else None
+
+    def program(self, part: Node | None = None) -> Program:
+        """The program of a part that uses no variables of loops, or of the whole."""
+        tree = part or self.tree
+        compiler = Compiler(self._functions, self._checker.overloads)
+        slots = {name: compiler.slot() for name in self._variables}
+        try:
+            closure = compiler.compile(tree, slots)
+        except EvaluationError as error:
+            raise CompileError(f"program instantiation failed: {error}") from None
+        return Program(closure, compiler.frame_size, tuple(slots), _paths_read(tree, slots))
+
+
 def compile_program(expression: str, environment: Environment) -> Program:
     """Compile an expression; raises `CompileError`."""
     try:
-        return _compile(expression, environment)
+        return check_expression(expression, environment).program()
     except RecursionError:  # a chain of hundreds of operators
         raise _failed(expression, [Issue(0, TOO_DEEP)]) from None
 
 
-def _compile(expression: str, environment: Environment) -> Program:
+def check_expression(expression: str, environment: Environment) -> CheckedExpression:
+    """Parse an expression and work out its types; raises `CompileError`."""
+    try:
+        return _checked(expression, environment)
+    except RecursionError:
+        raise _failed(expression, [Issue(0, TOO_DEEP)]) from None
+
+
+def _checked(expression: str, environment: Environment) -> CheckedExpression:
     functions = function_table(environment.functions)
     objects = {
         name: {field: parse_type(text) for field, text in declared.items()}
@@ -137,15 +179,10 @@ def _compile(expression: str, environment: Environment) -> Program:
     if issues:
         raise _failed(expression, issues)
     if result not in [parse_type(text) for text in environment.results]:
-        wanted = environment.results[0]
-        raise CompileError(f"must evaluate to {wanted} or the unknown type, not {result.full_name}")
-    compiler = Compiler(functions, checker.overloads)
-    slots = {name: compiler.slot() for name in variables}
-    try:
-        closure = compiler.compile(tree, slots)
-    except EvaluationError as error:
-        raise CompileError(f"program instantiation failed: {error}") from None
-    return Program(closure, compiler.frame_size, tuple(slots), _paths_read(tree, slots))
+        names = ("the unknown type" if text in _UNKNOWN else text for text in environment.results)
+        wanted = " or ".join(dict.fromkeys(names))
+        raise CompileError(f"must evaluate to {wanted}, not {result.full_name}")
+    return CheckedExpression(tree, checker, functions, tuple(variables))
 
 
 def _failed(expression: str, issues: list[Issue]) -> CompileError:

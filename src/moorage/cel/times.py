@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.cel.errors import EvaluationError, no_such_overload, not_convertible
 from moorage.cel.types import Signatures
-from moorage.config.duration import parse_duration as parse_go_duration
+from moorage.model.duration import parse_duration as parse_go_duration
 
 NANO = 10**9
 _MAX_INT64 = 2**63 - 1

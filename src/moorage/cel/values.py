@@ -66,15 +66,20 @@ class TypeValue(NamedTuple):
     name: str
 
 
+EMPTY: Mapping[str, Any] = {}
+
+
 class DefaultMap(dict[str, Any]):
-    """A map in which every key can be looked up: what is absent is an empty map.
+    """A map in which every key can be looked up: what is absent is an empty map, or the default.
 
     Devices' attributes and capacities are kept by domain in such maps, so that a selector need not
     ask for the domain first.
     """
 
+    def __init__(self, entries: Mapping[str, Any] = EMPTY, default: Any = EMPTY) -> None:
+        super().__init__(entries)
+        self.default = default
 
-EMPTY: Mapping[str, Any] = {}
 
 KINDS: Mapping[type, str] = {
     bool: "bool",

@@ -42,6 +42,7 @@ _COMMANDS = (
     "up",
     "scheduler",
     "config",
+    "plugin",
     "apiserver",
     "conformance",
     "bench",

@@ -1,7 +1,7 @@
 """NodeView: what plugins see of the cluster.
 
 One type covers the whole cluster, some of its rows (`take`) and rows as they would be if pods came
-or went (`what_if`, see `cluster.hypothetical`), so a plugin is written once and serves the cycle,
+or went (`what_if`, see `cluster.overlay`), so a plugin is written once and serves the cycle,
 nominated pods and preemption alike. Arrays are read-only; a view is valid until the state changes.
 """
 
@@ -29,7 +29,7 @@ from moorage.model.node_selector import CompiledNodeSelector, NodeTerm
 from moorage.model.pod import HostPort, Pod, RequiredNodes
 
 if TYPE_CHECKING:
-    from moorage.cluster.hypothetical import WithoutLesserPods
+    from moorage.cluster.overlay import Overlay
 
 T = TypeVar("T", bound=np.generic)
 
@@ -72,8 +72,6 @@ class NodeRow:
 
 class NodeView:
     """Columns over some rows of the cluster state."""
-
-    hypothetical = False
 
     def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
         self._state = state
@@ -270,9 +268,14 @@ class NodeView:
         taken[list(self._state.ports.conflicting_rows(ports))] = True
         return self.gather(taken)
 
+    def port_addresses(self, index: int, port: HostPort) -> set[str]:
+        """The addresses on which a host port is in use on the node at a place of this view."""
+        row = index if self._rows is None else int(self._rows[index])
+        return self._state.ports.addresses(row, port)
+
     @property
     def volumes(self) -> AttachedVolumes:
-        """Volumes of pods by row of the cluster state, as it is (not as a hypothesis has it)."""
+        """Volumes of pods by row of the cluster state."""
         return self._state.volumes
 
     def pods_matching(self, query: PodQuery) -> Ints:
@@ -297,22 +300,31 @@ class NodeView:
         """The view of some of this view's nodes."""
         return NodeView(self._state, places if self._rows is None else self._rows[places])
 
-    def what_if(self, added: PodsByRow, removed: PodsByRow) -> "NodeView":
+    def what_if(self, added: PodsByRow, removed: PodsByRow) -> "Overlay":
         """The rows named, as they would be with pods added and others removed."""
-        from moorage.cluster.hypothetical import WhatIfView  # a view itself
+        rows = np.array(sorted(added.keys() | removed.keys()), np.intp)
+        return self.whole.take(rows).changed(added, removed)
 
-        rows = sorted(added.keys() | removed.keys())
-        return WhatIfView(self._state, rows, added, removed)
+    def changed(self, added: PodsByRow, removed: PodsByRow) -> "Overlay":
+        """The same nodes, as they would be with pods added and others removed."""
+        from moorage.cluster.overlay import Overlay  # a view itself
+
+        moves = [(row, pod, -1) for row, pods in removed.items() for pod in pods]
+        moves += [(row, pod, 1) for row, pods in added.items() for pod in pods]
+        rows = np.array([row for row, _, _ in moves], np.intp)
+        change = np.array([sign for _, _, sign in moves], np.int64)
+        return Overlay(self, [pod for _, pod, _ in moves], rows, change)
 
     def lesser_pods(self, priority: int, now: float) -> LesserPods:
         """The pods of the whole cluster that are less important than `priority`."""
         return self._state.pods.lesser_pods(priority, now)
 
-    def without(self, lesser: LesserPods, rows: Rows) -> "WithoutLesserPods":
+    def without(self, lesser: LesserPods, rows: Rows) -> "Overlay":
         """Some rows, each as it would be without its less important pods."""
-        from moorage.cluster.hypothetical import WithoutLesserPods  # a view itself
+        from moorage.cluster.overlay import Overlay  # a view itself
 
-        return WithoutLesserPods(self._state, rows, lesser)
+        change = np.where(np.isin(lesser.rows, rows), -1, 0)
+        return Overlay(self.whole.take(rows), lesser.pods, lesser.rows, change, lesser.requests)
 
     def gather(self, column: NDArray[T]) -> NDArray[T]:
         """What a column of the whole cluster says of the nodes of this view."""

@@ -23,7 +23,6 @@ from moorage.config.args import (
 )
 from moorage.config.as_built import extenders_in_order, with_extender_resources
 from moorage.config.defaulting import default_args
-from moorage.config.duration import Duration
 from moorage.config.encoding import encode_config, shown_config
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.loading import (
@@ -59,6 +58,7 @@ from moorage.config.types import (
     Plugins,
     PluginSet,
 )
+from moorage.model.duration import Duration
 
 __all__ = [
     "API_VERSION",

@@ -14,11 +14,10 @@ import msgspec
 from moorage.config.field_errors import (
     child,
     invalid,
-    label_key_errors,
-    label_value_errors,
     not_supported,
 )
 from moorage.config.types import Int32
+from moorage.model.label_spelling import label_key_errors, label_value_errors
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")

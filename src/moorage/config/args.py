@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import msgspec
 
 from moorage.config.added_affinity import LabelSelectorShape, NodeAffinityShape
-from moorage.config.duration import Duration
 from moorage.config.types import ConfigValue, Int32, Int64, PluginArgs
+from moorage.model.duration import Duration
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
@@ -19,6 +19,9 @@ REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 SYSTEM_DEFAULTING = "System"
 LIST_DEFAULTING = "List"
+
+MIN_MAX = "MinMax"
+NO_NORMALIZATION = "None"
 
 
 class ResourceSpec(ConfigValue, frozen=True):
@@ -130,9 +133,26 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
     binding_timeout: Duration | None = Duration.of_seconds(600)
 
 
+class ExpressionFilterArgs(PluginArgs, frozen=True):
+    """Which nodes a pod may use: those of which the expression is true."""
+
+    expression: str = ""
+    message: str = ""
+    """Why others are refused, for the pod's events; the plugin has a sentence of its own."""
+
+
+class ExpressionScoreArgs(PluginArgs, frozen=True):
+    """How good a node is: the larger the expression's number, the better."""
+
+    expression: str = ""
+    normalization: str = MIN_MAX
+
+
 ARGS_OF_PLUGIN: Mapping[str, type[PluginArgs]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
+    "ExpressionFilter": ExpressionFilterArgs,
+    "ExpressionScore": ExpressionScoreArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "NodeAffinity": NodeAffinityArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,

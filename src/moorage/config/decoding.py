@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from moorage.config.duration import Duration, parse_duration
 from moorage.config.field_errors import child, quoted
 from moorage.errors import ConfigError
+from moorage.model.duration import Duration, parse_duration
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -21,7 +21,6 @@ from moorage.config.args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from moorage.config.duration import Duration
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.plugins import default_plugins, merge_plugins
 from moorage.config.types import (
@@ -33,6 +32,7 @@ from moorage.config.types import (
     PluginArgs,
     PluginConfig,
 )
+from moorage.model.duration import Duration
 
 Value = TypeVar("Value", bound=msgspec.Struct)
 

@@ -16,7 +16,6 @@ from moorage.config.args import (
     ResourceSpec,
     UtilizationShapePoint,
 )
-from moorage.config.duration import Duration
 from moorage.config.types import (
     API_VERSION,
     KIND,
@@ -29,6 +28,7 @@ from moorage.config.types import (
     PluginConfig,
     PluginRef,
 )
+from moorage.model.duration import Duration
 from moorage.redaction import MASK, redacted_url
 
 _WRITTEN_WHEN_EMPTY: Mapping[type, frozenset[str]] = {

@@ -12,7 +12,6 @@ import msgspec
 from moorage.config.args import ResourceSpec, UtilizationShapePoint
 from moorage.config.decoding import as_map, decode
 from moorage.config.documents import parse_document
-from moorage.config.duration import Duration
 from moorage.config.field_errors import aggregate, invalid, one_line, quoted
 from moorage.config.types import (
     API_VERSION,
@@ -25,6 +24,7 @@ from moorage.config.types import (
 )
 from moorage.config.validation import extenders_errors
 from moorage.errors import ConfigError
+from moorage.model.duration import Duration
 
 POLICY_KIND = "Policy"
 _API_VERSIONS = ("v1", API_VERSION)

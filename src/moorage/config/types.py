@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from moorage.config.duration import Duration
+from moorage.model.duration import Duration
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"

@@ -10,14 +10,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from moorage.config.duration import Duration
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.field_errors import (
     aggregate,
     duplicate,
     invalid,
-    is_extended_resource,
-    label_key_errors,
     required,
 )
 from moorage.config.types import (
@@ -33,6 +30,8 @@ from moorage.config.types import (
 )
 from moorage.config.validation_args import ARGS_RULES
 from moorage.errors import ConfigError
+from moorage.model.duration import Duration
+from moorage.model.label_spelling import is_extended_resource, label_key_errors
 from moorage.redaction import redacted_url
 
 _REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))

@@ -11,12 +11,16 @@ from moorage.config.added_affinity import added_affinity_errors
 from moorage.config.args import (
     LEAST_ALLOCATED,
     LIST_DEFAULTING,
+    MIN_MAX,
     MOST_ALLOCATED,
+    NO_NORMALIZATION,
     REQUESTED_TO_CAPACITY_RATIO,
     SYSTEM_DEFAULTING,
     DefaultPreemptionArgs,
     DefaultSpreadConstraint,
     DynamicResourcesArgs,
+    ExpressionFilterArgs,
+    ExpressionScoreArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -27,20 +31,22 @@ from moorage.config.args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from moorage.config.duration import Duration
+from moorage.config.expressions import FILTER_EXPRESSIONS, SCORE_EXPRESSIONS, expression_errors
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.field_errors import (
     child,
     duplicate,
     forbidden,
     invalid,
-    label_key_errors,
     not_supported,
     required,
 )
+from moorage.model.duration import Duration
+from moorage.model.label_spelling import label_key_errors
 
 _STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_NORMALIZATIONS = (MIN_MAX, NO_NORMALIZATION)
 _MAX_SHAPE_SCORE = 10
 
 
@@ -245,11 +251,31 @@ def _shape_errors(path: str, shape: Sequence[UtilizationShapePoint]) -> list[str
     return errors
 
 
+def _expression_filter_errors(
+    path: str, args: ExpressionFilterArgs, gates: FeatureGates
+) -> list[str]:
+    del gates
+    return expression_errors(child(path, "expression"), args.expression, FILTER_EXPRESSIONS)
+
+
+def _expression_score_errors(
+    path: str, args: ExpressionScoreArgs, gates: FeatureGates
+) -> list[str]:
+    del gates
+    errors = expression_errors(child(path, "expression"), args.expression, SCORE_EXPRESSIONS)
+    if args.normalization not in _NORMALIZATIONS:
+        here = child(path, "normalization")
+        errors.append(not_supported(here, args.normalization, _NORMALIZATIONS))
+    return errors
+
+
 ArgsRule = Callable[[str, Any, FeatureGates], list[str]]
 
 ARGS_RULES: Mapping[str, tuple[type, ArgsRule]] = {
     "DefaultPreemption": (DefaultPreemptionArgs, _default_preemption_errors),
     "DynamicResources": (DynamicResourcesArgs, _dynamic_resources_errors),
+    "ExpressionFilter": (ExpressionFilterArgs, _expression_filter_errors),
+    "ExpressionScore": (ExpressionScoreArgs, _expression_score_errors),
     "InterPodAffinity": (InterPodAffinityArgs, _inter_pod_affinity_errors),
     "NodeAffinity": (NodeAffinityArgs, _node_affinity_errors),
     "NodeResourcesBalancedAllocation": (

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from moorage.cluster.absent_pods import WithoutPods
 from moorage.cluster.columns import Rows
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
@@ -138,7 +137,7 @@ def _placed(beside: Trial, pod: Pod, node_name: str) -> _Findings:
         known = next((other for other in state.pods.on(row) if other.uid == pod.uid), None)
     view = NodeView(state)
     if row is not None and known is not None:
-        view = WithoutPods(state, {row: (known,)})
+        view = view.changed({}, {row: (known,)})
     free = _without_node(pod)
     found = _survey(beside, free, view, gates=False)
     scored = None

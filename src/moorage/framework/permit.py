@@ -7,11 +7,11 @@ nothing here needs an event loop.
 
 from collections.abc import Callable, Iterator
 
-from moorage.config.duration import Duration
 from moorage.framework.guard import checked_permit_answer, guard
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import SUCCESS, UNTIMED, WAIT, AttemptTimes, PointTime
+from moorage.model.duration import Duration
 from moorage.model.pod import Pod
 
 MAX_TIMEOUT_SECONDS = 15 * 60.0

@@ -85,7 +85,7 @@ class Plugin:
     """Base of all plugins."""
 
     name: ClassVar[str]
-    reads: ClassVar[tuple[Aspect, ...]] = ()
+    reads: tuple[Aspect, ...] = ()
     """The node data the answer depends on (left empty, preemption takes it to be anything) ..."""
     row_local: ClassVar[bool] = True
     """... and only in the row being answered for."""

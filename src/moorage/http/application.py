@@ -15,7 +15,6 @@ from contextvars import ContextVar
 from aiohttp import web
 from cryptography import x509
 
-from moorage.config.duration import Duration
 from moorage.config.field_errors import quoted
 from moorage.errors import AuthorizationFailedError, UnauthenticatedError
 from moorage.http.answers import NO_SNIFF, error_text, failure
@@ -34,6 +33,7 @@ from moorage.http.pages import (
 from moorage.http.profiling import profiling_routes
 from moorage.http.secure_port import joined
 from moorage.log_fields import V, fields
+from moorage.model.duration import Duration
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.extended_resources import DeviceBackedResources
+from moorage.plugins.expressions import ExpressionFilter, ExpressionScore
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
@@ -57,6 +58,8 @@ def in_tree_registry() -> Registry:
             GangScheduling,
             TopologyPlacementGenerator,
             PodGroupPodsCount,
+            ExpressionFilter,
+            ExpressionScore,
         )
     )
 

@@ -107,12 +107,8 @@ def _with_conflicting_disks(pod: Pod, nodes: NodeView) -> Bools:
     wanted = [(disk, volume) for volume in pod.spec.volumes if (disk := disk_of(volume))]
     if not wanted:
         return found
-    if nodes.hypothetical:
-        possible = np.arange(len(nodes))
-    else:
-        rows = nodes.volumes.rows_with(disk for disk, _ in wanted)
-        possible = np.flatnonzero(rows[nodes.rows])
-    for place in possible:
+    rows = nodes.volumes.rows_with(disk for disk, _ in wanted)
+    for place in np.flatnonzero(rows[nodes.rows]):
         others = nodes.pods_on(int(place))
         found[place] = any(_conflicts(volume, other) for _, volume in wanted for other in others)
     return found

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from moorage.config.duration import parse_duration
 from moorage.errors import ConfigError, InputError
+from moorage.model.duration import parse_duration
 from moorage.model.meta import Json
 
 T = TypeVar("T", bound="Operation")

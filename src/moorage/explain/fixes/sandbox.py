@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from moorage.cluster.absent_pods import WithoutPods
 from moorage.cluster.columns import Bools
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
@@ -33,7 +32,7 @@ from moorage.plugins.default_preemption import DefaultPreemption
 
 def attempt_without(cycle: Cycle, profile: Profile, pod: Pod, gone: Iterable[Pod]) -> AttemptResult:
     """How every node would answer to a pod, if others had left."""
-    nodes = WithoutPods(cycle.state, _by_row(cycle.state, gone))
+    nodes = NodeView(cycle.state).changed({}, _by_row(cycle.state, gone))
     attempt = AttemptResult(profile, pod, nodes, cycle.clock.now())
     attempt.nominated = cycle.nominated.ahead_of(pod, nodes)
     Runner().filter(attempt)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from moorage.cluster.columns import Bools, Rows
-from moorage.cluster.hypothetical import WithoutLesserPods
+from moorage.cluster.overlay import Overlay
 from moorage.cluster.pod_table import LesserPods
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
@@ -43,7 +43,7 @@ def select_victims_everywhere(
     view = attempt.nodes.without(lesser, rows)
     views: list[NodeView] = [view]
     if attempt.nominated:
-        views.insert(0, view.joined_by(attempt.nominated))  # asked first, so that its words count
+        views.insert(0, view.changed(attempt.nominated, {}))  # asked first, so that its words count
     refusals = _refusals(attempt, views)
     pods_here = np.bincount(view.places[view.places >= 0], minlength=len(rows))
     refusals.update((int(place), NO_VICTIMS) for place in np.flatnonzero(pods_here == 0))
@@ -207,10 +207,7 @@ def _mark_violating(
 
 
 def _reprieve(
-    attempt: AttemptResult,
-    view: WithoutLesserPods,
-    views: Sequence[NodeView],
-    steps: Sequence[Rows],
+    attempt: AttemptResult, view: Overlay, views: Sequence[NodeView], steps: Sequence[Rows]
 ) -> Bools:
     """Give pods back step by step; those that make the pod not fit are the victims."""
     victims = np.zeros(len(view.places), np.bool_)

@@ -113,11 +113,8 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
     def _close_to_limits(self, wanted: Volumes, nodes: NodeView) -> Bools:
         """The places that may not have room, or something that cannot be counted."""
         limits, rows = self._limits(nodes), nodes.rows
-        any_limit = limits.any_limit[rows]
-        if nodes.hypothetical:
-            return any_limit
         attached = nodes.volumes.at_most[rows] + self._counts.attachments.counts[rows]
-        close: Bools = any_limit & (attached >= UNSURE)
+        close: Bools = limits.any_limit[rows] & (attached >= UNSURE)
         for driver, count in Counter(wanted.values()).items():
             close |= attached > limits.of(driver)[rows] - count
         return close

@@ -1,0 +1,92 @@
+"""`moorage plugin try`: an expression evaluated for the nodes of manifests."""
+
+import json
+
+import pytest
+
+from cli.running import POD, Run, Write
+
+NODES = """\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: a, labels: {disk: ssd}}, status: {allocatable: {cpu: "2"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: b, labels: {disk: hdd}}, status: {allocatable: {cpu: "8"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: c}, status: {allocatable: {cpu: "4"}}}
+"""  # noqa: E501
+
+
+@pytest.fixture
+def nodes(write: Write) -> str:
+    return write("nodes.yaml", NODES)
+
+
+def test_nodes_that_pass_come_first_and_failures_last(run: Run, nodes: str) -> None:
+    done = run("plugin", "try", 'node.labels.disk == "hdd"', "-f", nodes)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "NODE  PASSES  ERROR\n"
+        "b     true\n"
+        "a     false\n"
+        "c     -       no such key: disk\n"
+        "\n"
+        "3 nodes: 1 pass, 1 do not, 1 failed (no such key: disk); evaluated for all nodes at once\n"
+    )
+
+
+def test_the_best_nodes_are_shown(run: Run, nodes: str) -> None:
+    done = run("plugin", "try", "node.allocatable.cpu - 3000", "-f", nodes, "--top", "2")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "NODE  VALUE  ERROR",
+        "b      5000",
+        "c      1000",
+        "",
+        "3 nodes: 3 with a value; evaluated for all nodes at once",
+    ]
+
+
+def test_a_pod_can_be_asked_about(run: Run, nodes: str, write: Write) -> None:
+    pods = write("pods.yaml", f"{POD}---\n{POD.replace('ship', 'raft')}")
+    expression = "node.allocatable.cpu > pod.requests.cpu && node.pods.all(p, p.name != 'x')"
+    refused = run("plugin", "try", expression, "-f", nodes, "-f", pods)
+    assert (refused.code, refused.out) == (1, "")
+    assert "2 pods wait for a node: --pod names one" in refused.err
+    done = run("plugin", "try", expression, "-f", nodes, "-f", pods, "--pod", "ship")
+    assert "3 nodes for pod fleet/ship: 3 pass; evaluated node by node" in done.out
+
+
+def test_one_pod_that_waits_needs_no_name(run: Run, nodes: str, write: Write) -> None:
+    done = run(
+        *("plugin", "try", "pod.requests.cpu - node.allocatable.cpu", "-o", "json"),
+        *("-f", nodes, "-f", write("pod.yaml", POD)),
+    )
+    found = json.loads(done.out)
+    assert found["pod"] == "fleet/ship"
+    assert [(node["name"], node["value"]) for node in found["nodes"]] == [
+        ("a", -1000),
+        ("c", -3000),
+        ("b", -7000),
+    ]
+
+
+def test_the_exit_code_says_that_no_node_passes(run: Run, nodes: str) -> None:
+    assert run("plugin", "try", "size(node.pods) > 0", "-f", nodes).code == 3
+
+
+@pytest.mark.parametrize(
+    ("expression", "complaint"),
+    [
+        ("node.nam", "the expression: line 1, column 5: undefined field 'nam'"),
+        ("node.name", "the expression: must evaluate to bool or int, not string"),
+        ("1" * 11_000, "the expression is longer than 10240 characters"),
+        ("", "the expression: line 1, column 1: Syntax error"),
+    ],
+)
+def test_a_faulty_expression_is_one_sentence(
+    run: Run, nodes: str, expression: str, complaint: str
+) -> None:
+    done = run("plugin", "try", expression, "-f", nodes)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"moorage: error: {complaint}")
+    assert done.err.count("\n") == 1
