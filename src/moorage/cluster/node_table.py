@@ -49,24 +49,10 @@ class ResourceColumns:
         self.columns = _ByResource(space.column(np.int64))
         """To be read only; `columns[resource].cells[row]` is the quick way to one amount."""
         self._sweep_at = MOST_UNUSED
-        self._bounds: dict[str, tuple[int, int]] = {}
 
     def values(self, resource: str) -> Ints:
         """The amounts of all rows, read-only; zeros for a resource nobody mentioned."""
         return self.columns[resource].values
-
-    def bounds(self, resource: str) -> tuple[int, int]:
-        """The smallest and the largest amount of all rows; not for amounts that pods change."""
-        bounds = self._bounds.get(resource)
-        if bounds is None:
-            values = self.values(resource)
-            bounds = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-            self._bounds[resource] = bounds
-        return bounds
-
-    def rows_changed(self) -> None:
-        """Rows came or went."""
-        self._bounds.clear()
 
     def items(self) -> Iterator[tuple[str, Ints]]:
         """Every resource with its amounts."""
@@ -74,7 +60,6 @@ class ResourceColumns:
 
     def set(self, row: int, amounts: Mapping[str, int]) -> None:
         """Write a row; resources not named become 0."""
-        self._bounds.clear()
         for name in self.columns.keys() | amounts.keys():
             self._column(name).cells[row] = amounts.get(name, 0)
 
@@ -144,7 +129,6 @@ class NodeTable:
         del self.row_of[self.nodes[row].name]
         self._count_labels(self.nodes[row].labels, {})
         moved = self._space.remove(row)
-        self.allocatable.rows_changed()
         last = self.nodes.pop()
         if moved != row:
             self.nodes[row] = last

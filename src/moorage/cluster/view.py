@@ -149,10 +149,6 @@ class NodeView:
         """What each node offers of a resource."""
         return self._amounts_of(self._state.nodes.allocatable, resource)
 
-    def allocatable_bounds(self, resource: str) -> tuple[int, int]:
-        """The least and the most that any node of the whole cluster offers of a resource."""
-        return self._state.nodes.allocatable.bounds(resource)
-
     @property
     def unschedulable(self) -> Bools:
         """Which nodes are cordoned."""
@@ -328,7 +324,7 @@ class NodeView:
 
     def gather(self, column: NDArray[T]) -> NDArray[T]:
         """What a column of the whole cluster says of the nodes of this view."""
-        return column if self._rows is None else column.take(self._rows)
+        return column if self._rows is None else column.take(self._rows, axis=-1)
 
     def _amounts_of(self, columns: ResourceColumns, resource: str) -> Ints:
         if self._rows is None:

@@ -8,10 +8,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moorage.cluster.columns import Ints
-from moorage.cluster.derived import DerivedColumn
+from moorage.cluster.derived import EXACT, DerivedColumns, Floats, are_plain, plain_amounts
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import (
@@ -26,12 +25,11 @@ from moorage.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.pod import Pod
 from moorage.model.resources import PODS, is_scalar
 
-Floats = NDArray[np.float64]
 Requests = tuple[int, ...]
 
 _HALF = MAX_NODE_SCORE // 2
-_EXACT = 2**52
-"""Amounts below this are exact as floats, so that Python divides them as NumPy does."""
+_SHIFT = MAX_NODE_SCORE + _HALF
+"""50 + (50 + change) / 2, rounded down, is (150 + change) / 2, rounded down."""
 
 
 class NodeResourcesBalancedAllocation(
@@ -49,8 +47,9 @@ class NodeResourcesBalancedAllocation(
         self._resources = tuple(spec.name for spec in args.resources if spec.name != PODS)
         self._two_plain = len(self._resources) == 2 and not any(map(is_scalar, self._resources))
         self._devices = handle.devices
-        self._balance_now = DerivedColumn(self._balance_of, self._balance_of_row)
-        """How evenly nodes are used without the pod, if two plain resources are all that counts."""
+        self._usage = DerivedColumns(self._usage_of, self._usage_of_row)
+        """What is used of both, what is allocatable, and what the balance with a pod is added to;
+        if two plain resources are all that counts."""
 
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
@@ -70,6 +69,9 @@ class NodeResourcesBalancedAllocation(
         requests = self._requests(pod) if state is None else state
         if not any(requests):
             return np.zeros(len(nodes), np.int64)
+        usage = self._usage.of(nodes) if self._scores_plain(requests) else None
+        if usage is not None:
+            return _score_of_two(usage, requests)
         used, total, wanted = [], [], []
         for name, amount in zip(self._resources, requests, strict=True):
             if amount == 0 and is_scalar(name):
@@ -80,49 +82,34 @@ class NodeResourcesBalancedAllocation(
             used.append(taken)
             total.append(offered)
             wanted.append(amount)
-        everywhere = self._two_plain and all(
-            nodes.allocatable_bounds(name)[0] > 0 for name in self._resources
-        )
-        without = self._balance_now.of(nodes) if self._two_plain else _balance(used, total)
-        together = [u + w for u, w in zip(used, wanted, strict=True)]
-        with_pod = _balance_of_two(together, total) if everywhere else _balance(together, total)
-        change: Ints = with_pod - without
-        change += _HALF
-        change >>= 1  # half of it, rounded down
-        change += _HALF
-        return change
+        with_pod = _balance([u + w for u, w in zip(used, wanted, strict=True)], total)
+        return _HALF + ((_HALF + with_pod - _balance(used, total)) >> 1)
 
-    def _balance_of(self, nodes: NodeView) -> Ints:
+    def _scores_plain(self, requests: Requests) -> bool:
+        """Can the pod's part be counted in floats, if that of the nodes can?"""
+        return self._two_plain and all(0 <= amount < EXACT for amount in requests)
+
+    def _usage_of(self, nodes: NodeView) -> Floats | None:
         used = [nodes.requested(name) for name in self._resources]
-        return _balance(used, [nodes.allocatable(name) for name in self._resources])
+        total = [nodes.allocatable(name) for name in self._resources]
+        amounts = plain_amounts(used, total)
+        return None if amounts is None else np.vstack([amounts, _SHIFT - _balance(used, total)])
 
-    def _balance_of_row(self, nodes: NodeView, row: int) -> int:
-        balance = self._plain_balance(nodes, row, (0, 0))
-        return int(self._balance_of(nodes.take(np.array([row])))[0]) if balance is None else balance
-
-    def _plain_balance(self, nodes: NodeView, row: int, added: Requests) -> int | None:
-        """The balance of one node with requests added; None where that is not simple."""
-        difference = 0.0
-        for name, amount in zip(self._resources, added, strict=True):
-            used, total = nodes.amounts_at(row, name)
-            if not 0 < total < _EXACT or not 0 <= used < _EXACT:
-                return None
-            used += amount
-            # The fractions' difference: what the second one leaves of the first.
-            difference = (used / total if used < total else 1.0) - difference
-        # The sign does not matter, so neither does which fraction was taken from which.
-        return int((1 - abs(difference / 2)) * MAX_NODE_SCORE)
+    def _usage_of_row(self, nodes: NodeView, row: int) -> Sequence[float] | None:
+        first, second = amounts = [nodes.amounts_at(row, name) for name in self._resources]
+        if not are_plain(amounts):
+            return None
+        return (first[0], second[0], first[1], second[1], _SHIFT - _balance_of_row(amounts, (0, 0)))
 
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Requests | None) -> int:
-        """The usual case, two plain resources that the node offers, without arrays."""
+        """The usual case, two plain resources, without arrays."""
         requests = self._requests(pod) if state is None else state
-        if not self._two_plain or not all(requests):
-            return super().score_row(pod, nodes, row, state)
-        without = self._plain_balance(nodes, row, (0, 0))
-        with_pod = self._plain_balance(nodes, row, requests)
-        if without is None or with_pod is None:
-            return super().score_row(pod, nodes, row, state)
-        return _HALF + (_HALF + with_pod - without) // 2
+        if any(requests) and self._scores_plain(requests):
+            amounts = [nodes.amounts_at(row, name) for name in self._resources]
+            if are_plain(amounts):
+                change = _balance_of_row(amounts, requests) - _balance_of_row(amounts, (0, 0))
+                return _HALF + (_HALF + change) // 2
+        return super().score_row(pod, nodes, row, state)
 
     def _requests(self, pod: Pod) -> Requests:
         requests = pod.requests.occupied
@@ -132,8 +119,6 @@ class NodeResourcesBalancedAllocation(
 def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     """(1 - standard deviation of the used fractions) x 100; absent resources take no part."""
     size = len(allocatable[0])
-    if len(allocatable) == 2 and size and all(int(total.min()) > 0 for total in allocatable):
-        return _balance_of_two(requested, allocatable)
     offered = [total != 0 for total in allocatable]
     fractions: list[Floats] = [
         np.minimum(used / np.maximum(total, 1), 1.0)
@@ -150,17 +135,31 @@ def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
 
 
-def _balance_of_two(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
-    """The usual case, cpu and memory on every node, in few passes."""
-    first, second = (used / total for used, total in zip(requested, allocatable, strict=True))
-    np.minimum(first, 1.0, out=first)
-    np.minimum(second, 1.0, out=second)
-    first -= second
-    first /= 2
-    np.abs(first, out=first)
-    np.subtract(1, first, out=first)
-    first *= MAX_NODE_SCORE
-    return first.astype(np.int64)
+def _balance_of_row(amounts: Sequence[tuple[int, int]], added: Requests) -> int:
+    """The balance of one node with requests added, where two plain resources count."""
+    difference = 0.0
+    for (used, total), amount in zip(amounts, added, strict=True):
+        taken = used + amount
+        # The sign does not matter, so neither does which fraction is taken from which.
+        difference = (taken / total if taken < total else 1.0) - difference
+    return int((1 - abs(difference / 2)) * MAX_NODE_SCORE)
+
+
+def _score_of_two(usage: Floats, requests: Requests) -> Ints:
+    """The score where two plain resources count, in few passes."""
+    fractions = usage[:2] + np.array(requests, np.float64)[:, None]
+    fractions /= usage[2:4]
+    np.minimum(fractions, 1.0, out=fractions)
+    score: Floats = fractions[0]
+    score -= fractions[1]
+    np.abs(score, out=score)
+    # Halving and doubling are exact, so this is (1 - difference / 2) * 100 to the last bit.
+    np.subtract(2.0, score, out=score)
+    score *= _HALF
+    np.floor(score, out=score)
+    score += usage[4]
+    score *= 0.5
+    return score.astype(np.int64)
 
 
 def _half_difference(fractions: Sequence[Floats], offered: Sequence[Any]) -> Floats:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.derived import EXACT, DerivedColumns, Floats, are_plain, plain_amounts
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
@@ -40,6 +41,7 @@ from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_ext
 from moorage.plugins.node_resources_fit.strategies import (
     NodeShares,
     most_allocated,
+    plain_scorer,
     row_scorer,
     strategy_scorer,
 )
@@ -82,6 +84,10 @@ class NodeResourcesFit(
         self._scalars = frozenset(filter(is_scalar, self._weights))
         self._scorer = strategy_scorer(args.scoring_strategy)
         self._row_scorer = row_scorer(args.scoring_strategy)
+        self._plain_scorer = plain_scorer(args.scoring_strategy)
+        self._plain = tuple(name for name in self._weights if not is_scalar(name))
+        self._room = DerivedColumns(self._room_of, self._room_of_row)
+        """What is free of each plain resource, and what is allocatable."""
         self._devices = handle.devices
 
     def pod_key(self, pod: Pod) -> Hashable | None:
@@ -147,38 +153,54 @@ class NodeResourcesFit(
 
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> int:
         """How full one node would be, without arrays."""
-        if self._row_scorer is None:
-            return super().score_row(pod, nodes, row, state)
-        shares = []
-        for name, wanted in self._scored(pod) if state is None else state:
-            if name in self._scalars:
-                return super().score_row(pod, nodes, row, state)  # devices may count
-            with_defaults = name in (CPU, MEMORY)
-            amounts = nodes.amounts_with_defaults_at if with_defaults else nodes.amounts_at
-            used, total = amounts(row, name)
-            shares.append((used + wanted, total, self._weights[name]))
-        return self._row_scorer(shares) if shares else 0
+        scored = tuple(self._scored(pod)) if state is None else state
+        if self._row_scorer is not None and self._scores_plain(scored):
+            amounts = [_amounts_at(name, nodes, row) for name in self._plain]
+            if are_plain(amounts):
+                shares = [
+                    (used + wanted, total, self._weights[name])
+                    for (used, total), (name, wanted) in zip(amounts, scored, strict=True)
+                ]
+                return self._row_scorer(shares)
+        return super().score_row(pod, nodes, row, state)
 
     def score(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Ints:
         """How full the node would be, by the strategy."""
+        scored = tuple(self._scored(pod)) if state is None else state
+        if not scored:
+            return np.zeros(len(nodes), np.int64)
+        room = None
+        if self._plain_scorer is not None and self._scores_plain(scored):
+            room = self._room.of(nodes)
+        if self._plain_scorer is not None and room is not None:
+            wanted = [amount for _, amount in scored]
+            return self._plain_scorer(room, wanted, [self._weights[name] for name in self._plain])
         shares = []
-        for name, wanted in self._scored(pod) if state is None else state:
-            weight = self._weights[name]
-            used = (
-                nodes.requested_with_defaults(name)
-                if name in (CPU, MEMORY)
-                else nodes.requested(name)
-            )
-            total = nodes.allocatable(name)
-            bounds = None
+        for name, amount in scored:
+            used, total = _used(name, nodes), nodes.allocatable(name)
             if is_scalar(name):
                 used, total = self._devices.with_devices(name, nodes, used, total)
-            else:
-                bounds = nodes.allocatable_bounds(name)
-            shares.append(NodeShares(used + wanted, total, weight, bounds))
-        if not shares:
-            return np.zeros(len(nodes), np.int64)
+            shares.append(NodeShares(used + amount, total, self._weights[name]))
         return self._scorer(shares)
+
+    def _scores_plain(self, scored: Wanted) -> bool:
+        """Can the pod's part be counted in floats, if that of the nodes can?"""
+        return len(scored) == len(self._plain) and all(
+            name not in self._scalars and 0 <= amount < EXACT for name, amount in scored
+        )
+
+    def _room_of(self, nodes: NodeView) -> Floats | None:
+        total = [nodes.allocatable(name) for name in self._plain]
+        room = plain_amounts([_used(name, nodes) for name in self._plain], total)
+        if room is not None:
+            np.subtract(total, room[: len(total)], out=room[: len(total)])
+        return room
+
+    def _room_of_row(self, nodes: NodeView, row: int) -> Sequence[float] | None:
+        amounts = [_amounts_at(name, nodes, row) for name in self._plain]
+        if not are_plain(amounts):
+            return None
+        return [*(total - used for used, total in amounts), *(total for _, total in amounts)]
 
     def score_placement(
         self, group: GroupKey, assignments: Assignments, nodes: NodeView
@@ -192,12 +214,7 @@ class NodeResourcesFit(
             )
             if wanted == 0 and is_scalar(name):
                 continue
-            total = nodes.allocatable(name)
-            used = (
-                nodes.requested_with_defaults(name)
-                if name in (CPU, MEMORY)
-                else nodes.requested(name)
-            )
+            used, total = _used(name, nodes), nodes.allocatable(name)
             # What is used of a resource that the node does not offer does not count.
             taken = wanted + int(used[total != 0].sum())
             shares.append(
@@ -314,3 +331,17 @@ class NodeResourcesFit(
     def _wanted_at_all(pod: Pod) -> Iterator[tuple[str, int]]:
         """Hints look at every resource the pod asks for, ignored ones included."""
         return ((name, v) for name, v in pod.requests.incoming.items() if v and name != PODS)
+
+
+def _used(name: str, nodes: NodeView) -> Ints:
+    """What counts as used of a resource where nodes are scored."""
+    if name in (CPU, MEMORY):
+        return nodes.requested_with_defaults(name)
+    return nodes.requested(name)
+
+
+def _amounts_at(name: str, nodes: NodeView, row: int) -> tuple[int, int]:
+    """The same for one node, and what is allocatable there."""
+    if name in (CPU, MEMORY):
+        return nodes.amounts_with_defaults_at(row, name)
+    return nodes.amounts_at(row, name)

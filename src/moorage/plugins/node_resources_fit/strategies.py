@@ -5,44 +5,37 @@ does not offer at all takes no part in that node's score.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.derived import Floats
 from moorage.framework.broken_line import broken_line
 from moorage.framework.plugin import MAX_NODE_SCORE
 
 _MAX_SHAPE_SCORE = 10
 _FULL = 100
-_EXACT = 2**45
 
 
-class NodeShares(msgspec.Struct, frozen=True):
+class NodeShares(NamedTuple):
     """One resource: what would be requested of what is there, on every node."""
 
     requested: Ints
     allocatable: Ints
     weight: int
-    bounds: tuple[int, int] | None = None
-    """Nothing that is allocatable lies outside of these, if they are known."""
-
-    @property
-    def is_simple(self) -> bool:
-        """Does every node offer some, and can it be counted in floats? See `_percent`."""
-        if self.bounds is None:
-            return False
-        low, high = self.bounds
-        return low > 0 and high < _EXACT
 
 
 Scorer = Callable[[Sequence[NodeShares]], Ints]
 
 RowShare = tuple[int, int, int]
-"""The same for one node: requested, allocatable, weight."""
+"""The same of a plain resource for one node: requested, allocatable, weight."""
 
 RowScorer = Callable[[Sequence[RowShare]], int]
+
+PlainScorer = Callable[[Floats, Sequence[int], Sequence[int]], Ints]
+"""What is free of plain resources on every node and what is allocatable, in one array; what a pod
+would take; weights."""
 
 
 def strategy_scorer(strategy: Any) -> Scorer:
@@ -58,6 +51,17 @@ def strategy_scorer(strategy: Any) -> Scorer:
                 for point in strategy.requested_to_capacity_ratio.shape
             ]
             return requested_to_capacity_ratio(shape)
+
+
+def plain_scorer(strategy: Any) -> PlainScorer | None:
+    """The same for plain resources; None if the strategy has no such scorer."""
+    match strategy.type:
+        case "LeastAllocated":
+            return least_allocated_of_plain
+        case "MostAllocated":
+            return most_allocated_of_plain
+        case _:
+            return None
 
 
 def row_scorer(strategy: Any) -> RowScorer | None:
@@ -76,7 +80,7 @@ def least_allocated(shares: Sequence[NodeShares]) -> Ints:
 
     def free(share: NodeShares) -> Ints:
         left: Ints = share.allocatable - share.requested
-        return _percent(np.maximum(left, 0, out=left), share)
+        return _percent(np.maximum(left, 0, out=left), share.allocatable)
 
     return _weighted_mean(shares, free)
 
@@ -85,7 +89,7 @@ def most_allocated(shares: Sequence[NodeShares]) -> Ints:
     """The fuller the better."""
 
     def used(share: NodeShares) -> Ints:
-        return _percent(np.minimum(share.requested, share.allocatable), share)
+        return _percent(np.minimum(share.requested, share.allocatable), share.allocatable)
 
     return _weighted_mean(shares, used)
 
@@ -94,10 +98,9 @@ def least_allocated_row(shares: Sequence[RowShare]) -> int:
     """`least_allocated` for one node."""
     total = weights = 0
     for requested, allocatable, weight in shares:
-        if allocatable:
-            if requested < allocatable:
-                total += (allocatable - requested) * MAX_NODE_SCORE // allocatable * weight
-            weights += weight
+        if requested < allocatable:
+            total += (allocatable - requested) * MAX_NODE_SCORE // allocatable * weight
+        weights += weight
     return total // (weights or 1)
 
 
@@ -105,10 +108,9 @@ def most_allocated_row(shares: Sequence[RowShare]) -> int:
     """`most_allocated` for one node."""
     total = weights = 0
     for requested, allocatable, weight in shares:
-        if allocatable:
-            taken = requested if requested < allocatable else allocatable
-            total += taken * MAX_NODE_SCORE // allocatable * weight
-            weights += weight
+        taken = requested if requested < allocatable else allocatable
+        total += taken * MAX_NODE_SCORE // allocatable * weight
+        weights += weight
     return total // (weights or 1)
 
 
@@ -135,26 +137,12 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     return score
 
 
-def _percent(amount: Ints, share: NodeShares) -> Ints:
+def _percent(amount: Ints, allocatable: Ints) -> Ints:
     """The share of an amount in what is allocatable, in percent, rounded down."""
-    # As unsigned numbers negative ones are huge, so one reduction tests both ends.
-    if share.is_simple and len(amount) and int(amount.view(np.uint64).max()) < _EXACT:
-        # As floats a division is several times faster. With numbers below 2**45 the quotient is
-        # further from the next whole number than it can be rounded.
-        percent = amount * float(MAX_NODE_SCORE)
-        percent /= share.allocatable
-        return percent.astype(np.int64)
-    return amount * MAX_NODE_SCORE // np.maximum(share.allocatable, 1)
+    return amount * MAX_NODE_SCORE // np.maximum(allocatable, 1)
 
 
 def _weighted_mean(shares: Sequence[NodeShares], measure: Callable[[NodeShares], Ints]) -> Ints:
-    if all(share.is_simple for share in shares):
-        # The usual case: every node offers all of them.
-        sums: Ints = np.zeros(len(shares[0].requested), np.int64)
-        for share in shares:
-            measured = measure(share)
-            sums += measured if share.weight == 1 else measured * share.weight
-        return sums // (sum(share.weight for share in shares) or 1)
     total: Ints = np.zeros(len(shares[0].requested), np.int64)
     weights: Ints = np.zeros(len(total), np.int64)
     for share in shares:
@@ -162,3 +150,30 @@ def _weighted_mean(shares: Sequence[NodeShares], measure: Callable[[NodeShares],
         total += np.where(offered, measure(share) * share.weight, 0)
         weights += np.where(offered, share.weight, 0)
     return total // np.maximum(weights, 1)
+
+
+def least_allocated_of_plain(room: Floats, wanted: Sequence[int], weights: Sequence[int]) -> Ints:
+    """`least_allocated` for plain resources, in fewer and faster passes."""
+    return _mean_percent(_left(room, wanted), room, weights)
+
+
+def most_allocated_of_plain(room: Floats, wanted: Sequence[int], weights: Sequence[int]) -> Ints:
+    """`most_allocated` for plain resources."""
+    return _mean_percent(room[len(wanted) :] - _left(room, wanted), room, weights)
+
+
+def _left(room: Floats, wanted: Sequence[int]) -> Floats:
+    left: Floats = room[: len(wanted)] - np.array(wanted, np.float64)[:, None]
+    return np.maximum(left, 0.0, out=left)
+
+
+def _mean_percent(amounts: Floats, room: Floats, weights: Sequence[int]) -> Ints:
+    """The weighted mean of the amounts in percent, each rounded down; it overwrites them."""
+    amounts *= MAX_NODE_SCORE
+    amounts /= room[len(amounts) :]
+    np.floor(amounts, out=amounts)
+    if any(weight != 1 for weight in weights):
+        amounts *= np.array(weights, np.float64)[:, None]
+    total: Floats = np.add.reduce(amounts)
+    total /= sum(weights) or 1
+    return total.astype(np.int64)
