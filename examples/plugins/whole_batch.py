@@ -1,7 +1,7 @@
 """WholeBatch, a Permit plugin: pods labelled `batch` wait until `batch-size` of them have a node.
 
-To enable it: an entry point in the group `moorage.plugins`, the gate GenericWorkload, and
-`profiles: [{plugins: {multiPoint: {enabled: [{name: WholeBatch}]}}}]` in the configuration.
+To enable it: `--plugin whole_batch.py`, and in a KubeSchedulerConfiguration
+`profiles: [{plugins: {multiPoint: {enabled: [{name: WholeBatch}]}}}]`.
 """
 
 from collections import defaultdict
@@ -34,5 +34,5 @@ class WholeBatch(ReservePlugin, PermitPlugin):
         if "batch" in pod.labels and len(self.placed[key]) < int(pod.labels.get("batch-size", 1)):
             return Status(Code.WAIT, ("waiting for the rest of the batch",)), 60.0
         for uid in self.placed.pop(key):
-            self.handle.members.allow(uid, self.name)
+            self.handle.waiting.allow(uid, self.name)
         return None, 0.0

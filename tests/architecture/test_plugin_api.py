@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 from moorage.cluster import coded, stamps, view
-from moorage.framework import cluster_events, plugin, status
+from moorage.framework import api_access, cluster_events, plugin, status, waiting_pods
 
 SNAPSHOT = Path(__file__).with_name("plugin_api.txt")
-MODULES = (plugin, status, cluster_events, view, coded, stamps)
+MODULES = (plugin, api_access, waiting_pods, status, cluster_events, view, coded, stamps)
 
 
 def public_api() -> str:

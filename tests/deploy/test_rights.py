@@ -21,6 +21,8 @@ READERS = [DEPLOY / "rbac" / name for name in ("explain-reader.yaml", "metrics-r
 READING = ("get", "list", "watch")
 EVERY_GATE = "AllAlpha=true,AllBeta=true"
 
+PLUGIN_VERBS = ("get", "list", "create", "patch", "delete", "watch")
+
 # Calls whose resource is no constant, with what they are called for.
 DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
     "kube/api_port.py:_merge": (
@@ -35,6 +37,8 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
     "kube/reflector.py:_watch_request": (),
     # Every kind that plugins look up, for whoever runs `moorage explain`.
     "kube/snapshot.py:run": (),
+    # What plugins of others ask for, who see to the rights themselves (docs/plugins.md).
+    **{f"kube/plugin_client.py:{verb}": () for verb in PLUGIN_VERBS},
 }
 # Asked for by the API server itself when the status of a claim is written.
 IMPLIED = Right("resource.k8s.io", "resourceclaims/binding", "patch")

@@ -18,7 +18,7 @@ from moorage.framework.status import Reason
 from moorage.kube.debugger import dump
 from moorage.kube.informers import Informers
 from moorage.kube.live import build_scheduler, watched_kinds
-from moorage.kube.resources import CustomObject
+from moorage.model.custom import CustomObject
 from moorage.model.meta import ObjectMeta
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
@@ -34,7 +34,7 @@ class NeedsBerth(NodeFilterPlugin):
     none_free = Reason("no berth is free")
 
     def filter_node(self, pod: Pod, node: object) -> Reason | None:
-        return None if len(self.handle.listers.of(CustomObject)) else self.none_free
+        return None if len(self.handle.listers.of(BERTHS)) else self.none_free
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return [on(BERTHS, ActionType.ADD)]

@@ -10,8 +10,9 @@ from moorage.errors import ApiError, CorruptStateError, InputError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.informers import Informers
-from moorage.kube.resources import RESOURCES, CustomObject, resource_for
+from moorage.kube.resources import RESOURCES, resource_for
 from moorage.kube.store import EmptyHandler
+from moorage.model.custom import CustomObject
 from moorage.model.decode import KINDS
 from moorage.model.meta import ApiObject
 

@@ -5,8 +5,9 @@ generation, so that whoever derives something from it can tell when to derive it
 """
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
+from moorage.model.custom import CustomObject
 from moorage.model.labels import Labels
 from moorage.model.meta import ApiObject
 from moorage.model.workloads import Namespace
@@ -80,17 +81,21 @@ class Listers:
     """One lister per kind, made when the kind is first mentioned."""
 
     def __init__(self) -> None:
-        self._listers: dict[type[ApiObject], Lister[ApiObject]] = {}
+        self._listers: dict[type[ApiObject] | str, Lister[ApiObject]] = {}
         self._shared: dict[type, object] = {}
         self.generation = 0
         """Grows with every change of any object."""
 
-    def of(self, kind: type[Kind]) -> Lister[Kind]:
-        """The lister of a kind."""
+    @overload
+    def of(self, kind: type[Kind]) -> Lister[Kind]: ...
+    @overload
+    def of(self, kind: str) -> Lister[CustomObject]: ...
+    def of(self, kind: type[ApiObject] | str) -> Lister[Any]:
+        """The lister of a kind, or of a custom resource by its name (`foos.v1.example.com`)."""
         lister = self._listers.get(kind)
         if lister is None:
             lister = self._listers[kind] = Lister(self._changed)
-        return lister  # type: ignore[return-value]  # the key fixes the element type
+        return lister
 
     def __iter__(self) -> Iterator[ApiObject]:
         for lister in self._listers.values():

@@ -11,9 +11,9 @@ import msgspec
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.framework.extenders import Extender
-from moorage.framework.permit import WaitingPod
 from moorage.framework.profile import Profile
 from moorage.framework.timing import UNTIMED, AttemptTimes
+from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 

@@ -7,7 +7,9 @@ anything about pods: that is the cycle's work.
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from moorage.cluster.listers import Lister
 from moorage.cluster.state import ClusterState
 from moorage.engine.events import (
     ASSIGNED_POD_ADD,
@@ -26,10 +28,10 @@ from moorage.engine.recording import NO_RECORD, DecisionRecorder
 from moorage.engine.requeueing import priority_at_most
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
-from moorage.framework.permit import WaitingPods
 from moorage.framework.plugin import Handle
 from moorage.framework.preemptions import Preemptions
 from moorage.framework.profile import Profile
+from moorage.framework.waiting_pods import WaitingPods
 from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -257,20 +259,23 @@ class EventHandlers:
     def add_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind appeared; custom resources come with their name."""
         self.recorder.changed(obj)
-        self._state.listers.of(type(obj)).put(obj)
+        self._lister(obj, custom_resource).put(obj)
         self._report(ActionType.ADD, None, obj, custom_resource)
 
     def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind changed."""
         self.recorder.changed(new, old)
-        self._state.listers.of(type(new)).put(new)
+        self._lister(new, custom_resource).put(new)
         self._report(ActionType.UPDATE, old, new, custom_resource)
 
     def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind is gone."""
         self.recorder.deleted(obj)
-        self._state.listers.of(type(obj)).remove(obj)
+        self._lister(obj, custom_resource).remove(obj)
         self._report(ActionType.DELETE, obj, None, custom_resource)
+
+    def _lister(self, obj: ApiObject, custom_resource: str) -> Lister[Any]:
+        return self._state.listers.of(custom_resource or type(obj))
 
     def _report(
         self,

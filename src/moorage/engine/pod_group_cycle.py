@@ -43,13 +43,13 @@ from moorage.errors import CorruptStateError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.group_preemption import GroupVictims
 from moorage.framework.guard import FAULTS
-from moorage.framework.permit import WaitingPod
 from moorage.framework.placements import Assignments, Placement
 from moorage.framework.placing import generate_placements, score_placements
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import UNTIMED, AttemptTimes
+from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
@@ -84,7 +84,6 @@ class PodGroupCycle:
         self._infos: list[QueuedPodInfo] = []
         """The pods that were last taken from the queue together."""
         handle.members.activate = self._activate
-        handle.members.allow = self._allow
 
     def run(self, first: QueuedPodInfo, key: GroupKey) -> None:
         """Try the group of a popped pod."""
@@ -178,11 +177,6 @@ class PodGroupCycle:
         # telling the queue of them would only pile up events, a square of the group's size.
         trying = self._handle.members.trying
         self._scheduler.queue.activate(pod for pod in pods if pod.uid not in trying)
-
-    def _allow(self, uid: str, plugin: str) -> None:
-        waiting = self._scheduler.waiting.get(uid)
-        if waiting is not None:
-            waiting.allow(plugin)
 
     # Which profile.
 

@@ -37,12 +37,13 @@ from moorage.errors import CorruptStateError, StateError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
 from moorage.framework.guard import FAULTS, has_work
-from moorage.framework.permit import WaitingPod, WaitingPods, permit
+from moorage.framework.permit import permit
 from moorage.framework.plugin import DeferringPlugin, Handle
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import assumed, reserve, unreserve
 from moorage.framework.status import Status
 from moorage.framework.timing import UNTIMED, AttemptTimes
+from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
@@ -75,7 +76,8 @@ class Scheduler:
         self.handle = handle
         self._deferring: dict[tuple[str, str], DeferringPlugin] = {}
         self._note_deferring()
-        self.waiting = WaitingPods()
+        self.waiting = handle.waiting
+        handle.members.activate = queue.activate
         workloads = handle if handle.gates.enabled("GenericWorkload") else None
         self.handlers = EventHandlers(
             state, queue, profiles, self.waiting, handle.preempting, workloads, self.observer
@@ -141,6 +143,7 @@ class Scheduler:
             or self.queue.has_pods
             or self.waiting
             or self.awaits_news
+            or self.handle.api.later
             or any(map(has_work, self.deferring))
         )
 
@@ -389,6 +392,7 @@ class Scheduler:
     def requeue(self, info: QueuedPodInfo, failure: Unschedulable) -> bool:
         """End the attempt; false if the pod was recreated, so the failure is not about it."""
         pod = info.pod
+        self.handle.cycle_states.end(pod)
         info.clear_rejectors()
         info.unschedulable_plugins = set(failure.unschedulable_plugins)
         info.pending_plugins = set(failure.pending_plugins)

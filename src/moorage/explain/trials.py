@@ -13,8 +13,9 @@ import msgspec
 
 from moorage.config.types import ExtensionPoint
 from moorage.engine.cycle import Cycle
+from moorage.framework.api_access import ApiAccess
 from moorage.framework.observer import FrameworkObserver
-from moorage.framework.plugin import DeferringPlugin, Handle, Plugin
+from moorage.framework.plugin import CycleStates, DeferringPlugin, Handle, Plugin
 from moorage.framework.profile import Profile
 
 
@@ -63,4 +64,10 @@ def _copy(plugin: Plugin, handles: dict[int, Handle]) -> Plugin:
 def _unheard(handle: Handle) -> Handle:
     random = Random()
     random.setstate(handle.random.getstate())
-    return msgspec.structs.replace(handle, random=random, observer=FrameworkObserver())
+    return msgspec.structs.replace(
+        handle,
+        random=random,
+        observer=FrameworkObserver(),
+        api=ApiAccess(),
+        cycle_states=CycleStates(),
+    )

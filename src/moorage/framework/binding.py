@@ -13,11 +13,11 @@ import msgspec
 from moorage.errors import MoorageError, PluginError
 from moorage.framework.extenders import Extender, bind_by_extender
 from moorage.framework.guard import FAULTS, checked_status, guard
-from moorage.framework.permit import WaitingPod
 from moorage.framework.plugin import ApiPort
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Status
 from moorage.framework.timing import SKIPPED, SUCCESS, UNTIMED, AttemptTimes, PointTime
+from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)

@@ -23,12 +23,14 @@ from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
+from moorage.framework.api_access import ApiAccess, ApiClient, RestConfig, Work
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.device_resources import DeviceResources, NoDevices
 from moorage.framework.observer import FrameworkObserver
 from moorage.framework.pacing import Pacing
 from moorage.framework.preemptions import Preemptions
 from moorage.framework.status import Reason, Skip, Status, Verdicts
+from moorage.framework.waiting_pods import WaitingPods
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -48,22 +50,42 @@ MAX_NODE_SCORE = 100
 
 
 class Members:
-    """What a plugin may do to other pods of a group; the scheduler fills it in, if there is one."""
+    """What a plugin may do to other pods; the scheduler fills it in, if there is one."""
 
     def __init__(self) -> None:
         self.activate: Callable[[Iterable[Pod]], None] = lambda pods: None
-        """Make waiting pods ready at once."""
-        self.allow: Callable[[str, str], None] = lambda uid, plugin: None
-        """Let a pod pass that a plugin (the second argument) holds back in Permit."""
+        """Make pods of the queue ready at once."""
         self.trying: frozenset[str] = frozenset()
         """The uids of the pods that are being tried together; another object for every try."""
 
 
+class CycleStates:
+    """What plugins note about pods on their way from PreFilter to PostBind."""
+
+    def __init__(self) -> None:
+        self._by_pod: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def of(self, pod: Pod, plugin: str) -> dict[str, Any]:
+        """The notes of one plugin about one pod; empty when an attempt begins."""
+        return self._by_pod.setdefault(pod.uid, {}).setdefault(plugin, {})
+
+    def end(self, pod: Pod) -> None:
+        """The pod is bound, or tried again later."""
+        self._by_pod.pop(pod.uid, None)
+
+
 class Handle(msgspec.Struct, frozen=True):
-    """What a plugin is given when it is made; deliberately little."""
+    """What a plugin is given when it is made: all it can reach."""
 
     listers: Listers
+    """Objects of the kinds that plugins look up."""
     gates: FeatureGates
+    profile_name: str = ""
+    """The `schedulerName` of the profile that the plugin is part of."""
+    waiting: WaitingPods = msgspec.field(default_factory=WaitingPods)
+    """The pods that Permit plugins hold back, in all profiles."""
+    api: ApiAccess = msgspec.field(default_factory=ApiAccess)
+    cycle_states: CycleStates = msgspec.field(default_factory=CycleStates)
     preempting: Preemptions = msgspec.field(default_factory=Preemptions)
     """Which pods have victims evicted right now, and the victims."""
     random: Random = msgspec.field(default_factory=lambda: Random(0))
@@ -80,6 +102,39 @@ class Handle(msgspec.Struct, frozen=True):
     now: Callable[[], float] = lambda: 0.0
     """Seconds since the epoch."""
 
+    @property
+    def client(self) -> ApiClient:
+        """Reads and writes objects of any kind; to be awaited in the points that are async."""
+        return self.api.client
+
+    @property
+    def rest_config(self) -> RestConfig | None:
+        """How the API server is reached; None where there is none."""
+        return self.api.rest_config
+
+    def event(
+        self,
+        regarding: ApiObject,
+        reason: str,
+        note: str,
+        *,
+        type_: str = "Normal",
+        action: str = "Scheduling",
+        related: ApiObject | None = None,
+    ) -> None:
+        """Write an event about an object, in the name of the profile; returns at once."""
+        self.api.write_event(
+            regarding, type_, reason, action, note, controller=self.profile_name, related=related
+        )
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Have pods of the queue tried again at once, without waiting for an event."""
+        self.members.activate(pods)
+
+    def run_later(self, work: Work) -> None:
+        """Run a coroutine, such as one that writes, as soon as the attempt is over."""
+        self.api.run_later(work)
+
 
 class Plugin:
     """Base of all plugins."""
@@ -89,16 +144,24 @@ class Plugin:
     """The node data the answer depends on (left empty, preemption takes it to be anything) ..."""
     row_local: ClassVar[bool] = True
     """... and only in the row being answered for."""
-    looks_up: tuple[type[ApiObject], ...] = ()
+    looks_up: tuple[type[ApiObject] | str, ...] = ()
     """The kinds of other API objects it needs; only what some plugin needs is watched.
 
-    A plugin sets it anew where a feature gate decides.
+    Custom resources are named `<plural>.<version>.<group>`. A plugin sets it anew
+    where a feature gate decides.
     """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Called once per profile; `args` is the decoded plugin configuration, or None."""
         self.args = args
         self.handle = handle
+
+    def cycle_state(self, pod: Pod) -> dict[str, Any]:
+        """What this plugin's points hand on to one another about a pod, until it is bound.
+
+        It is empty when the next attempt begins.
+        """
+        return self.handle.cycle_states.of(pod, self.name)
 
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the plugin looks at in a pod, in PreFilter, Filter, PreScore and Score alike.

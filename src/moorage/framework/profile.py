@@ -1,13 +1,16 @@
 """A profile: the plugins of one scheduler name, in order, with weights."""
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
+
+import msgspec
 
 from moorage.config.as_built import with_extender_resources
 from moorage.config.plugins import EffectivePlugins, effective_plugins, effective_profiles
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
 from moorage.errors import ConfigError
-from moorage.framework.guard import may_take_long
+from moorage.framework.guard import events_of, may_take_long
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
@@ -26,6 +29,9 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.registry import Registry
+from moorage.model.custom import parse_resource_name
+from moorage.model.decode import KINDS
+from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
 
@@ -82,6 +88,27 @@ class Profile:
         return bare
 
 
+def named_kinds(plugin: Plugin) -> Iterator[type[ApiObject] | str]:
+    """What must be watched for a plugin: what it looks up, and custom resources it waits for."""
+    for kind in plugin.looks_up:
+        is_known = isinstance(kind, type) and kind.__name__ in KINDS
+        if not (is_known or (isinstance(kind, str) and parse_resource_name(kind))):
+            raise ConfigError(
+                f"plugin {plugin.name}: looks_up: {kind!r} is neither a type of moorage.model nor "
+                "<plural>.<version>.<group>"
+            )
+        yield kind
+    for registration in events_of(plugin) or ():
+        resource = registration.event.resource
+        if isinstance(resource, str):
+            if parse_resource_name(resource) is None:
+                raise ConfigError(
+                    f"plugin {plugin.name}: events_to_register: {resource!r} is not "
+                    "<plural>.<version>.<group>"
+                )
+            yield resource
+
+
 def build_profile(
     config: KubeSchedulerProfile,
     registry: Registry,
@@ -91,6 +118,7 @@ def build_profile(
     """Make the plugins that a profile's configuration names."""
     effective = effective_plugins(config, registry.implements)
     instances: dict[str, Plugin] = {}
+    handle = msgspec.structs.replace(handle, profile_name=config.scheduler_name)
     for name in dict.fromkeys(name for names in effective.by_point.values() for name in names):
         try:
             instances[name] = registry[name](config.args_for(name), handle)

@@ -19,9 +19,10 @@ from moorage.kube import deep_json
 from moorage.kube.extender_messages import keep_source
 from moorage.kube.interning import InternedParts
 from moorage.kube.pod_decode_cache import PodDecodeCache, pod_text
-from moorage.kube.resources import CustomObject, Resource
+from moorage.kube.resources import Resource
+from moorage.model.custom import CustomObject, custom_object
 from moorage.model.decode import decode_json, decode_plain, describe, sentence
-from moorage.model.meta import ApiObject, ObjectMeta
+from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 
@@ -215,7 +216,7 @@ class ObjectReader:
         assert struct is not None, self._resource
         decoded: ApiObject
         if struct is CustomObject:
-            decoded = _custom(data)
+            decoded = custom_object(_parsed(data))
         else:
             try:
                 decoded = decode_json(struct, bytes(data))
@@ -236,23 +237,6 @@ def _parsed(data: msgspec.Raw) -> Any:
         return deep_json.decode(data)
     except msgspec.DecodeError as error:
         raise DecodeError(f"this is not JSON: {error}") from None
-
-
-def _custom(data: msgspec.Raw) -> CustomObject:
-    try:
-        content = _parsed(data)
-        if not isinstance(content, dict):
-            raise DecodeError("an object is a mapping")
-        plain = {k: v for k, v in (content.get("metadata") or {}).items() if v is not None}
-        metadata = msgspec.convert(plain, ObjectMeta)
-    except (msgspec.DecodeError, AttributeError) as error:
-        raise DecodeError(str(error)) from None
-    return CustomObject(
-        metadata=metadata,
-        api_version=str(content.get("apiVersion") or ""),
-        kind=str(content.get("kind") or ""),
-        content=content,
-    )
 
 
 def _derive(obj: ApiObject) -> None:

@@ -19,6 +19,7 @@ from moorage.engine.observer import SchedulerObserver
 from moorage.engine.pod_groups import GroupOutcome
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
+from moorage.framework.api_access import Work
 from moorage.framework.binding import after_binding, bind_pod, prepare, takes_time, wait_on_permit
 from moorage.framework.guard import FAULTS, has_work
 from moorage.framework.plugin import DeferringPlugin
@@ -112,6 +113,9 @@ class Executor:
         for plugin in self._scheduler.deferring:
             if has_work(plugin):
                 self._spawn(self._flush(plugin))
+        later = self._scheduler.handle.api.later
+        while later:
+            self._spawn(_run_later(later.popleft()))
 
     async def _flush(self, plugin: DeferringPlugin) -> None:
         try:
@@ -226,6 +230,7 @@ class Executor:
             )
             self._scheduler.bound(binding)
             await after_binding(profile, pod, node_name, binding.times)
+            self._scheduler.handle.cycle_states.end(pod)
         except FAULTS as error:
             # Nothing may end a worker: a surprise is logged, and the pod is tried again.
             log.exception("binding pod %s to %s", pod.key, node_name)
@@ -334,6 +339,13 @@ class Executor:
         self._other_tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("carrying out a decision failed", exc_info=error)
+
+
+async def _run_later(work: Work) -> None:
+    try:
+        await work
+    except FAULTS:
+        log.exception("what a plugin left for later failed: %s", work)
 
 
 class _Call:

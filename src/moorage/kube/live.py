@@ -27,11 +27,11 @@ from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import AbandonedError, ConfigError
-from moorage.framework.guard import events_of
+from moorage.framework.api_access import ApiAccess
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle
 from moorage.framework.pod_level import pod_level_adjustment
-from moorage.framework.profile import Profile, build_profiles
+from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient
 from moorage.kube.engine_thread import EngineThread
@@ -39,6 +39,7 @@ from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.executor import Executor
 from moorage.kube.http_extender import http_extenders, needs_source, source_needs
 from moorage.kube.informers import Informers
+from moorage.kube.plugin_client import PluginClient
 from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow, ShadowExecutor, ShadowPodHandler
 from moorage.kube.store import FunctionHandler, Handler
@@ -86,6 +87,7 @@ def build_scheduler(
             pacing=Pacing(time.monotonic),
             observer=observer,
             now=clock.now,
+            api=ApiAccess(later=True),
         )
     )
     profiles = build_profiles(config, registry, handle)
@@ -112,10 +114,7 @@ def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> t
     kinds: set[str] = {"PodGroup"} if groups else set()
     for profile in profiles.values():
         for plugin in profile.plugins.values():
-            kinds.update(kind.__name__ for kind in plugin.looks_up)
-            for registration in events_of(plugin) or ():
-                if isinstance(registration.event.resource, str):
-                    kinds.add(registration.event.resource)
+            kinds.update(k if isinstance(k, str) else k.__name__ for k in named_kinds(plugin))
     return ("Node", "Pod", *sorted(kinds - {"Node", "Pod"}))
 
 
@@ -170,6 +169,10 @@ class LiveScheduler:
         self._following = False
         self._give_way_at = self._last_turn = 0.0
         scheduler.handle.pacing.checkpoint = self._checkpoint
+        api = scheduler.handle.api
+        api.client, api.rest_config = PluginClient(client), client.access
+        if shadow is None:
+            api.write_event = recorder.event
         self._add_handlers(self.informers.kinds)
 
     @property

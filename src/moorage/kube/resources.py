@@ -5,27 +5,19 @@ name that plugins use for them (`<plural>.<version>.<group>`). Makes paths; asks
 """
 
 import re
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from moorage.errors import InputError
+from moorage.model.custom import CustomObject, parse_resource_name
 from moorage.model.decode import KINDS
 from moorage.model.meta import ApiObject
 
 POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """What a scheduler watches: a pod that has run to its end disappears from its sight."""
 
-_CUSTOM = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[a-z0-9]+)\.(?P<group>[a-z0-9.-]+)")
-
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]+")
-
-
-class CustomObject(ApiObject, frozen=True, dict=True):
-    """An object of a kind that the model has no type for: everything is in `content`."""
-
-    content: dict[str, Any] = {}
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -92,9 +84,9 @@ def resource_for(kind: str) -> Resource:
     known = RESOURCES.get(kind)
     if known is not None:
         return known
-    custom = _CUSTOM.fullmatch(kind)
-    if custom is None:
+    name = parse_resource_name(kind)
+    if name is None:
         raise InputError(
             f'"{kind}" is neither a kind that a scheduler knows nor <plural>.<version>.<group>'
         )
-    return Resource(kind, custom["group"], custom["version"], custom["plural"], True, CustomObject)
+    return Resource(kind, name.group, name.version, name.plural, True, CustomObject)

@@ -327,6 +327,7 @@ class ShadowExecutor:
 
     def _placed(self, binding: Binding) -> None:
         self._scheduler.permitted(binding)
+        self._scheduler.handle.cycle_states.end(binding.pod)
         self._shadow.decided(binding)
 
     async def _after_permit(self, binding: Binding) -> None:

@@ -65,10 +65,10 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return state, 0
         if state.scheduled_count < group.min_count:
             # They may have been rejected for reasons that this pod's place has changed.
-            self.handle.members.activate(state.unscheduled)
+            self.handle.activate(state.unscheduled)
             return Status(Code.WAIT, (TOO_FEW_PLACES,)), PERMIT_SECONDS
         for uid in state.assumed:
-            self.handle.members.allow(uid, self.name)
+            self.handle.waiting.allow(uid, self.name)
         return None, 0
 
     def events_to_register(self) -> Sequence[EventRegistration]:

@@ -1,0 +1,93 @@
+"""The API client that plugins get: JSON of any kind, through the scheduler's own client.
+
+So requests are limited, retried and counted as the scheduler's own, and refused while another
+instance leads. Keeps nothing; `informers` follow what plugins look up.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from moorage.errors import ApiError
+from moorage.framework.api_access import ApiClient, Kind, WatchEvent
+from moorage.kube import deep_json, requests
+from moorage.kube.client import KubeClient, status_error
+from moorage.kube.decoding import LineBuffer, envelope
+from moorage.kube.resources import Resource, resource_for
+from moorage.model.custom import CustomObject
+from moorage.model.meta import Json
+
+
+def _resource(kind: Kind) -> Resource:
+    return resource_for(kind if isinstance(kind, str) else kind.__name__)
+
+
+class PluginClient(ApiClient):
+    """`ApiClient` over a `KubeClient`."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
+        """One object."""
+        return await self._client.get(_resource(kind), namespace, name)
+
+    async def list(
+        self, kind: Kind, namespace: str = "", *, label_selector: str = ""
+    ) -> list[Json]:
+        """All objects, page by page."""
+        resource = _resource(kind)
+        listing = await self._client.list_all(
+            resource, deep_json.decode, namespace, label_selector=label_selector
+        )
+        # Members of a list do not repeat what they are, unless they are custom resources.
+        common = {"apiVersion": resource.api_version}
+        if resource.struct is not CustomObject:
+            common["kind"] = resource.kind
+        return [{**common, **item} for item in listing.items]
+
+    async def create(self, kind: Kind, body: Json, namespace: str = "") -> Json:
+        """Make an object."""
+        return await self._client.create(_resource(kind), namespace, body)
+
+    async def patch(
+        self, kind: Kind, name: str, body: Json, namespace: str = "", *, subresource: str = ""
+    ) -> Json:
+        """Change parts of an object."""
+        return await self._client.patch(
+            _resource(kind),
+            namespace,
+            name,
+            body,
+            content_type=requests.MERGE,
+            subresource=subresource,
+        )
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
+        """Delete an object."""
+        await self._client.delete(_resource(kind), namespace, name)
+
+    async def watch(
+        self, kind: Kind, namespace: str = "", *, label_selector: str = ""
+    ) -> AsyncIterator[WatchEvent]:
+        """All objects as ADDED, then their changes."""
+        request = requests.watch(_resource(kind), namespace, label_selector=label_selector)
+        async with self._client.stream(request) as read:
+            lines = LineBuffer()
+            while piece := await read():
+                for line in lines.feed(piece):
+                    event = _event(line)
+                    if event.type != "BOOKMARK":
+                        yield event
+
+
+def _event(line: bytes) -> WatchEvent:
+    event = envelope(line)
+    if event is None:
+        raise ApiError(0, "Unreadable", f"a line of the watch is not an event: {line[:80]!r}")
+    if event.type == "ERROR":
+        raise status_error(bytes(event.object), otherwise="the watch ended with an error")
+    try:
+        return WatchEvent(event.type, deep_json.decode(event.object))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ApiError(0, "Unreadable", f"an object of the watch is not JSON: {error}") from None
