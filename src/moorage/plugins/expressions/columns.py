@@ -254,9 +254,7 @@ def _look_up(node: Select | Index) -> Part:
     if _is_field(node.operand, "labels"):
         return _label(key)
     if _is_field(node.operand, "allocatable"):
-        return lambda inputs: ColumnValue(
-            inputs.nodes.allocatable(key), 0, inputs.nodes.allocatable_bounds(key)
-        )
+        return lambda inputs: ColumnValue(inputs.nodes.allocatable(key))
     if _is_field(node.operand, "requested"):
         return lambda inputs: ColumnValue(inputs.nodes.requested(key))
     raise NotInColumnsError("a field without a column")
