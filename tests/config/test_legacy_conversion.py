@@ -18,15 +18,16 @@ from moorage.config import (
     effective_profiles,
     load_config,
 )
-from moorage.config import legacy_policy_table as table
 from moorage.config.as_built import as_built
 from moorage.config.legacy_policy_conversion import (
     Conversion,
     convert_algorithm_provider,
     convert_policy,
+    policy_table,
 )
 from moorage.errors import ConfigError
 
+TABLE = policy_table()
 HEADER = {"apiVersion": "v1", "kind": "Policy"}
 LATER = ("DynamicResources", "NodeDeclaredFeatures")
 """Filters that policies could not name and every profile needs."""
@@ -289,7 +290,7 @@ def test_cli_187_extenders_are_read_in_any_case_and_without_strictness() -> None
 
 
 def test_cli_188_filters_run_in_their_old_order_whatever_the_order_of_the_policy() -> None:
-    names = sorted(table.PREDICATE_PLUGINS, reverse=True)
+    names = sorted(TABLE.predicate_plugins, reverse=True)
     conversion = convert(predicates=[{"name": name} for name in names], priorities=[])
     assert [*at(conversion, "filter")] == [*at(convert(), "filter")]
 
@@ -305,7 +306,7 @@ def test_algorithm_providers_have_the_filters_and_weights_of_old(
     provider: str, strategy: str
 ) -> None:
     conversion = convert_algorithm_provider(provider)
-    assert [*at(conversion, "filter")] == [*table.PROVIDER_FILTERS]
+    assert [*at(conversion, "filter")] == [*TABLE.provider_filters]
     assert at(conversion, "score") == {
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
@@ -432,9 +433,9 @@ def test_every_row_is_named_by_a_test() -> None:
     assert [row for row in range(174, 221) if row not in named] == []
 
 
-NAMES = st.lists(st.sampled_from(sorted(table.PREDICATE_PLUGINS)), unique=True)
+NAMES = st.lists(st.sampled_from(sorted(TABLE.predicate_plugins)), unique=True)
 WEIGHTS = st.dictionaries(
-    st.sampled_from(sorted(table.PRIORITY_PLUGINS.keys() - {table.REQUESTED_TO_CAPACITY})),
+    st.sampled_from(sorted(TABLE.priority_plugins.keys() - {"RequestedToCapacityRatio"})),
     st.integers(1, 1000),
 )
 
@@ -453,8 +454,8 @@ def test_any_policy_gives_a_configuration_that_loads_and_runs_just_that(
     (plugins,) = effective_profiles(as_built(loaded), in_tree).values()
     wanted = {
         plugin
-        for name in (*names, *table.MANDATORY_PREDICATES)
-        for plugin in table.PREDICATE_PLUGINS[name]
+        for name in (*names, *TABLE.mandatory_predicates)
+        for plugin in TABLE.predicate_plugins[name]
     }
     filters = plugins.at(ExtensionPoint.FILTER)
     assert {*filters} - {*LATER} == wanted
@@ -462,8 +463,8 @@ def test_any_policy_gives_a_configuration_that_loads_and_runs_just_that(
     needing = [name for name in filters if in_tree(name, ExtensionPoint.PRE_FILTER)]
     assert [*plugins.at(ExtensionPoint.PRE_FILTER)] == needing
     scores = {*plugins.at(ExtensionPoint.SCORE)} - {"DynamicResources"}
-    assert scores == {table.PRIORITY_PLUGINS[name] for name in weights}
+    assert scores == {TABLE.priority_plugins[name] for name in weights}
     for name in scores:
         assert plugins.weights[name] in [
-            weight for other, weight in weights.items() if table.PRIORITY_PLUGINS[other] == name
+            weight for other, weight in weights.items() if TABLE.priority_plugins[other] == name
         ]

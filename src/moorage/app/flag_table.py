@@ -4,10 +4,7 @@ Owns what of their texts depends on the version: the feature gates and the versi
 emulated. What the flags mean is in `options`.
 """
 
-from importlib.resources import files
 from typing import Any
-
-import yaml
 
 from moorage.app.flag_values import KINDS
 from moorage.app.flags import Flag, Section
@@ -18,8 +15,8 @@ from moorage.config.feature_gates import (
     FLOOR,
 )
 from moorage.config.gate_table import Stage
+from moorage.tables import read_table
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _VERSIONS = f"kube={FLOOR}..{BINARY_VERSION}(default:"
 _FILLED_IN = {
     "@emulated@": f"{_VERSIONS}{CURRENT_VERSION.emulation})",
@@ -34,10 +31,9 @@ _FILLED_IN = {
 
 
 def _sections() -> tuple[Section, ...]:
-    text = files("moorage.app").joinpath("flags.yaml").read_text(encoding="utf-8")
     return tuple(
         Section(section["title"], tuple(map(_flag, section["flags"])))
-        for section in yaml.load(text, Loader=_Loader)
+        for section in read_table("moorage.app", "flags.yaml", list[dict[str, Any]])
     )
 
 

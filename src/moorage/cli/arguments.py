@@ -8,18 +8,15 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from moorage.model.meta import Json
+from moorage.tables import read_table
 
 Run = Callable[[argparse.Namespace], int]
 
 _HIGHEST_PORT = 65535
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def add_command(commands: Any, name: str, run: Run | Mapping[str, Run]) -> None:
@@ -35,8 +32,7 @@ def workloads() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1)
 def _table() -> Json:
-    text = files("moorage.cli").joinpath("commands.yaml").read_text(encoding="utf-8")
-    table: Json = yaml.load(text, Loader=_Loader)
+    table = read_table("moorage.cli", "commands.yaml", dict[str, Any])
     listed = "".join(f"  {name:<18}{text}\n" for name, text in table["workloads"].items())
     table["texts"]["workloads"] = f"workloads:\n{listed}\n{table['texts']['workloads']}"
     return table

@@ -7,19 +7,12 @@ the model of API objects nor NumPy is known.
 
 from moorage.config.args import (
     ARGS_OF_PLUGIN,
-    DefaultPreemptionArgs,
-    DefaultSpreadConstraint,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
-    NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
-    RequestedToCapacityRatioParam,
     ResourceSpec,
-    ScoringStrategy,
-    UtilizationShapePoint,
-    VolumeBindingArgs,
 )
 from moorage.config.as_built import extenders_in_order, with_extender_resources
 from moorage.config.defaulting import default_args
@@ -42,12 +35,9 @@ from moorage.config.plugins import (
 )
 from moorage.config.types import (
     API_VERSION,
-    DEFAULT_SCHEDULER_NAME,
     KIND,
-    ClientConnectionConfiguration,
     ExtenderConfig,
     ExtenderManagedResource,
-    ExtenderTLSConfig,
     ExtensionPoint,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -58,23 +48,16 @@ from moorage.config.types import (
     Plugins,
     PluginSet,
 )
-from moorage.model.duration import Duration
 
 __all__ = [
     "API_VERSION",
     "ARGS_OF_PLUGIN",
     "DEFAULT_FEATURE_GATES",
-    "DEFAULT_SCHEDULER_NAME",
     "KIND",
-    "ClientConnectionConfiguration",
-    "DefaultPreemptionArgs",
-    "DefaultSpreadConstraint",
-    "Duration",
     "DynamicResourcesArgs",
     "EffectivePlugins",
     "ExtenderConfig",
     "ExtenderManagedResource",
-    "ExtenderTLSConfig",
     "ExtensionPoint",
     "FeatureGates",
     "Implements",
@@ -83,7 +66,6 @@ __all__ = [
     "KubeSchedulerProfile",
     "LeaderElectionConfiguration",
     "NodeAffinityArgs",
-    "NodeResourcesBalancedAllocationArgs",
     "NodeResourcesFitArgs",
     "PluginArgs",
     "PluginConfig",
@@ -91,11 +73,7 @@ __all__ = [
     "PluginSet",
     "Plugins",
     "PodTopologySpreadArgs",
-    "RequestedToCapacityRatioParam",
     "ResourceSpec",
-    "ScoringStrategy",
-    "UtilizationShapePoint",
-    "VolumeBindingArgs",
     "default_args",
     "default_config",
     "default_plugins",

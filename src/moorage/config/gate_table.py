@@ -6,10 +6,10 @@ and what depends on what. Must not know what a user has set (`feature_gates`).
 
 import enum
 from collections.abc import Mapping
-from importlib.resources import files
 
 import msgspec
-import yaml
+
+from moorage.tables import read_table
 
 
 class Stage(enum.Enum):
@@ -35,18 +35,12 @@ class _File(msgspec.Struct):
     dependencies: dict[str, tuple[str, ...]]
 
 
-def _read() -> _File:
-    text = files("moorage.config").joinpath("feature_gates.yaml").read_bytes()
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return msgspec.convert(yaml.load(text, Loader=loader), _File)
-
-
 def _gate(words: str) -> Gate:
     stage, *rest = words.split()
     return Gate(Stage(stage.upper()), stage != "alpha" and "off" not in rest, "locked" in rest)
 
 
-_FILE = _read()
+_FILE = read_table("moorage.config", "feature_gates.yaml", _File)
 
 HISTORY: Mapping[str, Mapping[int, Gate]] = {
     name: {minor: _gate(words) for minor, words in history.items()}

@@ -1,7 +1,7 @@
 """The scheduling Policy of Kubernetes up to v1.22, as frozen values read from a file's text.
 
 Owns the fields, the strict reading of them, and what v1.21 checked before it used a policy, in its
-words. Must not know what a predicate or priority is called (`legacy_policy_table`) nor what becomes
+words. Must not know what a predicate or priority is called (`legacy_policy.yaml`) nor what becomes
 of it (`legacy_policy_conversion`).
 """
 

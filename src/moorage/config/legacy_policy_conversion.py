@@ -9,11 +9,11 @@ the form a policy was turned into, and the only one that keeps its order of filt
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from moorage.config import legacy_policy_table as table
 from moorage.config.args import NodeResourcesFitArgs
 from moorage.config.encoding import encode_config
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
@@ -39,13 +39,50 @@ from moorage.config.types import (
 )
 from moorage.config.validation_args import node_resources_fit_errors
 from moorage.errors import ConfigError
+from moorage.tables import read_table
 
 _FIT = "NodeResourcesFit"
+_PRE_SCORE_AND_SCORE = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+_LEAST_REQUESTED = "LeastRequestedPriority"
+_MOST_REQUESTED = "MostRequestedPriority"
+_REQUESTED_TO_CAPACITY = "RequestedToCapacityRatio"
+_AVOID_PODS = "NodePreferAvoidPodsPriority"
 _STRATEGIES = {
-    table.LEAST_REQUESTED: "LeastAllocated",
-    table.MOST_REQUESTED: "MostAllocated",
-    table.REQUESTED_TO_CAPACITY: "RequestedToCapacityRatio",
+    _LEAST_REQUESTED: "LeastAllocated",
+    _MOST_REQUESTED: "MostAllocated",
+    _REQUESTED_TO_CAPACITY: "RequestedToCapacityRatio",
 }
+_AUTOSCALER = "ClusterAutoscalerProvider"
+_PROVIDERS = ("DefaultProvider", _AUTOSCALER)
+
+Points = Mapping[str, tuple[ExtensionPoint, ...]]
+
+
+class PolicyTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `legacy_policy.yaml` says of the names in a policy."""
+
+    predicate_order: tuple[str, ...]
+    predicate_plugins: Mapping[str, tuple[str, ...]]
+    predicate_aliases: Mapping[str, str]
+    mandatory_predicates: frozenset[str]
+    default_predicates: tuple[str, ...]
+    migrated_volume_limits: frozenset[str]
+    priority_plugins: Mapping[str, str]
+    priority_aliases: Mapping[str, str]
+    default_priorities: Mapping[str, int]
+    filter_points: Points
+    score_points: Points
+    before_policy_plugins: Points
+    later_plugins: Points
+    provider_filters: tuple[str, ...]
+    provider_priorities: Mapping[str, int]
+    messages: Mapping[str, str]
+
+
+@cache
+def policy_table() -> PolicyTable:
+    """Read when it is needed, as hardly any scheduler has a policy."""
+    return read_table("moorage.config", "legacy_policy.yaml", PolicyTable)
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -96,7 +133,7 @@ def convert_policy(
     validate_policy(policy)
     profile = _Profile(gates)
     if policy.always_check_all_predicates:
-        profile.drop("alwaysCheckAllPredicates", table.CHECK_ALL_GONE)
+        profile.drop("alwaysCheckAllPredicates", "check_all_gone")
     _add_predicates(profile, policy.predicates)
     _add_priorities(profile, policy.priorities)
     if policy.hard_pod_affinity_symmetric_weight and profile.scores("InterPodAffinity"):
@@ -112,19 +149,19 @@ def convert_algorithm_provider(
     scheduler_name: str = DEFAULT_SCHEDULER_NAME,
 ) -> Conversion:
     """The configuration that does what an algorithm provider of v1.21 did."""
-    if name not in (table.DEFAULT_PROVIDER, table.CLUSTER_AUTOSCALER_PROVIDER):
+    if name not in _PROVIDERS:
         raise ConfigError(f"algorithm provider {quoted(name)} is not registered")
     profile = _Profile(gates)
-    for plugin in table.PROVIDER_FILTERS:
+    for plugin in profile.table.provider_filters:
         profile.add_filter(plugin)
-    for priority, weight in table.PROVIDER_PRIORITIES.items():
-        if priority == table.NODE_PREFER_AVOID_PODS:
-            profile.drop(f"priority {quoted(priority)}", table.AVOID_PODS_GONE)
-        elif priority == table.LEAST_REQUESTED and name == table.CLUSTER_AUTOSCALER_PROVIDER:
+    for priority, weight in profile.table.provider_priorities.items():
+        if priority == _AVOID_PODS:
+            profile.drop(f"priority {quoted(priority)}", "avoid_pods_gone")
+        elif priority == _LEAST_REQUESTED and name == _AUTOSCALER:
             profile.add_score(_FIT, weight)
-            profile.args[_FIT] = {"scoringStrategy": {"type": _STRATEGIES[table.MOST_REQUESTED]}}
+            profile.args[_FIT] = {"scoringStrategy": {"type": _STRATEGIES[_MOST_REQUESTED]}}
         else:
-            profile.add_score(table.PRIORITY_PLUGINS[priority], weight)
+            profile.add_score(profile.table.priority_plugins[priority], weight)
     return profile.conversion(scheduler_name, [])
 
 
@@ -133,18 +170,19 @@ class _Profile:
 
     def __init__(self, gates: FeatureGates) -> None:
         self.gates = gates
+        self.table = policy_table()
         self.args: dict[str, dict[str, Any]] = {}
         self.dropped: list[Dropped] = []
         self._sets: dict[ExtensionPoint, dict[str, int]] = {point: {} for point in ExtensionPoint}
-        self._add_general(table.BEFORE_POLICY_PLUGINS)
+        self._add_general(self.table.before_policy_plugins)
 
     def add_filter(self, plugin: str) -> None:
         """Let a plugin refuse nodes."""
-        self._enable(plugin, table.FILTER_POINTS[plugin])
+        self._enable(plugin, self.table.filter_points[plugin])
 
     def add_score(self, plugin: str, weight: int) -> None:
         """Let a plugin rank nodes; like upstream, the first weight that it is given stays."""
-        points = table.SCORE_POINTS.get(plugin, table.PRE_SCORE_AND_SCORE)
+        points = self.table.score_points.get(plugin, _PRE_SCORE_AND_SCORE)
         self._enable(plugin, points, weight)
 
     def filters(self, plugin: str) -> bool:
@@ -155,13 +193,16 @@ class _Profile:
         """Whether the plugin ranks nodes."""
         return plugin in self._sets[ExtensionPoint.SCORE]
 
-    def drop(self, item: str, reason: str, *, changes_decisions: bool = False) -> None:
-        """Note something that is not taken over."""
+    def drop(
+        self, item: str, message: str, *, changes_decisions: bool = False, **filled: object
+    ) -> None:
+        """Note something that is not taken over, with a message of the table."""
+        reason = self.table.messages[message].format(**filled)
         self.dropped.append(Dropped(item, reason, changes_decisions))
 
     def conversion(self, scheduler_name: str, extenders: list[Any]) -> Conversion:
         """The finished profile as a configuration."""
-        self._add_general(table.LATER_PLUGINS)
+        self._add_general(self.table.later_plugins)
         plugins: dict[str, Any] = {"multiPoint": {"disabled": [{"name": EVERYTHING}]}}
         for point, chosen in self._sets.items():
             if chosen:
@@ -195,14 +236,14 @@ def _ref(name: str, weight: int) -> dict[str, Any]:
 
 
 def _add_predicates(profile: _Profile, predicates: tuple[PredicatePolicy, ...] | None) -> None:
-    chosen = set(table.MANDATORY_PREDICATES)
+    chosen = set(profile.table.mandatory_predicates)
     presences: list[tuple[str, LabelsPresence]] = []
     if predicates is None:
-        chosen.update(table.DEFAULT_PREDICATES)
+        chosen.update(profile.table.default_predicates)
     for predicate in predicates or ():
-        name = table.PREDICATE_ALIASES.get(predicate.name, predicate.name)
+        name = profile.table.predicate_aliases.get(predicate.name, predicate.name)
         item, argument = f"predicate {quoted(predicate.name)}", predicate.argument
-        if name in table.PREDICATE_ORDER:
+        if name in profile.table.predicate_order:
             chosen.add(name)
             _note_predefined(profile, item, name, has_argument=argument is not None)
         elif argument is None:
@@ -211,21 +252,21 @@ def _add_predicates(profile: _Profile, predicates: tuple[PredicatePolicy, ...] |
             presences.append((item, argument.labels_presence))
         else:
             profile.drop(
-                f"{item} (serviceAffinity)", table.SERVICE_AFFINITY_GONE, changes_decisions=True
+                f"{item} (serviceAffinity)", "service_affinity_gone", changes_decisions=True
             )
-    for name in table.PREDICATE_ORDER:
-        for plugin in table.PREDICATE_PLUGINS.get(name, ()) if name in chosen else ():
+    for name in profile.table.predicate_order:
+        for plugin in profile.table.predicate_plugins.get(name, ()) if name in chosen else ():
             profile.add_filter(plugin)
     _add_label_presences(profile, presences)
 
 
 def _note_predefined(profile: _Profile, item: str, name: str, *, has_argument: bool) -> None:
-    if name in table.MIGRATED_VOLUME_LIMITS:
-        profile.drop(item, table.VOLUME_LIMITS_MOVED)
+    if name in profile.table.migrated_volume_limits:
+        profile.drop(item, "volume_limits_moved")
     if has_argument:
-        profile.drop(item, table.ARGUMENT_IGNORED)
-    elif name in (table.LABEL_PRESENCE, table.SERVICE_AFFINITY):
-        profile.drop(item, table.WITHOUT_LABELS)
+        profile.drop(item, "argument_ignored")
+    elif name in ("CheckNodeLabelPresence", "CheckServiceAffinity"):
+        profile.drop(item, "without_labels")
 
 
 def _add_label_presences(profile: _Profile, presences: list[tuple[str, LabelsPresence]]) -> None:
@@ -240,9 +281,7 @@ def _add_label_presences(profile: _Profile, presences: list[tuple[str, LabelsPre
             )
     if not profile.filters("NodeAffinity"):
         for item, _ in presences:
-            profile.drop(
-                f"{item} (labelsPresence)", table.LABEL_PRESENCE_GONE, changes_decisions=True
-            )
+            profile.drop(f"{item} (labelsPresence)", "label_presence_gone", changes_decisions=True)
         return
     expressions = [{"key": label, "operator": "Exists"} for label in dict.fromkeys(present)]
     expressions += [{"key": label, "operator": "DoesNotExist"} for label in dict.fromkeys(absent)]
@@ -256,44 +295,44 @@ def _add_label_presences(profile: _Profile, presences: list[tuple[str, LabelsPre
 def _add_priorities(profile: _Profile, priorities: tuple[PriorityPolicy, ...] | None) -> None:
     ratio: RequestedToCapacityRatioArguments | None = None
     if priorities is None:
-        weights = dict(table.DEFAULT_PRIORITIES)
-        del weights[table.NODE_PREFER_AVOID_PODS]
-        item = f"priority {quoted(table.NODE_PREFER_AVOID_PODS)}, one of the default ones"
-        profile.drop(item, table.AVOID_PODS_GONE)
+        weights = dict(profile.table.default_priorities)
+        del weights[_AVOID_PODS]
+        item = f"priority {quoted(_AVOID_PODS)}, one of the default ones"
+        profile.drop(item, "avoid_pods_gone")
     else:
         weights = {}
         for priority in priorities:
             name = _taken_over(profile, priority)
             if name:
                 weights[name] = priority.weight
-            if name == table.REQUESTED_TO_CAPACITY and priority.argument is not None:
+            if name == _REQUESTED_TO_CAPACITY and priority.argument is not None:
                 ratio = priority.argument.requested_to_capacity_ratio_arguments
     _choose_strategy(profile, weights, ratio)
     for name in sorted(weights):
-        profile.add_score(table.PRIORITY_PLUGINS[name], weights[name])
-    if table.EVEN_PODS_SPREAD in weights and table.SELECTOR_SPREAD not in weights:
+        profile.add_score(profile.table.priority_plugins[name], weights[name])
+    if "EvenPodsSpreadPriority" in weights and "SelectorSpreadPriority" not in weights:
         profile.args["PodTopologySpread"] = {"defaultingType": "List"}
 
 
 def _taken_over(profile: _Profile, priority: PriorityPolicy) -> str | None:
     """The name of a priority that has a counterpart; any other is dropped or refused."""
-    name = table.PRIORITY_ALIASES.get(priority.name, priority.name)
+    name = profile.table.priority_aliases.get(priority.name, priority.name)
     item, argument = f"priority {quoted(priority.name)}", priority.argument
-    if name == table.EQUAL:
+    if name == "EqualPriority":
         return None
-    if name == table.NODE_PREFER_AVOID_PODS:
-        profile.drop(item, table.AVOID_PODS_GONE, changes_decisions=True)
+    if name == _AVOID_PODS:
+        profile.drop(item, "avoid_pods_gone", changes_decisions=True)
         return None
-    if name in table.PRIORITY_PLUGINS and name != table.REQUESTED_TO_CAPACITY:
+    if name in profile.table.priority_plugins and name != _REQUESTED_TO_CAPACITY:
         return name
     if argument is None:
         raise ConfigError(f"priority type not found for {quoted(name)}")
     if argument.requested_to_capacity_ratio_arguments is not None:
-        return table.REQUESTED_TO_CAPACITY
+        return _REQUESTED_TO_CAPACITY
     if argument.label_preference is not None:
-        kind, reason = "labelPreference", table.LABEL_PREFERENCE_GONE
+        kind, reason = "labelPreference", "label_preference_gone"
     else:
-        kind, reason = "serviceAntiAffinity", table.SERVICE_ANTI_AFFINITY_GONE
+        kind, reason = "serviceAntiAffinity", "service_anti_affinity_gone"
     profile.drop(f"{item} ({kind})", reason, changes_decisions=True)
     return None
 
@@ -308,16 +347,17 @@ def _choose_strategy(
     winner = asked[0]
     for name in asked[1:]:
         del weights[name]
-        reason = table.ONE_STRATEGY.format(winner=winner, weight=weights[winner])
-        profile.drop(f"priority {quoted(name)}", reason, changes_decisions=True)
+        filled = {"winner": winner, "weight": weights[winner]}
+        item = f"priority {quoted(name)}"
+        profile.drop(item, "one_strategy", changes_decisions=True, **filled)
     strategy: dict[str, Any] = {"type": _STRATEGIES[winner]}
-    if winner == table.REQUESTED_TO_CAPACITY and ratio is not None:
+    if winner == _REQUESTED_TO_CAPACITY and ratio is not None:
         strategy["requestedToCapacityRatio"] = {
             "shape": [msgspec.to_builtins(point) for point in ratio.shape]
         }
         if ratio.resources:
             strategy["resources"] = [msgspec.to_builtins(one) for one in ratio.resources]
-    if winner != table.LEAST_REQUESTED:
+    if winner != _LEAST_REQUESTED:
         profile.args[_FIT] = {"scoringStrategy": strategy}
 
 

@@ -9,11 +9,9 @@ so it shows nothing more. Must not know any family by name but its own.
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Literal, TypeVar
 
 import msgspec
-import yaml
 
 from moorage.errors import ConfigError
 from moorage.metrics.exposition import render
@@ -26,13 +24,12 @@ from moorage.metrics.families import (
     exponential,
 )
 from moorage.metrics.options import MetricsOptions, read_allow_lists
+from moorage.tables import read_table
 
 log = logging.getLogger(__name__)
 
 FamilyT = TypeVar("FamilyT", bound=AnyFamily)
 GateState = Callable[[str], bool]
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Definition(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,8 +44,7 @@ class _Definition(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def _definitions() -> Mapping[str, _Definition]:
-    text = files("moorage.metrics").joinpath("metrics.yaml").read_bytes()
-    return msgspec.convert(yaml.load(text, Loader=_Loader), dict[str, _Definition])
+    return read_table("moorage.metrics", "metrics.yaml", dict[str, _Definition])
 
 
 def _definition(name: str, kind: str) -> _Definition:
