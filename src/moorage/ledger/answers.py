@@ -7,6 +7,7 @@ order in which nodes are searched, which a rebuilt cluster has, too; its rows ma
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -214,18 +215,20 @@ def recorded_plugin(name: str, handle: Handle) -> RecordedPlugin:
 
 
 class RecordedExtender(Extender):
-    """Stands in for an extender."""
+    """Stands in for an extender: says about one pod what the extender said."""
 
-    def __init__(self, settings: ExtenderSettings, uid: str) -> None:
+    def __init__(
+        self,
+        settings: ExtenderSettings,
+        uid: str,
+        reply: FilterReply | None,
+        points: Mapping[str, int] | None,
+    ) -> None:
         self.name, self.weight = settings.name, settings.weight
         self.filters, self.prioritizes = settings.filters, settings.prioritizes
         self._uid = uid
-        self._reply: FilterReply | None = None
-        self._points: Mapping[str, int] | None = None
-
-    def recall(self, *, reply: FilterReply | None, points: Mapping[str, int] | None) -> None:
-        """Give these answers."""
-        self._reply, self._points = reply, points
+        self._reply = reply
+        self._points = points
 
     def is_interested(self, pod: Pod) -> bool:
         """Was it asked about the pod?"""
@@ -236,12 +239,11 @@ class RecordedExtender(Extender):
         known = {node.name for node in nodes}
         if self._reply is None:
             return FilterReply(tuple(node.name for node in nodes))
-        reply = self._reply
-        return FilterReply(
-            tuple(name for name in reply.names if name in known),
-            reply.as_objects,
-            {name: text for name, text in reply.failed.items() if name in known},
-            {name: text for name, text in reply.unresolvable.items() if name in known},
+        return msgspec.structs.replace(
+            self._reply,
+            names=tuple(name for name in self._reply.names if name in known),
+            failed={name: text for name, text in self._reply.failed.items() if name in known},
+            unresolvable={n: text for n, text in self._reply.unresolvable.items() if n in known},
         )
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
@@ -259,15 +261,13 @@ def recorded_extenders(
     given = {answer.name: answer for answer in answers}
     together = given.get(EXTENDERS)
     for one in settings:
-        extender, own, reply = RecordedExtender(one, uid), given.get(one.name), None
+        own, reply, points = given.get(one.name), None, None
         if together is not None and one.filters:
             # They were asked one after the other: what all of them left is the first one's answer.
             reply, together = _reply(together, names), None
-        points = None
         if own is not None:
             points = dict(zip(names, _read(own.raw, len(names)).tolist(), strict=True))
-        extender.recall(reply=reply, points=points)
-        yield extender
+        yield RecordedExtender(one, uid, reply, points)
 
 
 def _reply(answer: RecordedAnswer, names: Sequence[str]) -> FilterReply:

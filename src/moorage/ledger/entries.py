@@ -222,7 +222,9 @@ class ChunkPlace:
     """A chunk in memory or in a file; what is in it is read when it is asked for, and kept."""
 
     def __init__(self, chunk: Chunk, read: Callable[[], Chunk] | None = None) -> None:
-        self.first, self.count, self._hashes = chunk.first, chunk.count, chunk.hashes
+        self.numbers = range(chunk.first, chunk.first + chunk.count)
+        """Of its decisions."""
+        self._hashes = chunk.hashes
         self.chunk: Callable[[], Chunk] = read or (lambda: chunk)
         self._decisions: list[RecordedDecision] | None = None
         self._changes: list[Change] | None = None
@@ -238,7 +240,7 @@ class ChunkPlace:
         if self._decisions is None:
             chunk = self.chunk()
             self._decisions = _expand(chunk.decisions, list[RecordedDecision])
-            if not len(self._decisions) == len(chunk.places) == self.count:
+            if not len(self._decisions) == len(chunk.places) == len(self.numbers):
                 raise ValueError("a chunk with another number of decisions than it says")
         return self._decisions
 

@@ -13,10 +13,10 @@ import re
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import msgspec
 
@@ -39,6 +39,7 @@ _SNAPSHOT, _CHUNK = 1, 2
 _PREFIX = "decisions-"
 _NAME = re.compile(rf"{_PREFIX}([0-9]{{12}})(-[0-9]+)?{re.escape(SUFFIX)}")
 _MOST_RECORD_BYTES = 2**30
+_CHUNKS = msgspec.msgpack.Decoder(Chunk)
 _SLICE = 500
 """So many objects of a snapshot are written at once."""
 
@@ -216,7 +217,7 @@ def _next_number(directory: Path) -> int:
             log.warning("%s", error)
             chunks = []
         if chunks:
-            return max(least, chunks[-1].first + chunks[-1].count)
+            return max(least, chunks[-1].numbers.stop)
         # Of a file that tells nothing the name tells one number that is taken.
         named = _NAME.fullmatch(path.name)
         least = max(least, int(named[1]) + 1) if named else least
@@ -226,52 +227,43 @@ def _next_number(directory: Path) -> int:
 # Reading
 
 
-class _Place(NamedTuple):
-    offset: int
-    length: int
-
-
 class LedgerFile:
     """What is in a file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.name = path, str(path)
         self.chunks: list[ChunkPlace] = []
         self.problem = ""
         """What could not be read, as one sentence."""
-        self._snapshot: list[_Place] = []
+        self._snapshot: list[Callable[[], bytes]] = []
 
     def start(self) -> Objects:
         """The objects that it begins with; ValueError if they cannot be read."""
         objects = Objects()
-        for place in self._snapshot:
-            for change in changes_of(_read(self.path, place)):
+        for read in self._snapshot:
+            for change in changes_of(read()):
                 objects.apply(change)
         return objects
 
     def note(self, kind: int, offset: int, payload: bytes) -> bool:
         """Note where a record is; false if it makes no sense."""
-        place = _Place(offset, len(payload))
+        read = partial(_read, self.path, offset, len(payload))
         if kind == _SNAPSHOT:
-            self._snapshot.append(place)
+            self._snapshot.append(read)
         elif kind == _CHUNK:
             try:
-                chunk = msgspec.msgpack.decode(payload, type=Chunk)
+                chunk = _CHUNKS.decode(payload)
             except (msgspec.MsgspecError, ValueError):  # text that is no UTF-8 is a ValueError
                 return False
-            self.chunks.append(ChunkPlace(chunk, partial(_chunk, self.path, place)))
+            self.chunks.append(ChunkPlace(chunk, lambda: _CHUNKS.decode(read())))
         return True
 
 
-def _chunk(path: Path, place: _Place) -> Chunk:
-    return msgspec.msgpack.decode(_read(path, place), type=Chunk)
-
-
-def _read(path: Path, place: _Place) -> bytes:
+def _read(path: Path, offset: int, length: int) -> bytes:
     try:
         with path.open("rb") as file:
-            file.seek(place.offset)
-            return file.read(place.length)
+            file.seek(offset)
+            return file.read(length)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from error
 
@@ -335,5 +327,4 @@ def _damage(found: LedgerFile, end: int, size: int) -> str:
     where = f"{found.path} is cut off or damaged at byte {end} of {size}"
     if not found.chunks:
         return f"{where}, before its first decision."
-    last = found.chunks[-1].first + found.chunks[-1].count - 1
-    return f"{where}; the decisions up to {last} can be read."
+    return f"{where}; the decisions up to {found.chunks[-1].numbers.stop - 1} can be read."

@@ -15,7 +15,7 @@ from moorage.ledger.entries import Change, Chunk, ChunkPlace, RecordedDecision, 
 from moorage.ledger.files import FILE_BYTES, KEPT_FILES, LedgerFiles
 from moorage.ledger.moment import Moment, Steps
 from moorage.ledger.objects import Objects
-from moorage.ledger.reading import Reader, Stretch
+from moorage.ledger.reading import Reader
 from moorage.ledger.recorder import Recorder
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -38,6 +38,8 @@ Listener = Callable[[DecisionSummary], None]
 class Ring:
     """The newest chunks, and the objects before the oldest of them."""
 
+    name = "memory"
+
     def __init__(self) -> None:
         self.base = Objects()
         self.chunks: deque[ChunkPlace] = deque()
@@ -58,7 +60,7 @@ class Ring:
         """Let the oldest chunk go; `known` says which objects are in memory anyway."""
         place = self.chunks.popleft()
         self.bytes -= place.chunk().bytes
-        self.count -= place.count
+        self.count -= len(place.numbers)
         place.changes[:] = map(known, place.changes)
         self.base.follow(place)
 
@@ -75,7 +77,8 @@ class Ledger(Reader):
         kept_files: int = KEPT_FILES,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        super().__init__()
+        self._ring = Ring()
+        super().__init__((self._ring,))
         self.limit_bytes = limit_bytes
         self._files: LedgerFiles | None = None
         self._next = 1
@@ -87,12 +90,12 @@ class Ledger(Reader):
         """After how many waiting entries another file begins, and with which objects."""
         self._stopwatch = stopwatch
         self._written_at = self._asked_at = stopwatch()
-        self._ring = Ring()
         self._listeners: list[Listener] = []
         self._most_weight = max(limit_bytes // (4 * _ENTRY_BYTES), 16)
-        self.recorder = Recorder(self._ring.base, self._decided, self._pack, self._most_weight)
+        self.recorder = Recorder(
+            self._ring.base, self._decided, self._pack, self.rest, self._most_weight
+        )
         """What `Scheduler.record` wants to have."""
-        self.recorder.resting = self.rest
 
     @property
     def directory(self) -> Path | None:
@@ -107,19 +110,14 @@ class Ledger(Reader):
     def __len__(self) -> int:
         return self._ring.count + self.recorder.decisions
 
-    def stretches(self) -> Sequence[Stretch]:
-        """All that is packed."""
-        return (self._ring,)
-
     def unpacked(self) -> Sequence[RecordedDecision]:
         """The newest decisions, which are in no chunk yet."""
         return [one for one in self.recorder.waiting if isinstance(one, RecordedDecision)]
 
     def _numbers(self) -> range:
         chunks = self._ring.chunks
-        return range(
-            chunks[0].first if chunks else self._next, self._next + self.recorder.decisions
-        )
+        first = chunks[0].numbers.start if chunks else self._next
+        return range(first, self._next + self.recorder.decisions)
 
     def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
         """The cluster just before a decision, and the decision; in steps."""

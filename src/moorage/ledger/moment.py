@@ -22,7 +22,7 @@ from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import assumed, reserve
 from moorage.ledger.answers import RecordedPlugin, recorded_extenders
-from moorage.ledger.entries import Assumed, RecordedAnswer, RecordedDecision
+from moorage.ledger.entries import Assumed, RecordedDecision
 from moorage.ledger.objects import Objects
 from moorage.ledger.settings import gates_of, profiles_of
 from moorage.model.meta import ApiObject
@@ -116,8 +116,7 @@ class Moment:
         for number, _ in enumerate(self._follow(before, objects)):
             if number % _STEP == _STEP - 1:
                 yield
-        answers = () if decision is None else decision.answers
-        self.cycle = self._cycle(objects, decision, answers)
+        self.cycle = self._cycle(objects, decision)
         if self.gates.enabled("GenericWorkload"):
             self._group()
         for one in objects.assumed.values():
@@ -165,14 +164,9 @@ class Moment:
                 listers.of(type(obj)).put(obj)
                 yield
 
-    def _cycle(
-        self,
-        objects: Objects,
-        decision: RecordedDecision | None,
-        answers: tuple[RecordedAnswer, ...],
-    ) -> Cycle:
+    def _cycle(self, objects: Objects, decision: RecordedDecision | None) -> Cycle:
+        uid, answers = ("", ()) if decision is None else (decision.uid, decision.answers)
         names = objects.order.names()
-        uid = "" if decision is None else decision.uid
         order = self.state.order.rows(self.state.nodes.row_of)
         given = {answer.name: answer for answer in answers}
         for profile in self.profiles.values():

@@ -1,11 +1,10 @@
 """Asking a ledger: decisions by number or by pod, the cluster at a moment, and why.
 
-Owns what both kinds of ledger share, the running one and the files. They say which stretches of
-the stream there are; each can be followed from its first object on. Whatever takes long is done in
-steps (see `moment`).
+Owns what both kinds of ledger share, the running one and the files. Each consists of stretches of
+the stream that can be followed from their first objects on. Whatever takes long is done in steps
+(see `moment`).
 """
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,9 @@ _MOST_OPEN = 8
 class Stretch(Protocol):
     """A part of the stream that needs nothing before it."""
 
+    name: str
+    """What messages call it."""
+
     @property
     def chunks(self) -> Sequence[ChunkPlace]:
         """Its chunks in their order."""
@@ -36,13 +38,13 @@ class Stretch(Protocol):
         """The objects before its first chunk, for the caller to change."""
 
 
-class Reader(ABC):
-    """What can be asked of any ledger."""
+class Reader:
+    """What can be asked of any ledger; the stretches with smaller numbers come first."""
 
-    problems: Sequence[str] = ()
-    """What could not be read, each as one sentence."""
-
-    def __init__(self) -> None:
+    def __init__(self, stretches: Sequence[Stretch], problems: Sequence[str] = ()) -> None:
+        self.problems = tuple(problems)
+        """What could not be read, each as one sentence."""
+        self._stretches = stretches
         self._open: deque[ChunkPlace] = deque()
         """The chunks that were read last."""
         self._passed: tuple[ChunkPlace, Objects] | None = None
@@ -50,17 +52,13 @@ class Reader(ABC):
         self._near: Moment | None = None
         """The moment that was made last, unless somebody uses it."""
 
-    @abstractmethod
-    def stretches(self) -> Sequence[Stretch]:
-        """The stream, those with smaller numbers first."""
-
     def unpacked(self) -> Sequence[RecordedDecision]:
         """The newest decisions, which are in no chunk yet."""
         return ()
 
     def __len__(self) -> int:
         """How many decisions there are."""
-        return sum(place.count for place in self._places()) + len(self.unpacked())
+        return sum(len(place.numbers) for place in self._places()) + len(self.unpacked())
 
     def summaries(
         self, before: int | None = None, limit: int = 100, pod: str | None = None
@@ -93,42 +91,40 @@ class Reader(ABC):
 
     def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
         """The cluster just before a decision, and the decision; in steps."""
-        stretch, chunks, index = self._find(number)
-        place = chunks[index]
+        stretch, place = self._find(number)
         with _readable(f"Decision {number}"):
-            objects = yield from self._objects(stretch, chunks, index)
-            decision = self._opened(place).decisions[number - place.first]
-            objects.follow(place, number - place.first)
+            objects = yield from self._objects(stretch, place)
+            index = place.numbers.index(number)
+            decision = self._opened(place).decisions[index]
+            objects.follow(place, index)
             near, self._near = self._near, None
             moment = yield from at(objects, decision, near)
         return moment, decision
 
     def last_moment(self) -> Moment | None:
         """The cluster after everything that is recorded; None if nothing is."""
-        stretches = self.stretches()
-        if not stretches:
+        if not self._stretches:
             return None
         with _readable("The end of the ledger"):
-            objects = stretches[-1].start()
-            for place in stretches[-1].chunks:
+            last = self._stretches[-1]
+            objects = last.start()
+            for place in last.chunks:
                 objects.follow(self._opened(place))
             return finish(at(objects, None, None))
 
-    def _objects(
-        self, stretch: Stretch, chunks: Sequence[ChunkPlace], index: int
-    ) -> Steps[Objects]:
+    def _objects(self, stretch: Stretch, wanted: ChunkPlace) -> Steps[Objects]:
         """The objects before a chunk, for the caller to change."""
-        begin, objects = 0, None
-        if self._passed is not None:
-            known = next((i for i in range(index + 1) if chunks[i] is self._passed[0]), None)
-            if known is not None:
-                begin, objects = known, self._passed[1].copy()
-        if objects is None:
+        chunks = list(stretch.chunks)  # the oldest may be forgotten between two steps
+        before = chunks[: chunks.index(wanted)]
+        if self._passed is not None and self._passed[0] in (*before, wanted):
+            passed, objects = self._passed[0], self._passed[1].copy()
+            before = before[chunks.index(passed) :]
+        else:
             objects = stretch.start()
-        for place in chunks[begin:index]:
+        for place in before:
             objects.follow(self._opened(place))
             yield
-        self._passed = chunks[index], objects.copy()
+        self._passed = wanted, objects.copy()
         return objects
 
     def _newest_first(
@@ -145,25 +141,31 @@ class Reader(ABC):
         self, before: int | None, pod: str | None
     ) -> Iterator[tuple[int, RecordedDecision]]:
         for place in reversed(self._places()):
-            if not place.count or (before is not None and place.first >= before):
+            if before is not None and place.numbers.start >= before:
                 continue
-            if pod is not None and not place.mentions(pod):
-                continue
-            decisions = self._opened(place).decisions
-            for index in range(len(decisions) - 1, -1, -1):
-                yield place.first + index, decisions[index]
+            if pod is None or place.mentions(pod):
+                pairs = zip(place.numbers, self._opened(place).decisions, strict=True)
+                yield from reversed(list(pairs))
 
     def _places(self) -> list[ChunkPlace]:
-        places = [place for stretch in self.stretches() for place in stretch.chunks]
-        return sorted(places, key=lambda place: place.first)
+        places = [place for stretch in self._stretches for place in stretch.chunks if place.numbers]
+        return sorted(places, key=lambda place: place.numbers.start)
 
-    def _find(self, number: int) -> tuple[Stretch, Sequence[ChunkPlace], int]:
+    def _find(self, number: int) -> tuple[Stretch, ChunkPlace]:
         """Where a decision is."""
-        for stretch in self.stretches():
-            chunks = list(stretch.chunks)
-            for index, place in enumerate(chunks):
-                if place.first <= number < place.first + place.count:
-                    return stretch, chunks, index
+        found = [
+            (stretch, place)
+            for stretch in self._stretches
+            for place in stretch.chunks
+            if number in place.numbers
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                f"There are {len(found)} decisions {number}, in {found[0][0].name} and in "
+                f"{found[1][0].name}: more than one scheduler wrote here, so ask one of the files."
+            )
         held = self._numbers()
         if not held:
             raise InputError(f"There is no decision {number}: the ledger holds no decisions.")
@@ -176,7 +178,7 @@ class Reader(ABC):
         places = self._places()
         if not places:
             return range(0)
-        return range(places[0].first, max(place.first + place.count for place in places))
+        return range(places[0].numbers.start, max(place.numbers.stop for place in places))
 
     def _opened(self, place: ChunkPlace) -> ChunkPlace:
         """A chunk to be read, which stays in memory for a while."""
@@ -198,46 +200,16 @@ def _readable(what: str) -> Iterator[None]:
         raise InputError(f"{what} cannot be read: {error}.") from error
 
 
-class FileReader(Reader):
-    """The decisions in some files."""
-
-    def __init__(self, files: Sequence[LedgerFile], problems: Sequence[str]) -> None:
-        super().__init__()
-        self.problems = tuple(problems)
-        self._files = files
-
-    def stretches(self) -> Sequence[Stretch]:
-        """A file each."""
-        return self._files
-
-    def _find(self, number: int) -> tuple[Stretch, Sequence[ChunkPlace], int]:
-        files = [
-            file.path
-            for file in self._files
-            for place in file.chunks
-            if place.first <= number < place.first + place.count
-        ]
-        if len(files) > 1:
-            raise InputError(
-                f"There are {len(files)} decisions {number}, in {files[0]} and in {files[1]}: "
-                "more than one scheduler wrote here, so ask one of the files."
-            )
-        return super()._find(number)
-
-
 def open_ledger(path: Path | str) -> Reader:
     """Read a ledger; `InputError` if there is none, or none that can be read."""
     path = Path(path)
     # `Path.exists` and `Path.is_dir` raise for some of what is wrong and say no to the rest.
     try:
-        files = ledger_files(path) if S_ISDIR(path.stat().st_mode) else None
+        files = ledger_files(path) if S_ISDIR(path.stat().st_mode) else [path]
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: there is no such file or directory.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
-    if files is None:
-        found = scan(path)
-        return FileReader([found], [found.problem] if found.problem else [])
     if not files:
         raise InputError(f"{path} holds no ledger: there is no file decisions-*.ledger in it.")
     read: list[LedgerFile] = []
@@ -249,5 +221,4 @@ def open_ledger(path: Path | str) -> Reader:
             problems.append(str(error))
     if not read:
         raise InputError(problems[0])
-    problems += [one.problem for one in read if one.problem]
-    return FileReader(read, problems)
+    return Reader(read, [*problems, *(one.problem for one in read if one.problem)])

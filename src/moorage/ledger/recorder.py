@@ -17,7 +17,6 @@ from moorage.ledger.entries import (
     Change,
     Deleted,
     Forgotten,
-    Nominations,
     RecordedAnswer,
     RecordedDecision,
     Refused,
@@ -47,6 +46,7 @@ class Recorder(DecisionRecorder):
         base: Objects,
         decided: Callable[[RecordedDecision], None],
         full: Callable[[], None],
+        rest: Callable[[], float | None],
         most_weight: int,
     ) -> None:
         super().__init__()
@@ -57,9 +57,9 @@ class Recorder(DecisionRecorder):
         self.decisions = 0
         """How many decisions wait."""
         self.cycle: Cycle | None = None
-        self.resting: Callable[[], float | None] = lambda: None
         self._decided = decided
         self._full = full
+        self._rest = rest
         self._most_weight = most_weight
         self._absorbs = True
         self._settings: SchedulerSettings | None = None
@@ -71,8 +71,7 @@ class Recorder(DecisionRecorder):
         self.cycle, self.clock = cycle, cycle.clock.now
         self._pods = cycle.state.listers.of(Pod)
         self._configure(profiles, cycle.extenders)
-        assert self._settings is not None, "it was just made"
-        for change in snapshot(cycle, self._settings):
+        for change in self.snapshot():
             self._append(change)
 
     def snapshot(self) -> list[Change]:
@@ -88,10 +87,8 @@ class Recorder(DecisionRecorder):
     def _configure(
         self, profiles: Mapping[str, Profile], extenders: Sequence[Extender]
     ) -> SchedulerSettings:
-        registry = in_tree_registry()
-        foreign = {name: answering_plugins(one, registry) for name, one in profiles.items()}
-        self._foreign = {name: plugins for name, plugins in foreign.items() if plugins}
-        self._settings = settings_of(profiles, extenders, registry)
+        self._settings = settings_of(profiles, extenders, in_tree_registry())
+        self._foreign = {one.name: answering_plugins(one) for one in self._settings.profiles}
         return self._settings
 
     def changed(self, obj: ApiObject, old: ApiObject | None = None) -> None:
@@ -114,12 +111,15 @@ class Recorder(DecisionRecorder):
         cycle, pod = self.cycle, ended.pod
         assert cycle is not None, "nothing is noted before somebody is followed"
         if cycle.nominated or self._nominations.pods:
-            self._nominate(nominations_of(cycle))
+            before, self._nominations = self._nominations, nominations_of(cycle)
+            if self._nominations != before:
+                self._append(self._nominations)
         self._absorbs = False
         meta = pod.metadata
         if self._pods.get(meta.name, meta.namespace) is not pod:
             self._append(Asked(pod))
         now, placed, failure = self.clock(), ended.placed, ended.failure
+        refusal = None if failure is None else failure.refusal
         decision = RecordedDecision(
             now,
             now - ended.started if ended.started else 0.0,
@@ -136,7 +136,7 @@ class Recorder(DecisionRecorder):
             "" if failure is None else failure.message,
             "" if failure is None else failure.nominated_node or "",
             () if failure is None else tuple(victim.key for victim in failure.victims),
-            None if failure is None or failure.refusal is None else _refused(failure.refusal),
+            None if refusal is None else _refused(refusal),
             ended.search_start,
             ended.binding,
             () if ended.attempt is None else self._answers(ended),
@@ -147,7 +147,7 @@ class Recorder(DecisionRecorder):
 
     def rest(self) -> float | None:
         """There is nothing to decide now."""
-        return self.resting()
+        return self._rest()
 
     def _answers(self, ended: EndedAttempt) -> tuple[RecordedAnswer, ...]:
         attempt, foreign = ended.attempt, self._foreign.get(ended.profile.name, ())
@@ -156,11 +156,6 @@ class Recorder(DecisionRecorder):
         state = self.cycle.state
         order = state.order.rows(state.nodes.row_of)
         return answers_of(attempt, foreign, order, ended.node_name)
-
-    def _nominate(self, nominations: Nominations) -> None:
-        if nominations != self._nominations:
-            self._nominations = nominations
-            self._append(nominations)
 
     def _append(self, entry: Change | RecordedDecision) -> None:
         if self._absorbs and not isinstance(entry, RecordedDecision):

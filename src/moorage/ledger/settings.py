@@ -25,13 +25,13 @@ from moorage.ledger.entries import (
     SchedulerSettings,
 )
 
-_RECORDED_AT = (
+_ASKED_AGAIN = (
     ExtensionPoint.PRE_FILTER,
     ExtensionPoint.FILTER,
     ExtensionPoint.PRE_SCORE,
     ExtensionPoint.SCORE,
-    ExtensionPoint.QUEUE_SORT,  # a profile needs one
 )
+_RECORDED_AT = (*_ASKED_AGAIN, ExtensionPoint.QUEUE_SORT)  # a profile needs one of the last
 """Where plugins that are not made again have stand-ins; elsewhere they are left out."""
 
 
@@ -55,27 +55,21 @@ def settings_of(
     )
 
 
-def answering_plugins(profile: Profile, registry: Registry) -> tuple[str, ...]:
+def answering_plugins(settings: ProfileSettings) -> tuple[str, ...]:
     """Those that do not come with Moorage and say something about nodes."""
-    points = (profile.pre_filter, profile.filter, profile.pre_score, profile.score)
-    names = {plugin.name for plugins in points for plugin in plugins}
-    return tuple(name for name in _foreign_plugins(profile, registry) if name in names)
-
-
-def _foreign_plugins(profile: Profile, registry: Registry) -> tuple[str, ...]:
-    """The plugins of a profile that do not come with Moorage."""
-    return tuple(
-        name
-        for name, plugin in profile.plugins.items()
-        if name not in registry or type(plugin) is not registry[name]
-    )
+    asked = {name for point in _ASKED_AGAIN for name in settings.points[point.value]}
+    return tuple(name for name in settings.foreign if name in asked)
 
 
 def _profile_settings(profile: Profile, registry: Registry) -> ProfileSettings:
     points = {
         point.value: tuple(one.name for one in _at(profile, point)) for point in ExtensionPoint
     }
-    foreign = _foreign_plugins(profile, registry)
+    foreign = tuple(
+        name
+        for name, plugin in profile.plugins.items()
+        if name not in registry or type(plugin) is not registry[name]
+    )
     return ProfileSettings(
         profile.name,
         points,
