@@ -26,7 +26,6 @@ from moorage.engine.decisions import (
     error_status,
     refused_there,
 )
-from moorage.engine.group_preemption import group_victims
 from moorage.engine.pod_groups import (
     GROUP_UNSCHEDULABLE,
     WAITING_FOR_PREEMPTION,
@@ -41,7 +40,7 @@ from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
 from moorage.framework.attempt import AttemptResult
-from moorage.framework.group_preemption import GroupVictims
+from moorage.framework.group_preemption import GroupVictims, group_victims
 from moorage.framework.guard import FAULTS
 from moorage.framework.placements import Assignments, Placement
 from moorage.framework.placing import generate_placements, score_placements

@@ -1,37 +1,77 @@
-"""Preemption for a whole pod group: what a plugin is given to find the victims with.
+"""Preemption for a whole pod group: who has to go, found by trying.
 
-The plugin chooses; trying the group on the cluster as it would be, and everything that is done in
-the end, are the engine's.
+Owns the extension point, its rehearsals, and asking the plugin. Pods are really taken out of the
+cluster state and put back, and whatever is still missing in the end is restored, so that nobody
+else ever sees the cluster without them. What is done in the end is the engine's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from moorage.cluster.state import ClusterState
+from moorage.framework.guard import guard
 from moorage.framework.plugin import Plugin
-from moorage.framework.status import Status
+from moorage.framework.profile import Profile
+from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
+NOT_CONFIGURED = Status(
+    Code.UNSCHEDULABLE,
+    ("default preemption plugin is not registered, workload aware preemption is disabled",),
+)
+NOT_BY_PLACEMENT = Status(
+    Code.UNSCHEDULABLE,
+    ("workload aware preemption is not supported for pod groups with scheduling constraints",),
+)
 
-class Rehearsal(Protocol):
-    """The cluster, with pods taken away and given back for a try."""
 
-    now: float
+class Rehearsal:
+    """The cluster, with pods taken away and given back for a try.
 
-    def pods(self) -> Iterable[Pod]:
+    `rejection` says why the group cannot be placed; None if it can.
+    """
+
+    def __init__(
+        self, state: ClusterState, now: float, rejection: Callable[[], Status | None]
+    ) -> None:
+        self.now = now
+        self.rejection = rejection
+        self._state = state
+        self._gone: dict[str, tuple[Pod, str, bool]] = {}
+
+    def pods(self) -> list[Pod]:
         """The pods on all nodes, node by node."""
+        nodes = self._state.nodes
+        return [
+            pod
+            for row in self._state.order.rows(nodes.row_of)
+            for pod in self._state.pods.on(int(row))
+        ]
 
     def take(self, pods: Iterable[Pod]) -> None:
         """Let pods be gone."""
+        state = self._state
+        for pod in pods:
+            node_name = state.node_of(pod)
+            assert node_name is not None, "only pods on nodes are taken away"
+            self._gone[pod.uid] = (pod, node_name, state.is_assumed(pod))
+            state.remove_pod(pod)
 
     def give_back(self, pods: Iterable[Pod]) -> None:
         """Let pods that were gone be there again."""
+        for pod in pods:
+            known, node_name, assumed = self._gone.pop(pod.uid)
+            if assumed:
+                self._state.assume(known, node_name)
+            else:
+                self._state.add_pod(known)
 
-    def rejection(self) -> Status | None:
-        """Why the group cannot be placed; None if it can."""
+    def end(self) -> None:
+        """Give everything back."""
+        self.give_back([pod for pod, _, _ in self._gone.values()])
 
 
 class GroupVictims(msgspec.Struct, frozen=True):
@@ -49,3 +89,27 @@ class PodGroupPostFilterPlugin(Plugin, ABC):
         self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
     ) -> GroupVictims:
         """Propose victims for a group, whose waiting `pods` are given."""
+
+
+def group_victims(
+    profile: Profile,
+    group: PodGroup,
+    pods: list[Pod],
+    state: ClusterState,
+    now: float,
+    rejection: Callable[[], Status | None],
+) -> GroupVictims:
+    """Ask the plugin who has to go; the state is the same as before in the end."""
+    plugin = next(
+        (p for p in profile.plugins.values() if isinstance(p, PodGroupPostFilterPlugin)), None
+    )
+    if plugin is None:
+        return GroupVictims(NOT_CONFIGURED)
+    if group.topology_keys:
+        return GroupVictims(NOT_BY_PLACEMENT)
+    rehearsal = Rehearsal(state, now, rejection)
+    try:
+        with guard(plugin, "PodGroupPostFilter"):
+            return plugin.pod_group_post_filter(group, pods, rehearsal)
+    finally:
+        rehearsal.end()

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.cluster.listers import Lister
+from moorage.cluster.state import ClusterState
+from moorage.framework.group_preemption import Rehearsal
 from moorage.framework.status import Code, Status
 from moorage.model.labels import LabelSelector, Selector, compile_selector
 from moorage.model.pod import Pod
@@ -150,34 +152,25 @@ def test_without_the_gate_pods_of_a_group_preempt_one_by_one() -> None:
     assert (eviction.node_name, eviction.what) == ("n1", "pod")
 
 
-class Room:
+class Room(Rehearsal):
     """A rehearsal in a cluster where only the number of pods counts."""
 
-    now = 100.0
-
     def __init__(self, pods: Iterable[Pod], size: int, wanted: int) -> None:
-        self._here = {pod.uid: pod for pod in pods}
-        self._all = tuple(self._here.values())
+        state = ClusterState()
+        state.add_node(make_node("n1"))
+        for pod in pods:
+            state.add_pod(pod.on_node("n1"))
+        super().__init__(state, 100.0, self._full)
         self._size, self._wanted = size, wanted
 
-    def pods(self) -> Iterable[Pod]:
-        return self._all
-
-    def take(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            del self._here[pod.uid]
-
-    def give_back(self, pods: Iterable[Pod]) -> None:
-        self._here.update((pod.uid, pod) for pod in pods)
-
-    def rejection(self) -> Status | None:
-        if len(self._here) + self._wanted <= self._size:
+    def _full(self) -> Status | None:
+        if len(self.left) + self._wanted <= self._size:
             return None
         return Status(Code.UNSCHEDULABLE, ("full",))
 
     @property
     def left(self) -> set[str]:
-        return set(self._here)
+        return {pod.uid for pod in self.pods()}
 
 
 @given(
