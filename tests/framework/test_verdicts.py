@@ -140,14 +140,6 @@ def test_a_splice_of_wider_bits_with_known_reasons_keeps_them() -> None:
     assert told(verdicts) == [[], ["reason 2"]]
 
 
-def test_an_answer_shrinks_and_grows_with_the_rows() -> None:
-    verdicts = Verdicts(3).reject(0, CPU).reject(2, CPU)
-    verdicts.resize(2)
-    assert told(verdicts) == [[CPU.text], []]
-    verdicts.resize(4)
-    assert told(verdicts) == [[CPU.text], [], [], []]
-
-
 @pytest.mark.parametrize(
     ("refused_for", "code"),
     [

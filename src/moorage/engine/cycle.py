@@ -28,10 +28,11 @@ from moorage.errors import PluginError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
 from moorage.framework.fast_path import FastPath
+from moorage.framework.plugin import PostFilterResult
 from moorage.framework.post_filtering import post_filter
 from moorage.framework.profile import Profile
 from moorage.framework.runner import Runner, pre_enqueue
-from moorage.framework.status import Code
+from moorage.framework.status import Code, Status
 from moorage.framework.timing import UNTIMED, AttemptTimes
 from moorage.model.pod import Pod
 
@@ -196,15 +197,11 @@ class Cycle:
     def _explain_failure(self, attempt: AttemptResult) -> Unschedulable:
         diagnosis = attempt.diagnosis
         pod = attempt.pod
-        if not attempt.profile.post_filter:
-            return Unschedulable(
-                pod,
-                diagnosis.message(),
-                diagnosis.unschedulable_plugins,
-                diagnosis.pending_plugins,
-            )
-        result = attempt.post_filter = post_filter(attempt)
-        proposal = "" if result.status.code is Code.SUCCESS else result.status.message
+        result, proposal = PostFilterResult(Status(Code.SUCCESS)), ""
+        if attempt.profile.post_filter:
+            result = attempt.post_filter = post_filter(attempt)
+        if result.status.code is not Code.SUCCESS:
+            proposal = result.status.message
         return Unschedulable(
             pod,
             diagnosis.message(proposal),

@@ -32,20 +32,10 @@ from moorage.framework.plugin import Handle
 from moorage.framework.preemptions import Preemptions
 from moorage.framework.profile import Profile
 from moorage.framework.waiting_pods import WaitingPods
-from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from moorage.model.devices import DeviceTaintRule, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.model.pod_group import PodGroup
-from moorage.model.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 
 log = logging.getLogger(__name__)
 
@@ -60,20 +50,8 @@ _PENDING_UPDATE = label(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType
 _PENDING_DELETE = label(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE))
 _NODE_ADD, _NODE_DELETE = label(NODE_ADD), label(NODE_DELETE)
 
-RESOURCE_OF: Mapping[type[ApiObject], EventResource] = {
-    PersistentVolume: EventResource.PERSISTENT_VOLUME,
-    PersistentVolumeClaim: EventResource.PERSISTENT_VOLUME_CLAIM,
-    StorageClass: EventResource.STORAGE_CLASS,
-    CSINode: EventResource.CSI_NODE,
-    CSIDriver: EventResource.CSI_DRIVER,
-    CSIStorageCapacity: EventResource.CSI_STORAGE_CAPACITY,
-    VolumeAttachment: EventResource.VOLUME_ATTACHMENT,
-    ResourceClaim: EventResource.RESOURCE_CLAIM,
-    ResourceSlice: EventResource.RESOURCE_SLICE,
-    DeviceClass: EventResource.DEVICE_CLASS,
-    PodGroup: EventResource.POD_GROUP,
-}
-"""Kinds whose changes may wake pods; the others are only looked up."""
+_RESOURCE_OF = {one.value.rpartition("/")[2]: one for one in EventResource}
+"""By kind. Changes of these may wake pods; objects of other kinds are only looked up."""
 
 
 class EventHandlers:
@@ -287,8 +265,7 @@ class EventHandlers:
         if isinstance(old or new, DeviceTaintRule):
             self._report_taints(old, new)
             return
-        kinds = {type(obj) for obj in (old, new) if obj is not None}
-        resource = custom_resource or RESOURCE_OF.get(kinds.pop())
+        resource = custom_resource or _RESOURCE_OF.get(type(old or new).__name__)
         if resource is not None:
             started = self._observer.time()
             event = ClusterEvent(resource, action)

@@ -4,41 +4,27 @@ Owns the question only. Who knows the devices answers it: `plugins.defaults.with
 into the handle, so that no plugin imports another.
 """
 
-from typing import Protocol
-
 from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
 from moorage.model.pod import Pod
 
 
-class DeviceResources(Protocol):
-    """Which extended resources are backed by devices, and how many devices a node has of them."""
+class DeviceResources:
+    """Which extended resources are backed by devices, and how many devices a node has of them.
+
+    This one answers for a cluster without devices.
+    """
 
     def backs(self, resource: str) -> bool:
         """Do devices of some class stand for the resource?"""
-
-    def backed_requests(self, pod: Pod) -> tuple[str, ...]:
-        """The resources a pod asks for that are backed by devices."""
-
-    def with_devices(
-        self, resource: str, nodes: NodeView, used: Ints, total: Ints
-    ) -> tuple[Ints, Ints]:
-        """Used and allocatable amounts, counted in devices on nodes that offer nothing else."""
-
-
-class NoDevices:
-    """A cluster without devices."""
-
-    def backs(self, resource: str) -> bool:
-        """Nothing is backed by devices."""
         return False
 
     def backed_requests(self, pod: Pod) -> tuple[str, ...]:
-        """Nothing is backed by devices."""
+        """The resources a pod asks for that are backed by devices."""
         return ()
 
     def with_devices(
         self, resource: str, nodes: NodeView, used: Ints, total: Ints
     ) -> tuple[Ints, Ints]:
-        """The amounts as they are."""
+        """Used and allocatable amounts, counted in devices on nodes that offer nothing else."""
         return used, total

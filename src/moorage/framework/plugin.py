@@ -25,7 +25,7 @@ from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
 from moorage.framework.api_access import ApiAccess, ApiClient, RestConfig, Work
 from moorage.framework.cluster_events import EventRegistration
-from moorage.framework.device_resources import DeviceResources, NoDevices
+from moorage.framework.device_resources import DeviceResources
 from moorage.framework.observer import FrameworkObserver
 from moorage.framework.pacing import Pacing
 from moorage.framework.preemptions import Preemptions
@@ -95,7 +95,7 @@ class Handle(msgspec.Struct, frozen=True):
     members: Members = msgspec.field(default_factory=Members)
     pacing: Pacing = msgspec.field(default_factory=Pacing)
     """For plugins whose computations can take long."""
-    devices: DeviceResources = msgspec.field(default_factory=NoDevices)
+    devices: DeviceResources = msgspec.field(default_factory=DeviceResources)
     """Which extended resources are backed by devices."""
     observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)
     """Whom plugins tell what is worth counting."""

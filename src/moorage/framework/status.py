@@ -142,15 +142,6 @@ class Verdicts:
             bit = self._bit(reason)
             self.bits[refused] |= self.bits.dtype.type(1 << bit)
 
-    def resize(self, size: int) -> None:
-        """Follow a change in the number of rows; new rows count as accepted until answered."""
-        if size < len(self.bits):
-            self.bits = self.bits[:size].copy()
-        elif size > len(self.bits):
-            self.bits = np.concatenate(
-                [self.bits, np.zeros(size - len(self.bits), self.bits.dtype)]
-            )
-
     def _bit(self, reason: Reason) -> int:
         if reason not in self.reasons and len(self.reasons) >= _MOST_REASONS:
             further = Reason(FURTHER, reason.code)
