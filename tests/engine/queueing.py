@@ -8,8 +8,8 @@ from moorage.cluster.view import NodeView
 from moorage.config.plugins import EffectivePlugins
 from moorage.config.types import ExtensionPoint
 from moorage.engine.clock import VirtualClock
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.framework.cluster_events import EventRegistration
@@ -104,7 +104,7 @@ def profile(
     return Profile(name, EffectivePlugins(points, {}, {}), instances, None)
 
 
-class Ledger(QueueObserver):
+class Ledger(SchedulerObserver):
     """Remembers everything it was told."""
 
     def __init__(self) -> None:

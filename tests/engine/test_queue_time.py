@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from engine.queueing import Bench, gate, judge, profile
+from moorage.engine.clock import Ticker
 from moorage.engine.events import NODE_ADD
-from moorage.engine.queue.timers import Ticker
 from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.testing.builders import make_node, make_pod
 

@@ -7,7 +7,6 @@ import pytest
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.actions import Binding
 from moorage.engine.clock import VirtualClock
-from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.queue_state import queue_state
 from moorage.framework.plugin import PermitPlugin
@@ -49,9 +48,7 @@ def scheduler(clock: VirtualClock) -> Scheduler:
     registry = in_tree_registry()
     registry.register(Doorman)
     config = load_config(CONFIG, "test")
-    made = build_scheduler(
-        config, registry, DEFAULT_FEATURE_GATES, clock, queue_observer=QueueObserver()
-    )
+    made = build_scheduler(config, registry, DEFAULT_FEATURE_GATES, clock)
     made.handlers.add_node(make_node("n1", cpu="4"))
     return made
 

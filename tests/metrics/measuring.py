@@ -72,7 +72,6 @@ class Measured:
             gates,
             self.clock,
             observer=self.metrics.scheduler,
-            queue_observer=self.metrics.scheduler,
         )
 
     def run(self) -> list[Action]:

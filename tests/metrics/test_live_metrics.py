@@ -127,7 +127,6 @@ async def _scheduling(
             gates,
             WallClock(),
             observer=metrics.scheduler,
-            queue_observer=metrics.scheduler,
         )
         live = LiveScheduler(scheduler, client, EventRecorder(events))
         work = asyncio.create_task(live.run())

@@ -185,7 +185,6 @@ def _scheduler(
             WallClock(),
             max_in_unschedulable_seconds=options.pod_max_in_unschedulable_pods_duration.seconds,
             observer=metrics.scheduler,
-            queue_observer=metrics.scheduler,
         )
     except ConfigError as error:
         reason = str(error).removeprefix("initializing profiles: ")

@@ -1,8 +1,8 @@
-"""What a metrics recorder can learn from the scheduler.
+"""What a metrics recorder can learn from the scheduler and its queue.
 
 Owns the list of things worth counting, in upstream's words; the counting is somebody else's. The
 base class ignores everything and reads no clock, so that the scheduler never asks whether anybody
-watches. What happens in the queue is told to `engine.queue.observer`.
+watches.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.observer import FrameworkObserver
 from moorage.framework.profile import Profile
+from moorage.framework.status import Code
 from moorage.framework.timing import AttemptTimes
 
 # How an attempt can end.
@@ -17,6 +18,9 @@ SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 WAITING_ON_PREEMPTION = "waiting_on_preemption"
+
+POD_POPPED = "PodPopped"
+"""Stands for the pods themselves among the in-flight events."""
 
 
 class SchedulerObserver(FrameworkObserver):
@@ -65,3 +69,26 @@ class SchedulerObserver(FrameworkObserver):
 
     def api_call_finished(self, call_type: str, result: str, seconds: float) -> None:
         """Such a call ended with `success` or `error`."""
+
+    # In the queue; its places are named in `engine.queue.queued_pod`, events go by their labels.
+
+    def incoming_pods(self, queue: str, event: str) -> None:
+        """A pod entered ACTIVE, BACKOFF or UNSCHEDULABLE because of an event."""
+
+    def pending_pods(self, queue: str, change: int) -> None:
+        """There are more or fewer pods in ACTIVE, BACKOFF, UNSCHEDULABLE or GATED."""
+
+    def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
+        """There are more or fewer waiting pods that a plugin turned away."""
+
+    def in_flight_events(self, event: str, change: int) -> None:
+        """More or fewer events (POD_POPPED for pods) are kept for pods being tried."""
+
+    def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        """A queueing hint answered `Queue`, `QueueSkip` or `Error` after so long."""
+
+    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
+        """A PreEnqueue plugin answered with a status code after so long."""
+
+    def pre_enqueue_finished(self, profile: str, seconds: float) -> None:
+        """All PreEnqueue plugins that had to be asked about a pod are through."""

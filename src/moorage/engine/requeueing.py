@@ -7,9 +7,10 @@ is worth another attempt for a pod. Must not move pods; the queue does, by the s
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 from moorage.engine.events import is_wildcard, label
-from moorage.engine.queue.observer import QueueObserver
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.errors import MoorageError
 from moorage.framework.cluster_events import (
@@ -127,7 +128,7 @@ class WakeRules:
         self,
         profiles: Mapping[str, Profile],
         *,
-        observer: QueueObserver,
+        observer: SchedulerObserver,
         log: logging.Logger,
         extenders: bool = False,
         generic_workload: bool = False,
@@ -253,21 +254,17 @@ def _registered_by(
 def _forgiving(plugin: Plugin, subjects: Subjects) -> Subjects:
     """The same, but where the plugin fails it is about all there is: its hint is asked then."""
 
-    def of_pod(pod: Pod) -> Collection[str] | None:
-        try:
-            with guard(plugin, "QueueingHint"):
-                return _names(subjects.of_pod(pod))
-        except MoorageError:
-            return None
+    def forgiving(names: Callable[..., Collection[str] | None]) -> Any:
+        def of(*about: Any) -> Collection[str] | None:
+            try:
+                with guard(plugin, "QueueingHint"):
+                    return _names(names(*about))
+            except MoorageError:
+                return None
 
-    def of_event(old: ApiObject | None, new: ApiObject | None) -> Collection[str] | None:
-        try:
-            with guard(plugin, "QueueingHint"):
-                return _names(subjects.of_event(old, new))
-        except MoorageError:
-            return None
+        return of
 
-    return Subjects(of_pod, of_event)
+    return Subjects(forgiving(subjects.of_pod), forgiving(subjects.of_event))
 
 
 def _names(found: Collection[str] | None) -> Collection[str] | None:

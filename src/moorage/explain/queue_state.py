@@ -6,8 +6,7 @@ Owns the words. The queue is only read: no back-off is worked out in it and no h
 from collections.abc import Iterable, Iterator
 
 from moorage.engine.events import label
-from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.queued_pod import ACTIVE, BACKOFF, GATED, QueuedPodInfo
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.report import QueueState, Waker
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource

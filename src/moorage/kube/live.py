@@ -23,7 +23,6 @@ from moorage.engine.garbage import collect_rarely
 from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.observer import QueueObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import AbandonedError, ConfigError
@@ -71,9 +70,8 @@ def build_scheduler(
     *,
     max_in_unschedulable_seconds: float = 300,
     observer: SchedulerObserver | None = None,
-    queue_observer: QueueObserver | None = None,
 ) -> Scheduler:
-    """A scheduler that knows no cluster yet; without observers nothing is measured."""
+    """A scheduler that knows no cluster yet; without an observer nothing is measured."""
     observer = observer or SchedulerObserver()
     state = ClusterState()
     pods = state.listers.of(Pod)
@@ -101,7 +99,7 @@ def build_scheduler(
         pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
         extenders=bool(config.extenders),
         generic_workload=gates.enabled("GenericWorkload"),
-        observer=queue_observer,
+        observer=observer,
     )
     return Scheduler(state, cycle, queue, profiles, clock, handle, observer)
 

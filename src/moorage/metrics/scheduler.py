@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
-from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
+from moorage.engine.queue.queued_pod import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
@@ -36,7 +36,7 @@ _BINDING = "binding"
 _PRE_ENQUEUE = "PreEnqueue"
 
 
-class SchedulerMetrics(SchedulerObserver, QueueObserver):
+class SchedulerMetrics(SchedulerObserver):
     """Records everything; `now` is a stopwatch, `random` picks the attempts to look at closely."""
 
     def __init__(

@@ -16,9 +16,9 @@ import math
 from collections.abc import Sequence
 
 from moorage.engine.clock import Clock
-from moorage.engine.queue.observer import BACKOFF, QueueObserver
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.pod_heap import PodHeap, SortKey
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.queued_pod import BACKOFF, QueuedPodInfo
 
 _NEVER_BACKED_OFF = -math.inf
 _MOST_DOUBLINGS = 62
@@ -32,7 +32,7 @@ class BackoffQueue:
         self,
         clock: Clock,
         sort_key: SortKey,
-        observer: QueueObserver,
+        observer: SchedulerObserver,
         *,
         initial_seconds: float,
         max_seconds: float,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from moorage.engine.events import label
-from moorage.engine.queue.observer import POD_POPPED, QueueObserver
+from moorage.engine.observer import POD_POPPED, SchedulerObserver
 from moorage.framework.cluster_events import ClusterEvent
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -33,7 +33,7 @@ class _Started(NamedTuple):
 class InFlight:
     """Popped pods by uid, and the events since the oldest of them was popped."""
 
-    def __init__(self, observer: QueueObserver) -> None:
+    def __init__(self, observer: SchedulerObserver) -> None:
         self._observer = observer
         # In order of popping, so that the first one's position is the smallest.
         self._pods: dict[str, _Started] = {}

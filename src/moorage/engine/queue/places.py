@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from moorage.engine.clock import Clock
 from moorage.engine.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE, label
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.observer import ACTIVE, QueueObserver
 from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.queued_pod import ACTIVE, QueuedPodInfo
 from moorage.engine.queue.unschedulable import UnschedulablePods
 from moorage.engine.requeueing import Strategy
 from moorage.framework.plugin import PreEnqueuePlugin
@@ -25,11 +25,6 @@ from moorage.framework.status import Code, Status
 
 POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
 POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
-
-# The places' names in logs, as upstream writes them.
-IN_ACTIVE = "Active"
-IN_BACKOFF = "Backoff"
-IN_UNSCHEDULABLE = "Unschedulable"
 
 _SUCCESS = Code.SUCCESS  # bound once: reading a member off its enum is slow
 
@@ -48,7 +43,7 @@ class Places:
         profiles: Mapping[str, Profile],
         nominated: NominatedPods,
         clock: Clock,
-        observer: QueueObserver,
+        observer: SchedulerObserver,
         log: logging.Logger,
         *,
         gate_before_backoff: bool,
@@ -96,15 +91,15 @@ class Places:
         """Ask the PreEnqueue plugins of these profiles from now on."""
         self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
 
-    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> str:
-        """Put a pod where a strategy wants it, gates permitting; the name of the place."""
+    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> bool:
+        """Put a pod where a strategy wants it; false if there or at a gate it waits for events."""
         if strategy is Strategy.SKIP:
             self.unschedulable.put(info, event)
-            return IN_UNSCHEDULABLE
+            return False
         # While it waited for an event, the pod's back-off may have ended.
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.backing_off(info):
-            return IN_BACKOFF if self._to_backoff(info, event) else IN_UNSCHEDULABLE
-        return IN_ACTIVE if self.to_active(info, event) else IN_UNSCHEDULABLE
+            return self._to_backoff(info, event)
+        return self.to_active(info, event)
 
     def to_active(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> bool:
         """Make a pod ready; false if a gate keeps it out."""
@@ -121,7 +116,7 @@ class Places:
         if self.active.put(info):
             self._observer.pending_pods(ACTIVE, 1)
         self._observer.incoming_pods(ACTIVE, event)
-        self._log_move(key, event, IN_ACTIVE)
+        self._log_move(key, event, "Active")
         if event in (POD_ADDED, POD_UPDATED):
             self._nominated.add(info.pod)
         return True
@@ -169,14 +164,14 @@ class Places:
             return False
         self.unschedulable.remove(info.key)
         self.backoff.add(info, event)
-        self._log_move(info.key, event, IN_BACKOFF)
+        self._log_move(info.key, event, "Backoff")
         return True
 
     def _to_gated(self, info: QueuedPodInfo, event: str) -> None:
         # A flushed pod that is gated gets no attempt to which the flush could be credited.
         info.was_flushed_from_unschedulable = False
         self.unschedulable.put(info, event)
-        self._log_move(info.key, event, IN_UNSCHEDULABLE)
+        self._log_move(info.key, event, "Unschedulable")
 
     def _left_active(self, info: QueuedPodInfo | None) -> QueuedPodInfo | None:
         if info is not None:
@@ -184,4 +179,5 @@ class Places:
         return info
 
     def _log_move(self, key: str, event: str, place: str) -> None:
+        """The places have upstream's names in logs."""
         self._log.debug("pod %s moved to queue %s because of %s", key, place, event)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
-from moorage.engine.clock import Clock
+from moorage.engine.clock import Clock, Ticker
 from moorage.engine.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
@@ -26,15 +26,20 @@ from moorage.engine.events import (
     label,
     pod_update_events,
 )
+from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.in_flight import InFlight
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.observer import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueObserver
-from moorage.engine.queue.pending import PendingPods
-from moorage.engine.queue.places import IN_UNSCHEDULABLE, POD_ADDED, POD_UPDATED, Places
+from moorage.engine.queue.places import POD_ADDED, POD_UPDATED, Places
 from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.engine.queue.timers import Ticker
+from moorage.engine.queue.queued_pod import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    UNSCHEDULABLE,
+    PendingPods,
+    QueuedPodInfo,
+)
 from moorage.engine.requeueing import Interest, PreCheck, Strategy, WakeRules
 from moorage.errors import StateError
 from moorage.framework.cluster_events import ClusterEvent
@@ -69,10 +74,10 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         extenders: bool = False,
         generic_workload: bool = False,
-        observer: QueueObserver | None = None,
+        observer: SchedulerObserver | None = None,
         log: logging.Logger | None = None,
     ) -> None:
-        observer = observer or QueueObserver()
+        observer = observer or SchedulerObserver()
         log = log or logging.getLogger(__name__)
         self._clock = clock
         self._observer = observer
@@ -447,7 +452,7 @@ class SchedulingQueue:
         for event in events:
             interest = self._rules.interest(event)
             strategy = self._rules.strategy(info, interest, old, info.pod)
-            if self._places.requeue(info, strategy, interest.label) != IN_UNSCHEDULABLE:
+            if self._places.requeue(info, strategy, interest.label):
                 return
 
     def _activate(self, pod: Pod) -> bool:

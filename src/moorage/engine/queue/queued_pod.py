@@ -1,6 +1,6 @@
-"""A pod together with what the queue remembers of it between attempts.
+"""A pod together with what the queue remembers of it between attempts, and which pods wait where.
 
-Owns the record, not the rules: whoever holds a pod (the queue, or the cycle after a pop) changes
+Owns the records, not the rules: whoever holds a pod (the queue, or the cycle after a pop) changes
 its fields. Two of upstream's fields are left out because they follow from others: the events of
 the gating plugin (`requeueing.WakeRules` knows them by the plugin's name) and the pod's signature
 (pods of the same kind share answers, see `framework.fast_path`).
@@ -9,6 +9,12 @@ the gating plugin (`requeueing.WakeRules` knows them by the plugin's name) and t
 from dataclasses import dataclass, field
 
 from moorage.model.pod import Pod
+
+# Where a pod waits.
+ACTIVE = "active"
+BACKOFF = "backoff"
+UNSCHEDULABLE = "unschedulable"
+GATED = "gated"
 
 
 @dataclass(slots=True, eq=False)
@@ -62,3 +68,27 @@ class QueuedPodInfo:
         self.unschedulable_plugins = set()
         self.pending_plugins = set()
         self.gating_plugin = ""
+
+
+@dataclass(slots=True, frozen=True)
+class PendingPods:
+    """The waiting pods by place, first ones first; `gated` are among the unschedulable ones."""
+
+    active: tuple[Pod, ...]
+    backoff: tuple[Pod, ...]
+    unschedulable: tuple[Pod, ...]
+    gated: tuple[Pod, ...]
+    in_flight: tuple[Pod, ...]
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """All that wait; pods in flight do not."""
+        return self.active + self.backoff + self.unschedulable
+
+    @property
+    def summary(self) -> str:
+        """How many wait where, in upstream's words."""
+        return (
+            f"activeQ:{len(self.active)}; backoffQ:{len(self.backoff)}; "
+            f"unschedulablePods:{len(self.unschedulable)}"
+        )

@@ -8,8 +8,8 @@ Must not judge events.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from moorage.engine.queue.observer import GATED, UNSCHEDULABLE, QueueObserver
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.observer import SchedulerObserver
+from moorage.engine.queue.queued_pod import GATED, UNSCHEDULABLE, QueuedPodInfo
 from moorage.engine.requeueing import Interest
 from moorage.framework.cluster_events import Subjects
 from moorage.model.meta import ApiObject
@@ -110,7 +110,7 @@ class _TurnedAway:
 class UnschedulablePods:
     """Pods that no timer of their own brings back, in order of arrival."""
 
-    def __init__(self, observer: QueueObserver) -> None:
+    def __init__(self, observer: SchedulerObserver) -> None:
         self._observer = observer
         self._entries: dict[str, _Entry] = {}
         self._by_rejector: dict[_Rejector, _TurnedAway] = {}
