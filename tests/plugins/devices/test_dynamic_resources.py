@@ -1,22 +1,22 @@
 """DynamicResources before a node is chosen: claims, nodes, time limits, scores and hints."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config import KubeSchedulerConfiguration, load_profile
-from moorage.config.feature_gates import FeatureGates
+from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.engine.decisions import Bind, Unschedulable
 from moorage.errors import PluginError
 from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
 from moorage.framework.plugin import PreFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
-from moorage.model.devices import ResourceClaim
+from moorage.model.devices import ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
-from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.capacity import binary_text
 from moorage.plugins.dynamic_resources.claim_writes import Deallocate
@@ -35,20 +35,124 @@ from plugins.devices.device_objects import (
     request,
     slice_of,
 )
+from plugins.tables import table
 
 POD = pod_with("a")
 A = f'device.attributes["{DRIVER}"]'
 
 
+CLASS = device_class()
+ONE = slice_of("s", [device("d")], node="n")
+TAINTED = slice_of("s", [device("d", taints=[{"key": "k", "effect": "NoSchedule"}])], node="n")
+HALF = slice_of("half", [device("d")], node="n", count=2)
+IN_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z"]}
+TOLERATIONS = [{"key": "k", "operator": "Exists"}]
+NOT_ENOUGH = "cannot allocate all claims"
+FITS = ""
+
+
+def without(gate: str) -> FeatureGates:
+    return FeatureGates({gate: False})
+
+
+def pool(**reached: Any) -> ResourceSlice:
+    """A device, and which nodes reach it."""
+    return slice_of("s", [device("d")], pool="p", **reached)
+
+
+class DeviceCase(NamedTuple):
+    """A claim, what there is beside its class, and what keeps its pod from node n in zone z."""
+
+    id: str
+    claim: ResourceClaim
+    objects: Sequence[ApiObject]
+    expected: str
+    gates: FeatureGates = DEFAULT_FEATURE_GATES
+
+
+@table(
+    # Which devices a node reaches.
+    DeviceCase("a device of the node", claim("a"), [ONE], FITS),
+    DeviceCase("no device", claim("a"), [], NOT_ENOUGH),
+    DeviceCase("one device for two", claim("a", request("r", count=2)), [ONE], NOT_ENOUGH),
+    DeviceCase("of all nodes", claim("a"), [pool(allNodes=True)], FITS),
+    DeviceCase("of another node", claim("a"), [pool(nodeName="other")], NOT_ENOUGH),
+    DeviceCase(
+        "of the nodes of a zone",
+        claim("a"),
+        [pool(nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [IN_ZONE]}]})],
+        FITS,
+    ),
+    DeviceCase(
+        "each device says it, and none does",
+        claim("a"),
+        [pool(perDeviceNodeSelection=True)],
+        NOT_ENOUGH,
+    ),
+    DeviceCase("nobody says it", claim("a"), [pool()], NOT_ENOUGH),
+    # Pools.
+    DeviceCase(
+        "only the newest generation of a pool counts",
+        claim("a"),
+        [ONE, slice_of("new", [], node="n", generation=2)],
+        NOT_ENOUGH,
+    ),
+    DeviceCase("a pool that is not complete", claim("a"), [HALF], NOT_ENOUGH),
+    DeviceCase(
+        "all devices of a pool that is not complete",
+        claim("a", request("r", allocationMode="All", count=0)),
+        [HALF],
+        "claim default/a, request r: asks for all devices, but resource pool "
+        f"{DRIVER}/n is currently being updated",
+    ),
+    DeviceCase(
+        "two devices of one name",
+        claim("a"),
+        [slice_of("twice", [device("d"), device("d")], node="n")],
+        "invalid resource pools were encountered",
+    ),
+    # Taints, and devices that are in use.
+    DeviceCase("a taint", claim("a"), [TAINTED], NOT_ENOUGH),
+    DeviceCase(
+        "a taint that is tolerated",
+        claim("a", request("r", tolerations=TOLERATIONS)),
+        [TAINTED],
+        FITS,
+    ),
+    DeviceCase("a taint without the gate", claim("a"), [TAINTED], FITS, without("DRADeviceTaints")),
+    DeviceCase(
+        "in use", claim("a"), [ONE, claim("held", status=allocated(("n", "d")))], NOT_ENOUGH
+    ),
+    DeviceCase(
+        "in use, but for an administrator",
+        claim("a", request("r", adminAccess=True)),
+        [ONE, claim("held", status=allocated(("n", "d")))],
+        FITS,
+    ),
+    # Features.
+    DeviceCase("alternatives", claim("a", first_available("r", request("s"))), [ONE], FITS),
+    DeviceCase(
+        "a capacity without the gate",
+        claim("a", request("r", capacity={"requests": {"memory": "1"}})),
+        [ONE],
+        "claim default/a, request r: has capacity requests, "
+        "but the DRAConsumableCapacity feature is disabled",
+        without("DRAConsumableCapacity"),
+    ),
+)
+def test_a_node_is_refused_that_lacks_the_devices(case: DeviceCase) -> None:
+    found = verdict(POD, case.claim, CLASS, *case.objects, gates=case.gates)
+    assert "; ".join(found) == case.expected
+
+
 def verdict(
     pod: Pod,
     *others: ApiObject,
-    node: Node | None = None,
-    gates: FeatureGates | None = None,
+    gates: FeatureGates = DEFAULT_FEATURE_GATES,
 ) -> list[str]:
     """What keeps a pod from a node; an empty list means nothing."""
-    state = cluster([node or make_node("n", zone="z")], others=others)
-    asked = plugin(state.listers, gates or FeatureGates())
+    state = cluster([make_node("n", zone="z")], others=others)
+    asked = plugin(state.listers, gates)
     nodes = NodeView(state)
     before = asked.pre_filter(pod, nodes)
     if isinstance(before, Status):
@@ -128,88 +232,6 @@ def test_one_broken_claim_does_not_hold_others_up() -> None:
         world.cycle.decide(profile, pod_with("bad", name="first"))
     decision, _ = world.cycle.decide(profile, pod_with("good", name="second"))
     assert isinstance(decision, Bind)
-
-
-@pytest.mark.parametrize(
-    ("spec", "reachable"),
-    [
-        ({"allNodes": True}, True),
-        ({"nodeName": "other"}, False),
-        (
-            {
-                "nodeSelector": {
-                    "nodeSelectorTerms": [
-                        {
-                            "matchExpressions": [
-                                {
-                                    "key": "topology.kubernetes.io/zone",
-                                    "operator": "In",
-                                    "values": ["z"],
-                                }
-                            ]
-                        }
-                    ]
-                }
-            },
-            True,
-        ),
-        ({"perDeviceNodeSelection": True}, False),
-        ({}, False),
-    ],
-)
-def test_which_slices_a_node_reaches(spec: dict[str, Any], reachable: bool) -> None:
-    offered = slice_of("s", [device("d")], pool="p", **spec)
-    expected = [] if reachable else ["cannot allocate all claims"]
-    assert verdict(POD, claim("a"), device_class(), offered) == expected
-
-
-def test_outdated_incomplete_and_invalid_pools() -> None:
-    def ask(*slices: ApiObject, wanted: ResourceClaim | None = None) -> list[str]:
-        return verdict(POD, wanted or claim("a"), device_class(), *slices)
-
-    old = slice_of("old", [device("d")], node="n", generation=1)
-    new = slice_of("new", [], node="n", generation=2)
-    assert ask(old) == []
-    assert ask(old, new) == ["cannot allocate all claims"]
-    half = slice_of("half", [device("d")], node="n", count=2)
-    assert ask(half) == ["cannot allocate all claims"]
-    everything = claim("a", request("r", allocationMode="All", count=0))
-    assert ask(half, wanted=everything) == [
-        "claim default/a, request r: asks for all devices, but resource pool "
-        f"{DRIVER}/n is currently being updated"
-    ]
-    twice = slice_of("twice", [device("d"), device("d")], node="n")
-    assert ask(twice) == ["invalid resource pools were encountered"]
-
-
-def test_taints_need_tolerations() -> None:
-    tainted = device("d", taints=[{"key": "k", "effect": "NoSchedule"}])
-    offered = slice_of("s", [tainted], node="n")
-    tolerant = request("r", tolerations=[{"key": "k", "operator": "Exists"}])
-    assert verdict(POD, claim("a"), device_class(), offered) == ["cannot allocate all claims"]
-    assert verdict(POD, claim("a", tolerant), device_class(), offered) == []
-    off = FeatureGates({"DRADeviceTaints": False})
-    assert verdict(POD, claim("a"), device_class(), offered, gates=off) == []
-
-
-def test_admin_access_takes_devices_that_are_in_use() -> None:
-    offered = slice_of("s", [device("d")], node="n")
-    held = claim("held", status=allocated(("n", "d")))
-    admin = claim("a", request("r", adminAccess=True))
-    assert verdict(POD, claim("a"), held, device_class(), offered) != []
-    assert verdict(POD, admin, held, device_class(), offered) == []
-
-
-def test_features_that_are_off_are_refused_by_name() -> None:
-    choice = claim("a", first_available("r", request("s")))
-    off = FeatureGates({"DRAConsumableCapacity": False})
-    offered = slice_of("s", [device("d")], node="n")
-    greedy = claim("a", request("r", capacity={"requests": {"memory": "1"}}))
-    assert verdict(POD, choice, device_class(), offered, gates=off) == []
-    assert verdict(POD, greedy, device_class(), offered, gates=off) == [
-        "claim default/a, request r: has capacity requests, "
-        "but the DRAConsumableCapacity feature is disabled"
-    ]
 
 
 def test_the_search_ends_when_its_time_is_up() -> None:

@@ -1,8 +1,7 @@
 """Gangs in the live scheduler, with time under control: all pods of a gang, or none."""
 
-from typing import Any
-
-import pytest
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from moorage.cluster.pod_groups import GroupKey
 from moorage.framework.plugin import ReservePlugin
@@ -11,6 +10,7 @@ from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import World, make_group, member
+from plugins.tables import table
 
 KEY = GroupKey("default", "gang")
 HELD = (
@@ -22,6 +22,49 @@ HELD = (
 def gang(world: World, size: int, min_count: int, **fields: Any) -> None:
     world.add(make_group(min_count=min_count))
     world.add(*(member(f"p{i}", **fields) for i in range(size)))
+
+
+GROUP_MISSING = 'waiting for pods\'s pod group "gang" to appear in scheduling queue'
+PODS_MISSING = "waiting for minCount pods from a gang to appear in scheduling queue"
+
+
+class GangCase(NamedTuple):
+    """Nodes by their CPUs, a gang whose pods take one each, and how many of them are bound."""
+
+    id: str
+    nodes: Sequence[int]
+    pods: int
+    min_count: int | None
+    """None: there is no group of the name."""
+    bound: int
+    gated: str = ""
+    """What the pods wait for outside of the queue."""
+
+
+@table(
+    GangCase("a gang of one", [1], 1, 1, bound=1),
+    GangCase("it fits on one node", [4], 4, 4, bound=4),
+    GangCase("it fits on two nodes", [2, 2], 4, 4, bound=4),
+    GangCase("a place is missing", [2, 1], 4, 4, bound=0),
+    GangCase("all places are missing", [], 2, 2, bound=0),
+    GangCase("more pods than it needs", [8], 4, 2, bound=4),
+    GangCase("more pods than it needs, and too few places for all", [3], 4, 2, bound=3),
+    GangCase("a pod is missing", [8], 1, 2, bound=0, gated=PODS_MISSING),
+    GangCase("the group is missing", [8], 2, None, bound=0, gated=GROUP_MISSING),
+)
+def test_all_pods_of_a_gang_are_bound_or_none(case: GangCase) -> None:
+    world = World()
+    world.add(*(make_node(f"n{place}", cpu=str(cpus)) for place, cpus in enumerate(case.nodes)))
+    if case.min_count is not None:
+        world.add(make_group(min_count=case.min_count))
+    pods = [member(f"p{number}") for number in range(case.pods)]
+    world.add(*pods)
+    world.run()
+    assert len(world.bound) == len(world.places) == case.bound
+    gated = world.scheduler.queue.pending_pods().gated
+    assert len(gated) == (case.pods if case.gated else 0)
+    status = pre_enqueue(world.scheduler.profiles["default-scheduler"], pods[0])
+    assert ("" if status is None else status.message) == case.gated
 
 
 def test_a_gang_that_fits_is_bound_as_a_whole() -> None:
@@ -106,22 +149,11 @@ def test_another_groups_pods_wake_nobody() -> None:
     assert sorted(world.bound) == ["elsewhere"]
 
 
-@pytest.mark.parametrize(
-    ("objects", "message"),
-    [
-        ([], 'waiting for pods\'s pod group "gang" to appear in scheduling queue'),
-        (
-            [make_group(min_count=2)],
-            "waiting for minCount pods from a gang to appear in scheduling queue",
-        ),
-    ],
-)
-def test_the_gate_says_what_it_waits_for(objects: list[Any], message: str) -> None:
+def test_the_gate_answers_in_the_plugins_name() -> None:
     world = World()
-    world.add(*objects, member("p0"))
-    profile = world.scheduler.profiles["default-scheduler"]
-    status = pre_enqueue(profile, member("p0"))
-    assert status == Status(Code.UNRESOLVABLE, (message,), "GangScheduling")
+    world.add(member("p0"))
+    status = pre_enqueue(world.scheduler.profiles["default-scheduler"], member("p0"))
+    assert status == Status(Code.UNRESOLVABLE, (GROUP_MISSING,), "GangScheduling")
 
 
 class Refusing(ReservePlugin):

@@ -1,17 +1,47 @@
 """Putting one plugin to a small cluster, as the framework would."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.framework.outcomes import first_rejection
 from moorage.framework.plugin import FilterPlugin, Handle, Plugin, PreFilterPlugin
-from moorage.framework.status import SKIP, Skip, Status
+from moorage.framework.status import SKIP, Code, Skip, Status
+from moorage.model.meta import ApiObject
+from moorage.model.node import Node
 from moorage.model.pod import Pod
+from moorage.testing import cluster
+from plugins.tables import FITS
 
 Answer = dict[str, tuple[str, ...]] | Status | Skip
 """Refused nodes with their reasons, or what PreFilter said instead."""
+
+
+class VolumeCase(NamedTuple):
+    """What a plugin says of each node (`FITS`, or its reasons) or of all (`SKIP`, or why not)."""
+
+    id: str
+    pod: Pod
+    objects: Sequence[ApiObject]
+    expected: dict[str, str | None] | str | Skip
+    pods: Sequence[Pod] = ()
+    """Those that are on the nodes already."""
+
+
+def check(plugin: type[Plugin], nodes: Sequence[Node], case: VolumeCase) -> None:
+    """Compare a plugin's answer with a row's."""
+    state = cluster(nodes, case.pods, case.objects)
+    found = ask(make(plugin, state), case.pod, state)
+    if isinstance(found, Status):
+        assert found.code is Code.UNRESOLVABLE
+        assert ", ".join(found.reasons) == case.expected
+    elif found is SKIP:
+        assert case.expected is SKIP
+    else:
+        refused = {name: ", ".join(reasons) for name, reasons in found.items()}
+        assert {node.name: FITS for node in nodes} | refused == case.expected
 
 
 def make(

@@ -5,10 +5,12 @@ import pytest
 from moorage.config import FeatureGates
 from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
 from moorage.framework.status import SKIP
-from moorage.model.meta import ApiObject, Json
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.testing import cluster, make_node
-from plugins.volumes.judging import ask, make
+from plugins.tables import FITS, table
+from plugins.volumes.judging import VolumeCase, ask, check, make
 from plugins.volumes.storage_objects import (
     DRIVER,
     attachment,
@@ -21,7 +23,7 @@ from plugins.volumes.storage_objects import (
     volume,
 )
 
-FULL = ("node(s) exceed max volume count",)
+FULL = "node(s) exceed max volume count"
 NODES = (make_node("a"), make_node("b"))
 EBS = "ebs.csi.aws.com"
 
@@ -35,30 +37,76 @@ def bound(*names: str) -> list[ApiObject]:
     return objects
 
 
-def test_a_node_is_full_when_its_pods_use_all_places() -> None:
-    guest = pod_with(*uses("x", "y"), name="guest", node="a")
-    objects = [*bound("x", "y", "z"), csi_node("a", 2), csi_node("b", 2)]
-    state = cluster(NODES, [guest], objects)
-    plugin = make(NodeVolumeLimits, state)
-    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
-    assert ask(plugin, pod_with(*uses("x")), state) == {}, "a volume already there costs nothing"
-    state.remove_pod(guest)
-    assert ask(plugin, pod_with(*uses("z")), state) == {}
+GUEST = pod_with(*uses("x"), name="guest", node="a")
+GUEST_OF_TWO = pod_with(*uses("x", "y"), name="guest", node="a")
+GUEST_WITH_DISK = pod_with({"awsElasticBlockStore": {"volumeID": "vol-1"}}, name="guest", node="a")
+THREE = bound("x", "y", "z")
+WANTS_Z = pod_with(*uses("z"))
 
 
-def test_attachments_without_a_pod_count_too_but_only_once() -> None:
-    guest = pod_with(*uses("x"), name="guest", node="a")
-    objects = [
-        *bound("x", "y", "z"),
-        csi_node("a", 2),
-        attachment("1", "pv-x", "a"),
-    ]
-    state = cluster(NODES, [guest], objects)
-    plugin = make(NodeVolumeLimits, state)
-    assert ask(plugin, pod_with(*uses("z")), state) == {}
-    attached = attachment("2", "pv-y", "a")
-    state.listers.of(type(attached)).put(attached)
-    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
+def wants_disk(name: str) -> Pod:
+    return pod_with({"awsElasticBlockStore": {"volumeID": name}})
+
+
+@table(
+    VolumeCase(
+        "a place is left", WANTS_Z, [*THREE, csi_node("a", 2)], {"a": FITS, "b": FITS}, [GUEST]
+    ),
+    VolumeCase(
+        "no place is left",
+        WANTS_Z,
+        [*THREE, csi_node("a", 2), csi_node("b", 2)],
+        {"a": FULL, "b": FITS},
+        [GUEST_OF_TWO],
+    ),
+    VolumeCase(
+        "a volume that is there already costs nothing",
+        pod_with(*uses("x")),
+        [*THREE, csi_node("a", 2), csi_node("b", 2)],
+        {"a": FITS, "b": FITS},
+        [GUEST_OF_TWO],
+    ),
+    VolumeCase(
+        "a node that names no limit",
+        WANTS_Z,
+        [*THREE, csi_node("a")],
+        {"a": FITS, "b": FITS},
+        [GUEST_OF_TWO],
+    ),
+    VolumeCase(
+        "the attachment of a pod's volume counts only once",
+        WANTS_Z,
+        [*THREE, csi_node("a", 2), attachment("1", "pv-x", "a")],
+        {"a": FITS, "b": FITS},
+        [GUEST],
+    ),
+    VolumeCase(
+        "an attachment without a pod counts",
+        WANTS_Z,
+        [*THREE, csi_node("a", 2), attachment("1", "pv-x", "a"), attachment("2", "pv-y", "a")],
+        {"a": FULL, "b": FITS},
+        [GUEST],
+    ),
+    VolumeCase(
+        "an unbound claim counts for the driver of its class",
+        pod_with(*uses("new")),
+        [*bound("x"), claim("new"), storage_class(provisioner=DRIVER), csi_node("a", 1)],
+        {"a": FULL, "b": FITS},
+        [GUEST],
+    ),
+    *(
+        VolumeCase(
+            f"the disk {name} of a migrated plugin counts for the driver",
+            wants_disk(name),
+            [csi_node("a", 1, driver=EBS), csi_node("b", 1, driver=EBS)],
+            {"a": FULL, "b": FITS},
+            [GUEST_WITH_DISK],
+        )
+        for name in ("vol-2", "aws://zone/vol-2")
+    ),
+)
+def test_nodes_are_refused_that_have_no_place_for_another_volume(case: VolumeCase) -> None:
+    check(NodeVolumeLimits, NODES, case)
 
 
 def test_attachments_are_followed_as_they_come_and_go() -> None:
@@ -67,11 +115,11 @@ def test_attachments_are_followed_as_they_come_and_go() -> None:
     plugin, known = make(NodeVolumeLimits, state), state.listers.of(type(first))
     assert ask(plugin, pod_with(*uses("z")), state) == {}
     known.put(second)
-    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
+    assert ask(plugin, pod_with(*uses("z")), state) == {"a": (FULL,)}
     known.put(attachment("2", "pv-y", "b"))
     assert ask(plugin, pod_with(*uses("z")), state) == {}
     known.put(attachment("1", "pv-x", "b"))
-    assert ask(plugin, pod_with(*uses("z")), state) == {"b": FULL}
+    assert ask(plugin, pod_with(*uses("z")), state) == {"b": (FULL,)}
     known.remove(second)
     assert ask(plugin, pod_with(*uses("z")), state) == {}
 
@@ -80,7 +128,7 @@ def test_a_driver_whose_volumes_all_left_has_room_again() -> None:
     guest = pod_with(*uses("x", "y"), name="guest", node="a")
     state = cluster(NODES, [guest], [*bound("x", "y", "z"), csi_node("a", 2)])
     plugin = make(NodeVolumeLimits, state)
-    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
+    assert ask(plugin, pod_with(*uses("z")), state) == {"a": (FULL,)}
     state.remove_pod(guest)
     disks = ({"awsElasticBlockStore": {"volumeID": f"vol-{i}"}} for i in range(2))
     state.add_pod(pod_with(*disks, name="other", node="a"))
@@ -96,27 +144,7 @@ def test_a_guest_that_could_not_be_counted_is_forgotten_when_it_leaves() -> None
     assert isinstance(answer, dict)
     assert "is not supported" in answer["a"][0]
     state.remove_pod(faulty)
-    assert ask(plugin, pod_with(*uses("z")), state) == {"a": FULL}
-
-
-def test_an_unbound_claim_counts_for_the_driver_of_its_class() -> None:
-    guest = pod_with(*uses("x"), name="guest", node="a")
-    objects = [*bound("x"), claim("new"), storage_class(provisioner=DRIVER), csi_node("a", 1)]
-    state = cluster(NODES, [guest], objects)
-    assert ask(make(NodeVolumeLimits, state), pod_with(*uses("new")), state) == {"a": FULL}
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        {"awsElasticBlockStore": {"volumeID": "vol-2"}},
-        {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-2"}},
-    ],
-)
-def test_disks_of_migrated_plugins_count_for_the_driver(source: Json) -> None:
-    guest = pod_with({"awsElasticBlockStore": {"volumeID": "vol-1"}}, name="guest", node="a")
-    state = cluster(NODES, [guest], [csi_node("a", 1, driver=EBS), csi_node("b", 1, driver=EBS)])
-    assert ask(make(NodeVolumeLimits, state), pod_with(source), state) == {"a": FULL}
+    assert ask(plugin, pod_with(*uses("z")), state) == {"a": (FULL,)}
 
 
 def test_a_guest_whose_disk_cannot_be_translated_makes_its_node_an_error() -> None:

@@ -6,12 +6,13 @@ from moorage.cluster.view import NodeView
 from moorage.config import FeatureGates
 from moorage.config.args import UtilizationShapePoint, VolumeBindingArgs
 from moorage.framework.cluster_events import EventResource, QueueingHint
-from moorage.framework.status import SKIP, Code, Status
+from moorage.framework.status import SKIP
 from moorage.model.meta import ApiObject, Json
 from moorage.model.storage import SELECTED_NODE
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.testing import cluster, make_node
-from plugins.volumes.judging import ask, make
+from plugins.tables import FITS, table
+from plugins.volumes.judging import VolumeCase, ask, check, make
 from plugins.volumes.storage_objects import (
     DRIVER,
     capacity,
@@ -34,136 +35,141 @@ NODES = (make_node("a", zone="z1"), make_node("b", zone="z1"), make_node("c", zo
 POD = pod_with(*uses("x"))
 
 
-def answer(*objects: ApiObject, pods: tuple[str, ...] = ("x",)) -> object:
+BOTH = pod_with(*uses("x", "y"))
+IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+NOWHERE: dict[str, str | None] = dict.fromkeys(("a", "b", "c"), UNMATCHED)
+ROOM = (
+    storage_class(provisioner=DRIVER),
+    csi_driver(storageCapacity=True),
+    capacity("1", "1Gi", "z1"),
+    capacity("2", "5Gi", "z2"),
+)
+ONLY_Z2: Json = {"matchLabelExpressions": [{"key": ZONE, "values": ["z2"]}]}
+MINE = {"namespace": "default", "name": "x"}
+
+
+@table(
+    # Claims that rule out all nodes, or none.
+    VolumeCase("no claims", pod_with({"emptyDir": {}}), [], SKIP),
+    VolumeCase("a missing claim", POD, [], 'persistentvolumeclaim "x" not found'),
+    VolumeCase(
+        "a lost claim",
+        POD,
+        [claim("x", phase="Lost", bound_to="gone")],
+        'persistentvolumeclaim "x" bound to non-existent persistentvolume "gone"',
+    ),
+    VolumeCase(
+        "a claim that is being deleted",
+        POD,
+        [claim("x", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+        'persistentvolumeclaim "x" is being deleted',
+    ),
+    VolumeCase("a missing class", POD, [claim("x")], IMMEDIATE),
+    VolumeCase(
+        "a class that does not wait", POD, [claim("x"), storage_class(mode="Immediate")], IMMEDIATE
+    ),
+    VolumeCase(
+        "a volume that is chosen and not bound yet",
+        POD,
+        [claim("x", volumeName="v"), storage_class(), volume("v")],
+        IMMEDIATE,
+    ),
+    VolumeCase(
+        "the claim of an ephemeral volume is yet to come",
+        pod_with({"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}),
+        [],
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "pod-v0"',
+    ),
+    # Bound volumes.
+    VolumeCase(
+        "a bound volume is used where it is reached",
+        POD,
+        [claim("x", bound_to="v"), volume("v", nodes=["b"])],
+        {"a": UNREACHED, "b": FITS, "c": UNREACHED},
+    ),
+    VolumeCase(
+        "of bound claims the first that fails is reported",
+        BOTH,
+        [claim("x", bound_to="v"), volume("v", nodes=["a"]), claim("y", bound_to="gone")],
+        {"a": NO_VOLUME, "b": UNREACHED, "c": UNREACHED},
+    ),
+    VolumeCase(
+        "bound and unbound claims are both reported",
+        BOTH,
+        [
+            *(claim("x", bound_to="v"), volume("v", nodes=["a"], phase="Bound")),
+            *(claim("y"), storage_class()),
+        ],
+        {"a": UNMATCHED, "b": f"{UNREACHED}, {UNMATCHED}", "c": f"{UNREACHED}, {UNMATCHED}"},
+    ),
+    # Volumes to be bound.
+    VolumeCase(
+        "two claims do not get the same volume",
+        BOTH,
+        [
+            *(storage_class(), claim("x", "5Gi"), claim("y", "5Gi")),
+            *(volume("small", "5Gi", nodes=["a", "b"]), volume("large", "50Gi", nodes=["a"])),
+        ],
+        {"a": FITS, "b": UNMATCHED, "c": UNMATCHED},
+    ),
+    *(
+        VolumeCase(f"a volume of {what}", POD, [storage_class(), claim("x"), unsuitable], NOWHERE)
+        for what, unsuitable in {
+            "too small a size": volume("v", "1Gi"),
+            "another phase": volume("v", phase="Bound"),
+            "another mode": volume("v", volumeMode="Block"),
+            "other access modes": volume("v", accessModes=["ReadOnlyMany"]),
+            "another class": volume("v", storageClassName="other"),
+            "other attributes": volume("v", volumeAttributesClassName="gold"),
+            "somebody else": volume("v", claim_ref={"namespace": "default", "name": "somebody"}),
+        }.items()
+    ),
+    VolumeCase(
+        "a volume that names the claim is the only one considered",
+        POD,
+        [
+            *(storage_class(), claim("x"), volume("smaller", "5Gi")),
+            volume("mine", "50Gi", nodes=["a"], claim_ref=MINE, phase="Pending"),
+        ],
+        {"a": FITS, "b": UNMATCHED, "c": UNMATCHED},
+    ),
+    # Volumes to be provisioned.
+    VolumeCase(
+        "a selected node leaves no other",
+        POD,
+        [
+            storage_class(provisioner=DRIVER),
+            claim("x", annotations={SELECTED_NODE: "b"}),
+            volume("v", nodes=["a"]),
+        ],
+        {"a": UNMATCHED, "b": FITS, "c": UNMATCHED},
+    ),
+    VolumeCase(
+        "provisioned where the class allows it",
+        POD,
+        [storage_class(provisioner=DRIVER, allowed=[ONLY_Z2]), claim("x")],
+        {"a": UNMATCHED, "b": UNMATCHED, "c": FITS},
+    ),
+    VolumeCase(
+        "provisioned where there is room",
+        POD,
+        [*ROOM, claim("x", "5Gi")],
+        {"a": NO_ROOM, "b": NO_ROOM, "c": FITS},
+    ),
+    VolumeCase(
+        "without a size there is nothing to compare",
+        POD,
+        [*ROOM, claim("x", None)],
+        {"a": FITS, "b": FITS, "c": FITS},
+    ),
+)
+def test_nodes_are_refused_that_the_volumes_do_not_reach(case: VolumeCase) -> None:
+    check(VolumeBinding, NODES, case)
+
+
+def answer(*objects: ApiObject) -> object:
     state = cluster(NODES, [], objects)
-    return ask(make(VolumeBinding, state), pod_with(*uses(*pods)), state)
-
-
-@pytest.mark.parametrize(
-    ("objects", "reason"),
-    [
-        ((), 'persistentvolumeclaim "x" not found'),
-        (
-            (claim("x", phase="Lost", bound_to="gone"),),
-            'persistentvolumeclaim "x" bound to non-existent persistentvolume "gone"',
-        ),
-        (
-            (claim("x", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),),
-            'persistentvolumeclaim "x" is being deleted',
-        ),
-        ((claim("x"),), "pod has unbound immediate PersistentVolumeClaims"),
-        (
-            (claim("x"), storage_class(mode="Immediate")),
-            "pod has unbound immediate PersistentVolumeClaims",
-        ),
-        (
-            (claim("x", volumeName="v"), storage_class(), volume("v")),
-            "pod has unbound immediate PersistentVolumeClaims",
-        ),
-    ],
-)
-def test_claims_that_rule_out_all_nodes(objects: tuple[ApiObject, ...], reason: str) -> None:
-    assert answer(*objects) == Status(Code.UNRESOLVABLE, (reason,))
-
-
-def test_the_claim_of_an_ephemeral_volume_is_waited_for() -> None:
-    pod = pod_with({"ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
-    state = cluster(NODES)
-    text = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "pod-v0"'
-    assert ask(make(VolumeBinding, state), pod, state) == Status(Code.UNRESOLVABLE, (text,))
-
-
-def test_pods_without_claims_are_none_of_its_business() -> None:
-    state = cluster(NODES)
-    assert ask(make(VolumeBinding, state), pod_with({"emptyDir": {}}), state) is SKIP
-
-
-def test_bound_volumes_are_used_where_they_are_reached() -> None:
-    found = answer(claim("x", bound_to="v"), volume("v", nodes=["b"]))
-    assert found == {"a": (UNREACHED,), "c": (UNREACHED,)}
-
-
-def test_the_first_bound_claim_that_fails_is_the_one_reported() -> None:
-    objects = (claim("x", bound_to="v"), volume("v", nodes=["a"]), claim("y", bound_to="gone"))
-    assert answer(*objects, pods=("x", "y")) == {
-        "a": (NO_VOLUME,),
-        "b": (UNREACHED,),
-        "c": (UNREACHED,),
-    }
-
-
-def test_bound_and_unbound_claims_are_both_reported() -> None:
-    bound_volume = volume("v", nodes=["a"], phase="Bound")
-    objects = (claim("x", bound_to="v"), bound_volume, claim("y"), storage_class())
-    assert answer(*objects, pods=("x", "y")) == {
-        "a": (UNMATCHED,),
-        "b": (UNREACHED, UNMATCHED),
-        "c": (UNREACHED, UNMATCHED),
-    }
-
-
-def test_two_claims_do_not_get_the_same_volume() -> None:
-    objects = (
-        storage_class(),
-        claim("x", "5Gi"),
-        claim("y", "5Gi"),
-        volume("small", "5Gi", nodes=["a", "b"]),
-        volume("large", "50Gi", nodes=["a"]),
-    )
-    found = answer(*objects, pods=("x", "y"))
-    assert found == {"b": (UNMATCHED,), "c": (UNMATCHED,)}
-
-
-@pytest.mark.parametrize(
-    "unsuitable",
-    [
-        volume("v", "1Gi"),
-        volume("v", phase="Bound"),
-        volume("v", volumeMode="Block"),
-        volume("v", accessModes=["ReadOnlyMany"]),
-        volume("v", storageClassName="other"),
-        volume("v", volumeAttributesClassName="gold"),
-        volume("v", claim_ref={"namespace": "default", "name": "somebody"}),
-    ],
-    ids=["size", "phase", "mode", "access", "class", "attributes", "claimed"],
-)
-def test_volumes_that_do_not_suit_are_not_used(unsuitable: ApiObject) -> None:
-    everywhere = dict.fromkeys(("a", "b", "c"), (UNMATCHED,))
-    assert answer(storage_class(), claim("x"), unsuitable) == everywhere
-
-
-def test_a_volume_that_names_the_claim_is_the_only_one_considered() -> None:
-    mine = {"namespace": "default", "name": "x"}
-    objects = (
-        storage_class(),
-        claim("x"),
-        volume("mine", "50Gi", nodes=["a"], claim_ref=mine, phase="Pending"),
-        volume("smaller", "5Gi"),
-    )
-    assert answer(*objects) == {"b": (UNMATCHED,), "c": (UNMATCHED,)}
-
-
-def test_a_selected_node_leaves_no_other() -> None:
-    chosen = claim("x", annotations={SELECTED_NODE: "b"})
-    objects = (storage_class(provisioner=DRIVER), chosen, volume("v", nodes=["a"]))
-    assert answer(*objects) == {"a": (UNMATCHED,), "c": (UNMATCHED,)}
-
-
-def test_volumes_are_provisioned_where_the_class_allows_it() -> None:
-    allowed: Json = {"matchLabelExpressions": [{"key": ZONE, "values": ["z2"]}]}
-    found = answer(storage_class(provisioner=DRIVER, allowed=[allowed]), claim("x"))
-    assert found == {"a": (UNMATCHED,), "b": (UNMATCHED,)}
-
-
-def test_volumes_are_provisioned_where_there_is_room() -> None:
-    objects = (
-        storage_class(provisioner=DRIVER),
-        csi_driver(storageCapacity=True),
-        capacity("1", "1Gi", "z1"),
-        capacity("2", "5Gi", "z2"),
-    )
-    assert answer(*objects, claim("x", "5Gi")) == {"a": (NO_ROOM,), "b": (NO_ROOM,)}
-    assert answer(*objects, claim("x", None)) == {}, "no size, nothing to compare"
+    return ask(make(VolumeBinding, state), POD, state)
 
 
 def test_volumes_of_a_migrated_plugin_are_reached_by_the_drivers_zones() -> None:

@@ -5,19 +5,19 @@ import pytest
 from framework.building import make_state, only
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import EventResource, QueueingHint
-from moorage.framework.status import SKIP, Code, Status
+from moorage.framework.status import SKIP, Code
 from moorage.model.meta import Json
 from moorage.model.pod import Pod
 from moorage.plugins.volume_restrictions import ClaimsInUse, VolumeRestrictions
 from moorage.testing import cluster, make_node
-from plugins.tables import asked
-from plugins.volumes.judging import ask, make
+from plugins.tables import FITS, asked, table
+from plugins.volumes.judging import VolumeCase, ask, check, make
 from plugins.volumes.storage_objects import claim, pod_with, uses
 
-NO_DISK = ("node(s) had no available disk",)
+NO_DISK = "node(s) had no available disk"
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
-    "already in-use by another pod",
+    "already in-use by another pod"
 )
 NODES = (make_node("a"), make_node("b"))
 ALONE = claim("alone", accessModes=["ReadWriteOncePod"])
@@ -39,28 +39,50 @@ def ebs(name: str, *, read_only: bool = False) -> Json:
     return {"awsElasticBlockStore": {"volumeID": name, "readOnly": read_only}}
 
 
-@pytest.mark.parametrize(
-    ("mine", "other", "conflict"),
-    [
-        (gce(read_only=True), gce(read_only=True), False),
-        (gce(read_only=True), gce(read_only=False), True),
-        (gce(read_only=False), gce(read_only=False, name="another"), False),
-        (ebs("vol-1", read_only=True), ebs("vol-1", read_only=True), True),
-        (ebs("vol-1"), ebs("vol-2"), False),
-        (iscsi(read_only=True), iscsi(read_only=True), False),
-        (iscsi(read_only=True), iscsi(read_only=False), True),
-        (rbd("m1", "m2"), rbd("m2", "m3"), True),
-        (rbd("m1"), rbd("m2"), False),
-        (rbd("m1", read_only=True), rbd("m1", read_only=True), False),
-        (rbd("m1"), rbd("m1", image="j"), False),
-    ],
+def disks(name: str, mine: Json, other: Json, *, conflict: bool) -> VolumeCase:
+    """A pod with one disk, and another with another on node a."""
+    answers = {"a": NO_DISK if conflict else FITS, "b": FITS}
+    return VolumeCase(name, pod_with(mine), [], answers, [pod_with(other, name="other", node="a")])
+
+
+WANTS_ALONE = pod_with(*uses("alone"))
+
+
+@table(
+    disks("GCE, both read", gce(read_only=True), gce(read_only=True), conflict=False),
+    disks("GCE, one writes", gce(read_only=True), gce(read_only=False), conflict=True),
+    disks(
+        "GCE, other disks",
+        gce(read_only=False),
+        gce(read_only=False, name="another"),
+        conflict=False,
+    ),
+    disks("EBS", ebs("vol-1", read_only=True), ebs("vol-1", read_only=True), conflict=True),
+    disks("EBS, other disks", ebs("vol-1"), ebs("vol-2"), conflict=False),
+    disks("iSCSI, both read", iscsi(read_only=True), iscsi(read_only=True), conflict=False),
+    disks("iSCSI, one writes", iscsi(read_only=True), iscsi(read_only=False), conflict=True),
+    disks("RBD, a monitor in common", rbd("m1", "m2"), rbd("m2", "m3"), conflict=True),
+    disks("RBD, other monitors", rbd("m1"), rbd("m2"), conflict=False),
+    disks("RBD, both read", rbd("m1", read_only=True), rbd("m1", read_only=True), conflict=False),
+    disks("RBD, other images", rbd("m1"), rbd("m1", image="j"), conflict=False),
+    VolumeCase(
+        "a claim for one pod is in use on every node",
+        WANTS_ALONE,
+        [ALONE],
+        {"a": IN_USE, "b": IN_USE},
+        [pod_with(*uses("alone"), name="user", node="a")],
+    ),
+    VolumeCase(
+        "a claim of that name in another namespace",
+        WANTS_ALONE,
+        [ALONE],
+        SKIP,
+        [pod_with(*uses("alone"), name="user", node="a", namespace="other")],
+    ),
+    VolumeCase("no claim", pod_with(*uses("x")), [], 'persistentvolumeclaim "x" not found'),
 )
-def test_disks_conflict_on_a_node_unless_both_only_read(
-    mine: Json, other: Json, conflict: bool
-) -> None:
-    state = cluster(NODES, [pod_with(other, name="other", node="a")])
-    answer = ask(make(VolumeRestrictions, state), pod_with(mine), state)
-    assert answer == ({"a": NO_DISK} if conflict else {})
+def test_nodes_are_refused_for_disks_and_claims_in_use(case: VolumeCase) -> None:
+    check(VolumeRestrictions, NODES, case)
 
 
 def test_a_disk_is_free_again_when_its_pod_has_left() -> None:
@@ -68,7 +90,7 @@ def test_a_disk_is_free_again_when_its_pod_has_left() -> None:
     state = cluster(NODES, [first, second])
     plugin = make(VolumeRestrictions, state)
     state.remove_pod(first)
-    assert ask(plugin, pod_with(ebs("vol-1")), state) == {"a": NO_DISK}
+    assert ask(plugin, pod_with(ebs("vol-1")), state) == {"a": (NO_DISK,)}
     state.remove_pod(second)
     assert ask(plugin, pod_with(ebs("vol-1")), state) == {}
 
@@ -79,25 +101,7 @@ def test_a_disk_moves_with_its_row_when_another_node_goes() -> None:
         [pod_with(ebs("vol-1"), name="x", node="c")],
     )
     state.remove_node("a")
-    assert ask(make(VolumeRestrictions, state), pod_with(ebs("vol-1")), state) == {"c": NO_DISK}
-
-
-def test_a_claim_for_one_pod_is_refused_everywhere_while_in_use() -> None:
-    state = cluster(NODES, [pod_with(*uses("alone"), name="user", node="a")], [ALONE])
-    answer = ask(make(VolumeRestrictions, state), pod_with(*uses("alone")), state)
-    assert answer == {"a": IN_USE, "b": IN_USE}
-
-
-def test_a_claim_for_one_pod_that_nobody_uses_is_nothing_to_check() -> None:
-    elsewhere = pod_with(*uses("alone"), name="user", node="a", namespace="other")
-    state = cluster(NODES, [elsewhere], [ALONE])
-    assert ask(make(VolumeRestrictions, state), pod_with(*uses("alone")), state) is SKIP
-
-
-def test_a_missing_claim_is_reported_in_the_listers_words() -> None:
-    state = cluster(NODES)
-    answer = ask(make(VolumeRestrictions, state), pod_with(*uses("x")), state)
-    assert answer == Status(Code.UNRESOLVABLE, ('persistentvolumeclaim "x" not found',))
+    assert ask(make(VolumeRestrictions, state), pod_with(ebs("vol-1")), state) == {"c": (NO_DISK,)}
 
 
 def test_taking_a_user_away_compares_names_only() -> None:
@@ -130,5 +134,5 @@ def test_a_claim_for_one_pod_only_is_refused_everywhere_and_can_be_preempted() -
     there = pod_with(*uses("alone"), name="there", node="a")
     state = make_state(NODES, [there], [ALONE])
     result = asked(state, pod_with(*uses("alone")), only("VolumeRestrictions"))
-    refused = ("VolumeRestrictions", (Code.UNSCHEDULABLE.value, IN_USE))
+    refused = ("VolumeRestrictions", (Code.UNSCHEDULABLE.value, (IN_USE,)))
     assert result.first == {"a": refused, "b": refused}

@@ -3,16 +3,16 @@
 import pytest
 
 from moorage.framework.cluster_events import EventResource, QueueingHint
-from moorage.framework.status import SKIP, Code, Status
-from moorage.model.meta import ApiObject
+from moorage.framework.status import SKIP
 from moorage.plugins.volume_zone import VolumeZone
 from moorage.testing import cluster, make_node
-from plugins.volumes.judging import ask, make
+from plugins.tables import FITS, table
+from plugins.volumes.judging import VolumeCase, check, make
 from plugins.volumes.storage_objects import claim, pod_with, storage_class, uses, volume
 
 ZONE = "topology.kubernetes.io/zone"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-OTHER_ZONE = ("node(s) had no available volume zone",)
+OTHER_ZONE = "node(s) had no available volume zone"
 NODES = (
     make_node("north", labels={ZONE: "n"}),
     make_node("south", labels={ZONE: "s"}),
@@ -20,48 +20,49 @@ NODES = (
     make_node("bare"),
 )
 POD = pod_with(*uses("c"))
+BOUND = claim("c", bound_to="v")
 
 
-def test_nodes_in_other_zones_are_refused_and_nodes_without_zones_are_not() -> None:
-    state = cluster(NODES, [], [claim("c", bound_to="v"), volume("v", labels={ZONE: "n"})])
-    answer = ask(make(VolumeZone, state), POD, state)
-    assert answer == {"south": OTHER_ZONE, "old": OTHER_ZONE}
-
-
-def test_an_old_label_also_matches_the_new_one_of_a_node() -> None:
-    state = cluster(NODES, [], [claim("c", bound_to="v"), volume("v", labels={OLD_ZONE: "n__x"})])
-    assert ask(make(VolumeZone, state), POD, state) == {"south": OTHER_ZONE}
-
-
-def test_a_label_with_an_empty_part_says_nothing() -> None:
-    state = cluster(NODES, [], [claim("c", bound_to="v"), volume("v", labels={ZONE: "n__"})])
-    assert ask(make(VolumeZone, state), POD, state) is SKIP
-
-
-@pytest.mark.parametrize(
-    ("objects", "reason"),
-    [
-        ((), 'persistentvolumeclaim "c" not found'),
-        (
-            (claim("c", storageClassName=""),),
-            "PersistentVolumeClaim had no pv name and storageClass name",
-        ),
-        ((claim("c"),), 'storageclass.storage.k8s.io "slow" not found'),
-        ((claim("c"), storage_class(mode="Immediate")), "PersistentVolume had no name"),
-        ((claim("c", bound_to="gone"),), 'persistentvolume "gone" not found'),
-    ],
+@table(
+    VolumeCase(
+        "nodes of other zones are refused, nodes without any are not",
+        POD,
+        [BOUND, volume("v", labels={ZONE: "n"})],
+        {"north": FITS, "south": OTHER_ZONE, "old": OTHER_ZONE, "bare": FITS},
+    ),
+    VolumeCase(
+        "an old label of one of several zones matches the new label of a node",
+        POD,
+        [BOUND, volume("v", labels={OLD_ZONE: "n__x"})],
+        {"north": FITS, "south": OTHER_ZONE, "old": FITS, "bare": FITS},
+    ),
+    VolumeCase(
+        "a label with an empty part says nothing",
+        POD,
+        [BOUND, volume("v", labels={ZONE: "n__"})],
+        SKIP,
+    ),
+    VolumeCase("a claim that waits for its pod", POD, [claim("c"), storage_class()], SKIP),
+    VolumeCase("no claim", POD, [], 'persistentvolumeclaim "c" not found'),
+    VolumeCase(
+        "neither volume nor class",
+        POD,
+        [claim("c", storageClassName="")],
+        "PersistentVolumeClaim had no pv name and storageClass name",
+    ),
+    VolumeCase("no class", POD, [claim("c")], 'storageclass.storage.k8s.io "slow" not found'),
+    VolumeCase(
+        "a class that does not wait",
+        POD,
+        [claim("c"), storage_class(mode="Immediate")],
+        "PersistentVolume had no name",
+    ),
+    VolumeCase(
+        "no volume", POD, [claim("c", bound_to="gone")], 'persistentvolume "gone" not found'
+    ),
 )
-def test_what_cannot_be_said_yet_rules_out_all_nodes(
-    objects: tuple[ApiObject, ...], reason: str
-) -> None:
-    state = cluster(NODES, [], objects)
-    answer = ask(make(VolumeZone, state), POD, state)
-    assert answer == Status(Code.UNRESOLVABLE, (reason,))
-
-
-def test_claims_that_wait_for_their_pod_are_left_out() -> None:
-    state = cluster(NODES, [], [claim("c"), storage_class()])
-    assert ask(make(VolumeZone, state), POD, state) is SKIP
+def test_nodes_are_refused_for_the_zones_of_bound_volumes(case: VolumeCase) -> None:
+    check(VolumeZone, NODES, case)
 
 
 @pytest.mark.parametrize(("zone", "hint"), [("n", QueueingHint.SKIP), ("s", QueueingHint.QUEUE)])
