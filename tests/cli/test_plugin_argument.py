@@ -1,5 +1,7 @@
 """`--plugin FILE.py[:Class]` of the commands that take a configuration."""
 
+from pathlib import Path
+
 import pytest
 
 from cli.running import NODE, POD, Run, Write
@@ -74,3 +76,43 @@ def test_plugins_have_no_meaning_for_a_recorded_explanation(run: Run, write: Wri
     done = run("explain", "pod", "ship", "--ledger", "x", "--plugin", plugin)
     assert done.code == 2
     assert "--plugin has no meaning with --ledger" in done.err
+
+
+HARBOUR = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: CoScheduling}, {name: NeedsBerth}]}}
+"""
+SHIP = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, labels: {ship-length: "80", pod-group: fleet, min-available: "2"}}
+spec: {containers: [{name: main}]}
+"""
+BERTH = """
+apiVersion: harbour.example/v1
+kind: Berth
+metadata: {name: north}
+spec: {node: quay-1, length: 100}
+"""
+
+
+def test_a_group_and_a_custom_resource_in_files(run: Run, write: Write) -> None:
+    examples = Path(__file__).parents[2] / "examples" / "plugins"
+    plugins = [f"--plugin={examples / name}" for name in ("co_scheduling.py", "berths.py")]
+    crd = (examples / "berths.yaml").read_text().partition("---")[0]
+    ships = "---".join(SHIP % name for name in ("a", "b"))
+    cluster = write("cluster.yaml", f"{crd}---{BERTH}---\n{NODE}---{ships}")
+    done = run("schedule", "-f", cluster, "--config", write("c.yaml", HARBOUR), *plugins)
+    assert done == (
+        0,
+        "NAMESPACE  POD  NODE    MESSAGE\n"
+        "default    a    quay-1\n"
+        "default    b    quay-1\n"
+        "\n"
+        "2 pods to schedule: 2 placed\n",
+        "",
+    )
+    done = run("explain", "pod", "a", "-f", cluster, "--config", write("c.yaml", HARBOUR), *plugins)
+    assert (done.code, done.err) == (0, "")

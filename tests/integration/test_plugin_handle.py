@@ -61,11 +61,11 @@ class EveryVerb(ReservePlugin, PreBindPlugin, PostBindPlugin):
         labels = {"metadata": {"labels": {"by": self.handle.profile_name}}}
         await client.patch(JOBS, "made", labels, at)
         found["labels"] = (await client.get(JOBS, "made", at))["metadata"]["labels"]
-        chosen = await client.list(JOBS, at, label_selector="by=harbour")
+        chosen = await client.list(JOBS, at, labels={"by": "harbour"})
         found["listed"] = [one["metadata"]["name"] for one in chosen]
         found["pods"] = [(one["kind"], one["apiVersion"]) for one in await client.list(Pod)]
         seen = []
-        async for event in client.watch(JOBS, at, label_selector="by"):
+        async for event in client.watch(JOBS, at, labels={"by": "harbour"}):
             seen.append((event.type, event.object["metadata"]["name"]))
             if event.type == "DELETED":
                 break

@@ -93,9 +93,9 @@ class ManifestSource(_WorldSource):
             "standard input" if path == STANDARD_INPUT else path for path in args.paths
         )
         manifests = load_manifests(args.paths, sys.stdin)
-        if manifests.skipped:
-            warn(skipped_sentence(manifests.skipped))
-        self._world.add_all(manifests.objects)
+        skipped = self._world.add_manifests(manifests)
+        if skipped:
+            warn(skipped_sentence(skipped))
 
 
 class ClusterSource(_WorldSource):
@@ -127,6 +127,9 @@ class ClusterSource(_WorldSource):
                 snapshot = _snapshot(self._access, world, pod)
             for kind, reason in snapshot.unread.items():
                 warn(f"no {kind} is known, as they cannot be listed: {reason}")
+            for name, objects in snapshot.custom.items():
+                for obj in objects:
+                    world.put(obj, name)
             world.add_all(snapshot.objects)
             gc.freeze()
         finally:

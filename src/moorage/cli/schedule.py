@@ -52,9 +52,9 @@ def _run(args: argparse.Namespace) -> int:
 
     world = make_world(read_configuration(args.config), args.config, plugins=args.plugins)
     manifests = load_manifests(args.paths, sys.stdin)
-    if manifests.skipped:
-        warn(skipped_sentence(manifests.skipped))
-    world.add_all(manifests.objects)
+    skipped = world.add_manifests(manifests)
+    if skipped:
+        warn(skipped_sentence(skipped))
     if args.explain is None:
         schedule = place_all(world)
         _print_schedule(schedule, args.output)

@@ -6,15 +6,18 @@ neither does (an explanation, a check of plugins), reading fails and what is wri
 
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from moorage.errors import ApiError
+from moorage.model.labels import Labels
 from moorage.model.meta import ApiObject, Json
 
 Kind = type[ApiObject] | str
 """A type of the model, its name (`Pod`), or a custom resource (`foos.v1.example.com`)."""
 
 Work = Coroutine[Any, Any, object]
+NO_LABELS: Labels = MappingProxyType({})
 
 
 class WatchEvent(NamedTuple):
@@ -28,13 +31,14 @@ class ApiClient(Protocol):
     """Objects of any kind, as JSON; a request that the API refuses raises `ApiError`.
 
     Leave the namespace out for objects that have none, and to list or watch all namespaces.
+    `labels` are those that objects must have to be shown.
     """
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
         """One object."""
 
     async def list(
-        self, kind: Kind, namespace: str = "", *, label_selector: str = ""
+        self, kind: Kind, namespace: str = "", *, labels: Labels = NO_LABELS
     ) -> list[Json]:
         """All objects."""
 
@@ -50,7 +54,7 @@ class ApiClient(Protocol):
         """Delete an object."""
 
     def watch(
-        self, kind: Kind, namespace: str = "", *, label_selector: str = ""
+        self, kind: Kind, namespace: str = "", *, labels: Labels = NO_LABELS
     ) -> AsyncIterator[WatchEvent]:
         """All objects as ADDED, then their changes, until the server ends it."""
 

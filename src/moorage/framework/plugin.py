@@ -448,7 +448,10 @@ class PreBindPlugin(Plugin, ABC):
         """None when done."""
 
     def pre_bind_offline(self, pod: Pod) -> None:
-        """What `pre_bind` and the watch would bring about, where there is no API to write to."""
+        """What `pre_bind` and the watch would bring about in a cluster in files.
+
+        Left out, `pre_bind` itself is run there.
+        """
         del pod
 
 

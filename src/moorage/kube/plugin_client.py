@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from moorage.errors import ApiError
-from moorage.framework.api_access import ApiClient, Kind, WatchEvent
+from moorage.framework.api_access import NO_LABELS, ApiClient, Kind, WatchEvent
 from moorage.kube import deep_json, requests
 from moorage.kube.client import KubeClient, status_error
 from moorage.kube.decoding import LineBuffer, envelope
 from moorage.kube.resources import Resource, resource_for
 from moorage.model.custom import CustomObject
+from moorage.model.labels import Labels
 from moorage.model.meta import Json
 
 
@@ -33,12 +34,12 @@ class PluginClient(ApiClient):
         return await self._client.get(_resource(kind), namespace, name)
 
     async def list(
-        self, kind: Kind, namespace: str = "", *, label_selector: str = ""
+        self, kind: Kind, namespace: str = "", *, labels: Labels = NO_LABELS
     ) -> list[Json]:
         """All objects, page by page."""
         resource = _resource(kind)
         listing = await self._client.list_all(
-            resource, deep_json.decode, namespace, label_selector=label_selector
+            resource, deep_json.decode, namespace, label_selector=_selector(labels)
         )
         # Members of a list do not repeat what they are, unless they are custom resources.
         common = {"apiVersion": resource.api_version}
@@ -68,10 +69,10 @@ class PluginClient(ApiClient):
         await self._client.delete(_resource(kind), namespace, name)
 
     async def watch(
-        self, kind: Kind, namespace: str = "", *, label_selector: str = ""
+        self, kind: Kind, namespace: str = "", *, labels: Labels = NO_LABELS
     ) -> AsyncIterator[WatchEvent]:
         """All objects as ADDED, then their changes."""
-        request = requests.watch(_resource(kind), namespace, label_selector=label_selector)
+        request = requests.watch(_resource(kind), namespace, label_selector=_selector(labels))
         async with self._client.stream(request) as read:
             lines = LineBuffer()
             while piece := await read():
@@ -79,6 +80,10 @@ class PluginClient(ApiClient):
                     event = _event(line)
                     if event.type != "BOOKMARK":
                         yield event
+
+
+def _selector(labels: Labels) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def _event(line: bytes) -> WatchEvent:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from moorage.errors import InputError
-from moorage.model.custom import CustomObject, parse_resource_name
+from moorage.model.custom import CustomObject, parse_resource_name, plural_of
 from moorage.model.decode import KINDS
 from moorage.model.meta import ApiObject
 
@@ -52,13 +52,6 @@ def _segment(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
-def _plural(kind: str) -> str:
-    word = kind.lower()
-    if word.endswith("y"):
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith("s") else "s")
-
-
 def _known() -> dict[str, Resource]:
     others = [
         ("", "v1", "ConfigMap", True),
@@ -68,10 +61,10 @@ def _known() -> dict[str, Resource]:
         ("authorization.k8s.io", "v1", "SubjectAccessReview", False),
     ]
     return {
-        name: Resource(name, k.group, k.versions[0], _plural(name), k.namespaced, k.struct)
+        name: Resource(name, k.group, k.versions[0], plural_of(name), k.namespaced, k.struct)
         for name, k in KINDS.items()
     } | {
-        kind: Resource(kind, group, version, _plural(kind), namespaced)
+        kind: Resource(kind, group, version, plural_of(kind), namespaced)
         for group, version, kind, namespaced in others
     }
 

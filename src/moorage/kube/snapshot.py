@@ -6,7 +6,7 @@ there is nothing to say, without another kind there is. Asks only for lists; put
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -27,6 +27,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The objects as they were when they were listed, kind by kind and not at one moment."""
 
     objects: Sequence[ApiObject]
+    custom: Mapping[str, Sequence[ApiObject]]
+    """Objects of kinds that the model has no type for, by the names that plugins use."""
     malformed: int
     """How many objects could not be read; each was logged with its name."""
     unread: dict[str, str]
@@ -51,7 +53,8 @@ async def read_cluster(
         if reading.error is not None and reading.is_needed:
             raise reading.error
     return Snapshot(
-        [obj for reading in lists for obj in reading.objects],
+        [obj for reading in lists if reading.kind in RESOURCES for obj in reading.objects],
+        {reading.kind: reading.objects for reading in lists if reading.kind not in RESOURCES},
         sum(len(reading.reader.skipped) for reading in lists),
         {reading.kind: str(reading.error) for reading in lists if reading.error is not None},
     )

@@ -5,14 +5,18 @@ for the core group, that ends in a dot (`secrets.v1.`). Knows no particular kind
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from moorage.errors import DecodeError
-from moorage.model.meta import ApiObject, Json, ObjectMeta
+from moorage.model.decode import explain, without_nulls
+from moorage.model.meta import ApiObject, Json
 
 _NAME = re.compile(r"([a-z][a-z0-9-]*)\.(v[a-z0-9]+)\.((?:[a-z0-9.-]*[a-z0-9])?)")
+
+CUSTOM_RESOURCE_DEFINITION = "CustomResourceDefinition"
 
 
 class CustomObject(ApiObject, frozen=True, dict=True):
@@ -38,17 +42,57 @@ def parse_resource_name(text: str) -> ResourceName | None:
     return None if found is None else ResourceName(*found.groups())
 
 
+def plural_of(kind: str) -> str:
+    """The plural that nearly every kind has."""
+    word = kind.lower()
+    if word.endswith("y"):
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith("s") else "s")
+
+
+class Definitions:
+    """What CustomResourceDefinitions say of kinds; others have the usual plural and a namespace."""
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        self._plurals: dict[tuple[str, str], str] = {}
+        self._cluster_wide: set[tuple[str, str]] = set()
+        for obj in objects:
+            if obj.get("kind") == CUSTOM_RESOURCE_DEFINITION:
+                spec = _map(obj.get("spec"))
+                names = _map(spec.get("names"))
+                key = str(spec.get("group")), str(names.get("kind"))
+                self._plurals[key] = str(names.get("plural"))
+                if spec.get("scope") == "Cluster":
+                    self._cluster_wide.add(key)
+
+    def place(self, content: Json) -> tuple[ResourceName, Json]:
+        """The resource of an object, and the object with its namespace set."""
+        group, _, version = str(content.get("apiVersion")).rpartition("/")
+        key = group, str(content.get("kind"))
+        name = ResourceName(self._plurals.get(key) or plural_of(key[1]), version, group)
+        metadata = dict(_map(content.get("metadata")))
+        if key in self._cluster_wide:
+            metadata.pop("namespace", None)
+        else:
+            metadata["namespace"] = metadata.get("namespace") or "default"
+        return name, {**content, "metadata": metadata}
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def custom_object(content: Any) -> CustomObject:
     """An object out of parsed JSON or YAML; `DecodeError` if it can be none."""
     if not isinstance(content, dict):
         raise DecodeError("an object is a mapping")
+    plain = without_nulls({"metadata": content.get("metadata")})
     try:
-        plain = {k: v for k, v in (content.get("metadata") or {}).items() if v is not None}
-        metadata = msgspec.convert(plain, ObjectMeta)
-    except (msgspec.DecodeError, AttributeError) as error:
-        raise DecodeError(str(error)) from None
+        common = msgspec.convert(plain, ApiObject)
+    except msgspec.DecodeError as error:
+        raise DecodeError(explain(str(error), plain)) from None
     return CustomObject(
-        metadata=metadata,
+        metadata=common.metadata,
         api_version=str(content.get("apiVersion") or ""),
         kind=str(content.get("kind") or ""),
         content=content,

@@ -27,10 +27,14 @@ JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 
 
 class Manifests(msgspec.Struct, frozen=True):
-    """Objects in reading order, and how many were of a kind that no scheduler looks at."""
+    """Objects in reading order, and how many were of a kind that the model has no type for.
+
+    Those are in `others` as they are written, with their places.
+    """
 
     objects: tuple[ApiObject, ...] = ()
     skipped: dict[str, int] = {}
+    others: tuple[tuple[Mapping[str, Any], str], ...] = ()
 
     def of(self, struct: type[T]) -> tuple[T, ...]:
         """The objects of one type."""
@@ -46,10 +50,12 @@ def load_manifests(paths: Sequence[str], stdin: TextIO | None) -> Manifests:
     """Read every object of the given files and directories; `-` stands for `stdin`."""
     placed: list[_Placed] = []
     skipped: dict[str, int] = {}
+    others: list[tuple[Mapping[str, Any], str]] = []
     for data, where in read_documents(paths, stdin):
         obj = decode_object(data, where)
         if isinstance(obj, UnknownKind):
             skipped[obj.kind] = skipped.get(obj.kind, 0) + 1
+            others.append((data, where))
             continue
         check_object(obj, where)
         placed.append(_Placed(obj, where))
@@ -59,7 +65,7 @@ def load_manifests(paths: Sequence[str], stdin: TextIO | None) -> Manifests:
     complete = [
         with_defaults(obj, classes, item.where) for obj, item in zip(named, placed, strict=True)
     ]
-    return Manifests(tuple(complete), skipped)
+    return Manifests(tuple(complete), skipped, tuple(others))
 
 
 def read_documents(

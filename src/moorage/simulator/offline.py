@@ -6,22 +6,27 @@ a live scheduler would be woken for them. Decides nothing itself: `engine.cycle`
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 
 import msgspec
 
-from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
+from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable, one_node_sentence
 from moorage.errors import InputError, PluginError
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation
 from moorage.framework.guard import guard
+from moorage.framework.permit import permit
 from moorage.framework.profile import Profile
 from moorage.framework.reserving import reserve, unreserve
+from moorage.framework.status import Status
+from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.labels import compile_selector
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
+from moorage.simulator.offline_binding import OfflineBinding
 from moorage.simulator.world import World
 
 FILES = "files"
@@ -111,6 +116,16 @@ def place_and_explain(world: World, wanted: Pod) -> tuple[Schedule, tuple[PodExp
     return schedule, tuple(found)
 
 
+class _Held(msgspec.Struct):
+    """A pod with a node, until it is bound or refused."""
+
+    profile: Profile
+    pod: Pod
+    node: str
+    placed: PodRecord
+    outcomes: list[Status | None] = []
+
+
 class _Run:
     """One pass through the waiting pods, and further passes for those left over."""
 
@@ -122,23 +137,46 @@ class _Run:
         self._changes = 0
         self._failed_at: dict[str, int] = {}
         """Pod uid -> the count of changes at its last attempt: nothing new, nothing to try."""
+        self._held: dict[str, _Held] = {}
+        """Pods that wait in Permit, by uid."""
+        self._refused: set[str] = set()
+        """Pods that Permit refused after they had waited; they would only wait again."""
+        world.handle.members.activate = self._activate
+        self._binding = OfflineBinding(world)
 
     def all(self) -> Schedule:
         waiting = in_queue_order(self._world)
-        while waiting:
-            left = [pod for pod in waiting if self._keeps_waiting(pod)]
-            if len(left) == len(waiting):
-                break
-            waiting = left
+        with self._binding:
+            while waiting:
+                held = len(self._held)
+                left = [pod for pod in waiting if self._keeps_waiting(pod)]
+                if len(left) == len(waiting) and len(self._held) <= held and not self._expire():
+                    break
+                waiting = left
         return Schedule(tuple(self._records.values()), tuple(self._evictions))
 
     def _keeps_waiting(self, pod: Pod) -> bool:
-        if self._failed_at.get(pod.uid) == self._changes:
+        known = self._records.get(pod.uid)
+        if known is not None and known.outcome is not PodOutcome.PENDING:
+            return False  # it was let go on
+        if pod.uid in self._held or pod.uid in self._refused:
+            return True
+        if self._failed_at.get(pod.uid) == self._seen_changes():
             return True
         record = self._record(pod)
         self._records[pod.uid] = record
-        self._failed_at[pod.uid] = self._changes
-        return record.outcome is PodOutcome.PENDING
+        self._settle()
+        self._binding.run_later()
+        self._failed_at[pod.uid] = self._seen_changes()
+        return self._records[pod.uid].outcome is PodOutcome.PENDING
+
+    def _seen_changes(self) -> int:
+        """Grows with everything that may help a pod, and with what plugins write."""
+        return self._changes + self._world.state.listers.generation
+
+    def _activate(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._failed_at.pop(pod.uid, None)
 
     def _record(self, pod: Pod) -> PodRecord:
         profile = self._world.profiles.get(pod.spec.scheduler_name)
@@ -168,18 +206,12 @@ class _Run:
             case Bind():
                 self._world.cycle.nominated.remove(pod)
                 self._world.state.assume(pod, decision.node_name)
-                try:
+                with self._undone_on_error(profile, pod, decision.node_name):
                     refusal = reserve(profile, pod, decision.node_name)
-                except PluginError:
-                    self._undo(profile, pod, decision.node_name)
-                    raise
                 if refusal is not None:
                     self._undo(profile, pod, decision.node_name)
                     return _record(pod, PodOutcome.PENDING, message=refusal.message)
-                for plugin in profile.pre_bind:
-                    plugin.pre_bind_offline(pod)
-                self._changes += 1
-                return _record(
+                placed = _record(
                     pod,
                     PodOutcome.PLACED,
                     node=decision.node_name,
@@ -187,6 +219,7 @@ class _Run:
                     score=decision.total_score,
                     victims=_keys(victims),
                 )
+                return self._permit(_Held(profile, pod, decision.node_name, placed))
             case Unschedulable():
                 if decision.nominated_node == "" and pod.status.nominated_node_name:
                     self._world.cycle.nominated.remove(pod)
@@ -195,11 +228,67 @@ class _Run:
                     pod, PodOutcome.PENDING, message=decision.message, victims=_keys(victims)
                 )
 
+    def _permit(self, held: "_Held") -> PodRecord:
+        """Ask Permit, and bind the pod unless it is refused or has to wait."""
+        with self._undone_on_error(held.profile, held.pod, held.node):
+            now = self._world.cycle.clock.now()
+            answer = permit(held.profile, held.pod, held.node, now)
+        if isinstance(answer, WaitingPod):
+            self._world.handle.waiting.add(answer)
+            answer.when_settled(held.outcomes.append)
+            self._held[held.pod.uid] = held
+            return _record(held.pod, PodOutcome.PENDING, message=answer.message)
+        return self._go_on(held, answer)
+
+    def _go_on(self, held: "_Held", refusal: Status | None) -> PodRecord:
+        """Bind a pod that nobody holds any more, or undo what was reserved for it."""
+        profile, pod, node = held.profile, held.pod, held.node
+        self._changes += 1
+        if refusal is None:
+            with self._undone_on_error(profile, pod, node):
+                refusal = self._binding.bind(profile, pod, node)
+        if refusal is not None:
+            self._undo(profile, pod, node)
+            return _record(pod, PodOutcome.PENDING, message=one_node_sentence(refusal))
+        self._world.handle.cycle_states.end(pod)
+        return held.placed
+
+    def _settle(self) -> None:
+        """Let pods go on, or back, that waited in Permit until another one came or gave up."""
+        while settled := [held for held in self._held.values() if held.outcomes]:
+            for held in settled:
+                uid, outcome = held.pod.uid, held.outcomes[0]
+                del self._held[uid]
+                if outcome is not None:
+                    self._refused.add(uid)
+                try:
+                    self._records[uid] = self._go_on(held, outcome)
+                except PluginError as error:
+                    self._records[uid] = _record(held.pod, PodOutcome.ERROR, message=str(error))
+
+    def _expire(self) -> bool:
+        """Nothing else can happen: the time of those that wait runs out, the first one first."""
+        deadline = self._world.handle.waiting.next_deadline()
+        if deadline is None:
+            return False
+        self._world.handle.waiting.expire(deadline)
+        self._settle()
+        return True
+
+    @contextmanager
+    def _undone_on_error(self, profile: Profile, pod: Pod, node: str) -> Iterator[None]:
+        try:
+            yield
+        except PluginError:
+            self._undo(profile, pod, node)
+            raise
+
     def _undo(self, profile: Profile, pod: Pod, node: str) -> None:
         try:
             unreserve(profile, pod, node)
         finally:
             self._world.state.forget(pod)
+            self._world.handle.cycle_states.end(pod)
 
     def _decide(self, profile: Profile, pod: Pod, *, after_eviction: bool = False) -> Decision:
         self._observe(profile, pod, after_eviction)
@@ -211,7 +300,7 @@ class _Run:
         nominated = self._world.cycle.nominated
         self._changes += 1
         for victim in victims:
-            self._world.state.remove_pod(victim)
+            self._world.evicted(victim)
             self._evictions.append(OfflineEviction(victim.key, node, pod.key))
             _use_budgets(self._world, victim)
             if victim.uid in self._records:  # it was placed in this very run

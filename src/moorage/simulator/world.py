@@ -7,8 +7,9 @@ it by the name that a person typed. Makes no decisions itself.
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from moorage.cluster.listers import Lister
 from moorage.cluster.state import ClusterState
 from moorage.config import (
     DEFAULT_FEATURE_GATES,
@@ -17,18 +18,23 @@ from moorage.config import (
 )
 from moorage.engine.clock import Clock, WallClock
 from moorage.engine.cycle import Cycle
-from moorage.errors import InputError
+from moorage.errors import DecodeError, InputError
+from moorage.framework.api_access import ApiAccess
 from moorage.framework.extenders import Extender
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle, Plugin
 from moorage.framework.plugin_files import register_plugin_files
 from moorage.framework.pod_level import pod_level_adjustment
-from moorage.framework.profile import Profile, build_profiles
+from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
+from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions, custom_object
+from moorage.model.decode import sentence, without_nulls
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry, with_devices
+from moorage.simulator.api import EVENTS, SimulatedClient, event_object
+from moorage.simulator.manifests import Manifests
 
 
 def full_registry(plugins: Iterable[type[Plugin]] = (), files: Iterable[str] = ()) -> Registry:
@@ -57,14 +63,120 @@ class World:
         self.state = ClusterState()
         clock = clock or WallClock()
         self.cycle = Cycle(self.state, clock, reuse=reuse, extenders=extenders)
-        pacing = Pacing(time.monotonic)
-        handle = with_devices(Handle(self.state.listers, gates, pacing=pacing, now=clock.now))
-        self.profiles: dict[str, Profile] = build_profiles(
-            config, registry or full_registry(), handle
+        pacing, api = Pacing(time.monotonic), ApiAccess(later=True)
+        self.handle = with_devices(
+            Handle(self.state.listers, gates, pacing=pacing, now=clock.now, api=api)
         )
+        api.client, api.write_event = SimulatedClient(self), self.write_event
+        self.profiles: dict[str, Profile] = build_profiles(
+            config, registry or full_registry(), self.handle
+        )
+        self._pods = self.state.listers.of(Pod)
         self._adjust = pod_level_adjustment(gates)
         self.pending: list[Pod] = []
         """Pods without a node, in the order they were added."""
+
+    def add_manifests(self, manifests: Manifests) -> dict[str, int]:
+        """Add what was read; returns how many there were of each kind that nobody looks at.
+
+        Objects that the model has no type for are there for plugins: what they look up must be
+        sound, the rest is at their client's disposal if it is.
+        """
+        plugins = (p for profile in self.profiles.values() for p in profile.plugins.values())
+        wanted = {str(kind) for plugin in plugins for kind in named_kinds(plugin)}
+        definitions = Definitions(data for data, _ in manifests.others)
+        unused: dict[str, int] = {}
+        for data, where in manifests.others:
+            name, content = definitions.place(without_nulls(data))
+            kind = content["kind"]
+            if str(name) not in wanted and kind != CUSTOM_RESOURCE_DEFINITION:
+                unused[kind] = unused.get(kind, 0) + 1
+            try:
+                self.put(custom_object(content), str(name))
+            except DecodeError as error:
+                if str(name) in wanted:
+                    subject = f"{kind} {content['metadata'].get('name', '')}"
+                    raise DecodeError(sentence(where, subject, str(error))) from None
+        self.add_all(manifests.objects)
+        return unused
+
+    def objects(self, kind: type[ApiObject] | str) -> Iterable[ApiObject]:
+        """All objects of a kind, or of a custom resource."""
+        return self.state.nodes.nodes if kind is Node else self.state.listers.of(kind)
+
+    def find(self, kind: type[ApiObject] | str, name: str, namespace: str) -> ApiObject | None:
+        """One object."""
+        if kind is Node:
+            row = self.state.nodes.row_of.get(name)
+            return None if row is None else self.state.nodes.nodes[row]
+        return self.state.listers.of(kind).get(name, namespace)
+
+    def put(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
+        """An object was made or changed by a plugin, or comes with the manifests."""
+        if isinstance(obj, Node):
+            self.state.add_node(obj)
+        elif isinstance(obj, Pod):
+            self._change_pod(obj)
+        else:
+            self._lister(kind).put(obj)
+
+    def remove(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
+        """An object was deleted by a plugin."""
+        if isinstance(obj, Node):
+            self.state.remove_node(obj.name)
+        elif isinstance(obj, Pod):
+            self._pods.remove(obj)
+            self.pending = [pod for pod in self.pending if pod.uid != obj.uid]
+            if self.state.node_of(obj) is not None:
+                self.state.remove_pod(obj)
+        else:
+            self._lister(kind).remove(obj)
+
+    def write_event(
+        self,
+        regarding: ApiObject,
+        type_: str,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        controller: str,
+        related: ApiObject | None = None,
+    ) -> None:
+        """Keep an event, as an API server would."""
+        events = self.state.listers.of(EVENTS)
+        fields = {
+            "type": type_,
+            "reason": reason,
+            "action": action,
+            "note": note,
+            "reportingController": controller,
+        }
+        events.put(event_object(len(events) + 1, regarding, related, fields))
+
+    def _lister(self, kind: type[ApiObject] | str) -> Lister[Any]:
+        return self.state.listers.of(kind)
+
+    def placed(self, pod: Pod, node_name: str) -> None:
+        """A pod was bound."""
+        self._pods.put(pod.on_node(node_name))
+
+    def evicted(self, pod: Pod) -> None:
+        """A pod left its node."""
+        self.state.remove_pod(pod)
+        self._pods.remove(pod)
+
+    def _change_pod(self, pod: Pod) -> None:
+        self._pods.put(pod)
+        if self.state.is_assumed(pod) or self.state.node_of(pod) is None:
+            if any(other.uid == pod.uid for other in self.pending):
+                self.pending = [pod if other.uid == pod.uid else other for other in self.pending]
+            elif pod.spec.node_name:
+                self.state.add_pod(pod)
+            else:
+                self.pending.append(pod)
+        else:
+            self.state.update_pod(pod)
 
     def add_all(self, objects: Iterable[ApiObject]) -> None:
         """Add objects of any kinds, in any order.
@@ -101,6 +213,7 @@ class World:
         # Upstream's informer leaves finished pods out altogether.
         if pod.finished:
             return
+        self._pods.put(pod)
         if pod.spec.node_name:
             self.state.add_pod(pod)
             return

@@ -157,6 +157,9 @@ class VolumeBinding(
         del node_name
         return pod.uid in self._reserved
 
+    def pre_bind_offline(self, pod: Pod) -> None:
+        """Nothing: what was reserved counts, and no controller comes who would bind volumes."""
+
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write what was reserved, and wait for the volume controller and the provisioner."""
         assumed = self._reserved.get(pod.uid)

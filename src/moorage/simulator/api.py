@@ -1,0 +1,197 @@
+"""The API of a cluster in files, as plugins reach it: what they write changes the world.
+
+Objects of the model are shown as far as the model knows them, all others whole. There are no
+versions, no subresources (their fields are written as any other) and nobody else who writes, so a
+watch shows what there is and ends.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moorage.errors import ApiError, InputError
+from moorage.framework.api_access import NO_LABELS, ApiClient, Kind, WatchEvent
+from moorage.framework.plugin import ApiPort
+from moorage.model.custom import CustomObject, custom_object, parse_resource_name
+from moorage.model.decode import KINDS, UnknownKind, decode_object
+from moorage.model.labels import Labels, selector_from_labels
+from moorage.model.meta import ApiObject, Json
+from moorage.model.node import Node
+from moorage.model.pod import Pod
+
+if TYPE_CHECKING:
+    from moorage.simulator.world import World
+
+EVENTS = "events.v1.events.k8s.io"
+
+
+class SimulatedClient(ApiClient):
+    """`ApiClient` over a world."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
+        """One object."""
+        return as_json(self._find(kind, name, namespace))
+
+    async def list(
+        self, kind: Kind, namespace: str = "", *, labels: Labels = NO_LABELS
+    ) -> list[Json]:
+        """All objects."""
+        selector = selector_from_labels(labels)
+        return [
+            as_json(obj)
+            for obj in self._world.objects(_lister(kind))
+            if namespace in ("", obj.namespace) and selector.matches(obj.labels)
+        ]
+
+    async def create(self, kind: Kind, body: Json, namespace: str = "") -> Json:
+        """Make an object."""
+        metadata = {**(body.get("metadata") or {}), "namespace": namespace}
+        obj = _decoded(_lister(kind), {**body, "metadata": metadata})
+        if self._world.find(_lister(kind), obj.name, namespace) is not None:
+            raise ApiError(409, "AlreadyExists", f'{_named(kind)} "{obj.name}" already exists')
+        self._world.put(obj, _lister(kind))
+        return as_json(obj)
+
+    async def patch(
+        self, kind: Kind, name: str, body: Json, namespace: str = "", *, subresource: str = ""
+    ) -> Json:
+        """Change parts of an object."""
+        del subresource
+        obj = _decoded(_lister(kind), merged(as_json(self._find(kind, name, namespace)), body))
+        self._world.put(obj, _lister(kind))
+        return as_json(obj)
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
+        """Delete an object."""
+        self._world.remove(self._find(kind, name, namespace), _lister(kind))
+
+    async def watch(
+        self, kind: Kind, namespace: str = "", *, labels: Labels = NO_LABELS
+    ) -> AsyncIterator[WatchEvent]:
+        """All objects; nothing changes while one looks."""
+        for obj in await self.list(kind, namespace, labels=labels):
+            yield WatchEvent("ADDED", obj)
+
+    def _find(self, kind: Kind, name: str, namespace: str) -> ApiObject:
+        found = self._world.find(_lister(kind), name, namespace)
+        if found is None:
+            raise ApiError(404, "NotFound", f'{_named(kind)} "{name}" not found')
+        return found
+
+
+class SimulatedPort(ApiPort):
+    """`ApiPort` over a world, for binding plugins; what volumes and devices need is left out."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """The pod counts on its node already."""
+
+    def report(self, pod: Pod, reason: str, message: str) -> None:
+        """Keep an event."""
+        self._world.write_event(
+            pod, "Normal", reason, "Scheduling", message, controller=pod.spec.scheduler_name
+        )
+
+    def node(self, name: str) -> Node | None:
+        """A node."""
+        found = self._world.find(Node, name, "")
+        return found if isinstance(found, Node) else None
+
+    def pod_exists(self, pod: Pod) -> bool:
+        """Is there still a pod of this name?"""
+        return self._world.find(Pod, pod.name, pod.namespace) is not None
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._world.cycle.clock.now()
+
+    async def sleep(self, seconds: float) -> None:
+        """No time passes."""
+
+
+def event_object(
+    number: int, regarding: ApiObject, related: ApiObject | None, fields: Json
+) -> CustomObject:
+    """An event as an API server would store it."""
+    namespace = regarding.namespace or "default"
+    body = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{regarding.name}.{number}", "namespace": namespace},
+        "regarding": _reference(regarding),
+        **({} if related is None else {"related": _reference(related)}),
+        **fields,
+    }
+    return custom_object(body)
+
+
+def _reference(obj: ApiObject) -> Json:
+    kind = obj.kind or type(obj).__name__
+    found = {"kind": kind, "namespace": obj.namespace, "name": obj.name, "uid": obj.metadata.uid}
+    return {name: text for name, text in found.items() if text}
+
+
+def as_json(obj: ApiObject) -> Json:
+    """An object as the API would show it."""
+    if isinstance(obj, CustomObject):
+        return obj.content
+    known = KINDS[type(obj).__name__]
+    version = f"{known.group}/{known.versions[0]}".lstrip("/")
+    plain = _without_empty(msgspec.to_builtins(obj))
+    return {**plain, "apiVersion": obj.api_version or version, "kind": known.name}
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """A JSON merge patch (RFC 7386) applied."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        parts = {name: _without_empty(part) for name, part in value.items()}
+        return {name: part for name, part in parts.items() if part not in (None, "", [], {})}
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_without_empty(part) for part in value]
+    return value
+
+
+def _decoded(lister: type[ApiObject] | str, body: Json) -> ApiObject:
+    if isinstance(lister, str):
+        return custom_object(body)
+    found = decode_object(body, "")
+    if isinstance(found, UnknownKind) or type(found) is not lister:
+        raise ApiError(400, "BadRequest", f"the body is no {lister.__name__}")
+    return found
+
+
+def _lister(kind: Kind) -> type[ApiObject] | str:
+    """What listers have a kind under."""
+    if kind == "Event":
+        return EVENTS
+    if not isinstance(kind, str):
+        return kind
+    if kind in KINDS:
+        return KINDS[kind].struct
+    if parse_resource_name(kind) is None:
+        raise InputError(
+            f'"{kind}" is neither a kind that a scheduler knows nor <plural>.<version>.<group>'
+        )
+    return kind
+
+
+def _named(kind: Kind) -> str:
+    return kind if isinstance(kind, str) else kind.__name__
