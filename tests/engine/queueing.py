@@ -107,9 +107,15 @@ def profile(
 class Ledger(SchedulerObserver):
     """Remembers everything it was told."""
 
+    queue: SchedulingQueue
+
+    @property
+    def pending(self) -> Counter[str]:
+        """How many pods wait where, for places that have any."""
+        return +Counter(self.queue.sizes())
+
     def __init__(self) -> None:
         self.incoming: list[tuple[str, str]] = []
-        self.pending: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.in_flight: Counter[str] = Counter()
         self.hints: list[tuple[str, str, str]] = []
@@ -117,9 +123,6 @@ class Ledger(SchedulerObserver):
 
     def incoming_pods(self, queue: str, event: str) -> None:
         self.incoming.append((queue, event))
-
-    def pending_pods(self, queue: str, change: int) -> None:
-        self.pending[queue] += change
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         self.reasons[plugin, profile] += change
@@ -151,6 +154,7 @@ class Bench:
             observer=self.ledger,
             **options,
         )
+        self.ledger.queue = self.queue
 
     def pod(self, name: str = "pod", **fields: Any) -> Pod:
         """A new pod that has been added."""

@@ -9,7 +9,7 @@ def heap_of(*numbers: int) -> tuple[PodHeap, list[QueuedPodInfo]]:
     heap = PodHeap(lambda info: info.timestamp)
     infos = [QueuedPodInfo(make_pod(f"pod-{number}"), float(number)) for number in numbers]
     for info in infos:
-        assert heap.put(info)
+        heap.put(info)
     return heap, infos
 
 
@@ -31,7 +31,7 @@ def test_a_pod_whose_key_changes_and_changes_back_is_there_once() -> None:
     heap, infos = heap_of(1, 2, 3)
     for timestamp in (9.0, 1.0, 9.0, 1.0):
         infos[0].timestamp = timestamp
-        assert not heap.put(infos[0])
+        heap.put(infos[0])
     assert drain(heap) == ["pod-1", "pod-2", "pod-3"]
 
 

@@ -68,18 +68,13 @@ class Extension:
     def best(self, attempt: AttemptResult, scores: Scores, found: FeasibleNodes) -> int:
         """Add the extenders' points; of equals that extenders named, chance takes one."""
         nodes, rows = self._state.nodes.nodes, found.rows
-        order = found.in_order()
-        given = points(self.extenders, attempt.pod, [nodes[row] for row in order])
-        at = np.argsort(order)  # the places of the rows in what was asked
-        parts = tuple(
-            msgspec.structs.replace(part, raw=part.raw[at], normalized=part.normalized[at])
-            for part in given.parts
-        )
-        totals = scores.totals + given.total[at]
+        order = np.argsort(found.places(rows), kind="stable")
+        given = points(self.extenders, attempt.pod, [nodes[row] for row in rows], order)
+        totals = scores.totals + given.total
         attempt.scores = msgspec.structs.replace(
-            scores, totals=totals, parts=(*scores.parts, *parts)
+            scores, totals=totals, parts=(*scores.parts, *given.parts)
         )
-        ties = rows[(totals == totals.max()) & given.named[at]]
+        ties = rows[(totals == totals.max()) & given.named]
         if len(ties):
             return int(self._random.choice(ties.tolist()))
         return best(found, totals, self._state.nodes.emptiness.values)

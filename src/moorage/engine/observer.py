@@ -29,8 +29,13 @@ class SchedulerObserver(FrameworkObserver):
     def profiles_known(self, profiles: Mapping[str, Profile]) -> None:
         """These profiles are in use from now on."""
 
-    def cache_known(self, sizes: Callable[[], Mapping[str, int]]) -> None:
-        """Where to ask how many `nodes`, `pods` and `assumed_pods` the scheduler knows."""
+    def sizes_known(
+        self, cache: Callable[[], Mapping[str, int]], queue: Callable[[], Mapping[str, int]]
+    ) -> None:
+        """Where to ask what there is.
+
+        The cache has `nodes`, `pods` and `assumed_pods`, the queue the pods in each of its places.
+        """
 
     def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
         """An attempt ended as UNSCHEDULABLE or ERROR."""
@@ -74,9 +79,6 @@ class SchedulerObserver(FrameworkObserver):
 
     def incoming_pods(self, queue: str, event: str) -> None:
         """A pod entered ACTIVE, BACKOFF or UNSCHEDULABLE because of an event."""
-
-    def pending_pods(self, queue: str, change: int) -> None:
-        """There are more or fewer pods in ACTIVE, BACKOFF, UNSCHEDULABLE or GATED."""
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         """There are more or fewer waiting pods that a plugin turned away."""

@@ -87,7 +87,7 @@ class Scheduler:
         self.groups = None if workloads is None else workloads.groups
         self._group_cycle = None if workloads is None else PodGroupCycle(self, workloads)
         self.observer.profiles_known(profiles)
-        self.observer.cache_known(state.sizes)
+        self.observer.sizes_known(state.sizes, queue.sizes)
         self.recorder: DecisionRecorder = NO_RECORD
 
     def record(self, recorder: DecisionRecorder) -> None:

@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import ExtenderError
 from moorage.framework.outcomes import FilterOutcome, PluginScores
@@ -181,8 +181,8 @@ class Points(msgspec.Struct, frozen=True):
         return total
 
 
-def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node]) -> Points:
-    """Ask all interested extenders at once; those that fail give no points."""
+def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node], order: Rows) -> Points:
+    """Ask all interested extenders at once about nodes in an order; who fails gives no points."""
     place_of = {node.name: place for place, node in enumerate(nodes)}
     named = np.zeros(len(nodes), np.bool_)
     asked = []
@@ -195,7 +195,8 @@ def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node]) -> Po
             # Upstream counts an extender without an opinion as one that gives every node 0.
             named[:] = True
     parts = []
-    for extender, given in zip(asked, _prioritize(asked, pod, nodes), strict=True):
+    answers = _prioritize(asked, pod, [nodes[place] for place in order])
+    for extender, given in zip(asked, answers, strict=True):
         raw = [0] * len(nodes)
         for host, score in given:
             place = place_of.get(host)

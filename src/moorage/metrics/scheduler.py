@@ -54,11 +54,9 @@ class SchedulerMetrics(SchedulerObserver):
         self._actions = ActionFamilies(registry)
         self._gated = GatedFamilies(registry)
         # These are there from the beginning, as upstream; gauges are never reset.
-        self._pending = {
-            queue: self._queue.pending.labels(queue)
-            for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
-        }
-        self._sizes: Callable[[], Mapping[str, int]] = _no_sizes
+        for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED):
+            self._queue.pending.labels(queue)
+        self._cache_sizes = self._queue_sizes = _no_sizes
         # What attempts left here. Sorting it in at once, between the work on two pods, was measured
         # to cost nearly twice as much as doing it for many pods together.
         self._durations: list[PointDuration] = []
@@ -107,14 +105,18 @@ class SchedulerMetrics(SchedulerObserver):
                 for plugin in plugins:
                     self._attempts.evaluations.labels(plugin.name, point, name)
 
-    def cache_known(self, sizes: Callable[[], Mapping[str, int]]) -> None:
+    def sizes_known(
+        self, cache: Callable[[], Mapping[str, int]], queue: Callable[[], Mapping[str, int]]
+    ) -> None:
         """The sizes are asked for whenever somebody reads the metrics."""
-        self._sizes = sizes
+        self._cache_sizes, self._queue_sizes = cache, queue
 
     def _refresh(self) -> None:
         self._gather()
-        for kind, size in self._sizes().items():
+        for kind, size in self._cache_sizes().items():
             self._queue.cache_size.labels(kind).set(size)
+        for place, size in self._queue_sizes().items():
+            self._queue.pending.labels(place).set(size)
 
     def forget(self) -> None:
         """What was counted is going to be reset, and what lies about with it."""
@@ -219,10 +221,6 @@ class SchedulerMetrics(SchedulerObserver):
     def incoming_pods(self, queue: str, event: str) -> None:
         """A pod entered a part of the queue."""
         self._queue.incoming.labels(queue, event).value += 1
-
-    def pending_pods(self, queue: str, change: int) -> None:
-        """More or fewer pods wait."""
-        self._pending[queue].value += change
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         """More or fewer pods were turned away."""

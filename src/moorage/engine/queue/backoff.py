@@ -84,8 +84,7 @@ class BackoffQueue:
         """A pod starts to wait."""
         patient = self._groups and info.pod.spec.scheduling_group is not None
         heap = self._broken if patient or info.failed_with_error else self._rejected
-        if heap.put(info):
-            self._observer.pending_pods(BACKOFF, 1)
+        heap.put(info)
         self._observer.incoming_pods(BACKOFF, event)
 
     def reorder(self, info: QueuedPodInfo) -> None:
@@ -94,7 +93,7 @@ class BackoffQueue:
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Take a pod out before its time."""
-        return self._left(self._rejected.remove(key) or self._broken.remove(key))
+        return self._rejected.remove(key) or self._broken.remove(key)
 
     def peek_early(self) -> QueuedPodInfo | None:
         """The rejected pod that is nearest to its end."""
@@ -102,7 +101,7 @@ class BackoffQueue:
 
     def pop_early(self) -> QueuedPodInfo | None:
         """Take the rejected pod that is nearest to its end."""
-        return self._left(self._rejected.pop())
+        return self._rejected.pop()
 
     def set_limits(self, *, initial_seconds: float, max_seconds: float) -> None:
         """Let back-offs that begin from now on last otherwise."""
@@ -111,10 +110,7 @@ class BackoffQueue:
 
     def take_all(self) -> list[QueuedPodInfo]:
         """Take every pod out, whatever its time."""
-        infos = self._rejected.take_all() + self._broken.take_all()
-        for info in infos:
-            self._left(info)
-        return infos
+        return self._rejected.take_all() + self._broken.take_all()
 
     def pop_completed(self) -> Sequence[QueuedPodInfo]:
         """Take all pods whose back-off has ended."""
@@ -122,7 +118,6 @@ class BackoffQueue:
         for heap in (self._rejected, self._broken):
             while (info := heap.peek()) is not None and not self.backing_off(info):
                 heap.pop()
-                self._left(info)
                 completed.append(info)
         return completed
 
@@ -130,11 +125,6 @@ class BackoffQueue:
         """When the first back-off of all ends."""
         first = (heap.peek() for heap in (self._rejected, self._broken))
         return min((self.expiration(info) for info in first if info is not None), default=None)
-
-    def _left(self, info: QueuedPodInfo | None) -> QueuedPodInfo | None:
-        if info is not None:
-            self._observer.pending_pods(BACKOFF, -1)
-        return info
 
     def _align(self, time: float) -> float:
         return math.floor(time) if self._aligned else time

@@ -62,14 +62,6 @@ class Places:
         """A waiting pod by `namespace/name`."""
         return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
 
-    def pop_active(self) -> QueuedPodInfo | None:
-        """Take the first ready pod out."""
-        return self._left_active(self.active.pop())
-
-    def remove_active(self, key: str) -> QueuedPodInfo | None:
-        """Take a certain ready pod out."""
-        return self._left_active(self.active.remove(key))
-
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """Every pod, wherever it waits."""
         yield from self.active
@@ -78,10 +70,7 @@ class Places:
 
     def take_all(self) -> tuple[list[QueuedPodInfo], list[QueuedPodInfo]]:
         """Take every pod out: the ready ones in their order, and the others."""
-        ready = self.active.take_all()
-        for info in ready:
-            self._left_active(info)
-        waiting = self.backoff.take_all()
+        ready, waiting = self.active.take_all(), self.backoff.take_all()
         for info in list(self.unschedulable):
             self.unschedulable.remove(info.key)
             waiting.append(info)
@@ -113,8 +102,7 @@ class Places:
             info.initial_attempt_timestamp = self._clock.now()
         self.unschedulable.remove(key)
         self.backoff.remove(key)
-        if self.active.put(info):
-            self._observer.pending_pods(ACTIVE, 1)
+        self.active.put(info)
         self._observer.incoming_pods(ACTIVE, event)
         self._log_move(key, event, "Active")
         if event in (POD_ADDED, POD_UPDATED):
@@ -172,11 +160,6 @@ class Places:
         info.was_flushed_from_unschedulable = False
         self.unschedulable.put(info, event)
         self._log_move(info.key, event, "Unschedulable")
-
-    def _left_active(self, info: QueuedPodInfo | None) -> QueuedPodInfo | None:
-        if info is not None:
-            self._observer.pending_pods(ACTIVE, -1)
-        return info
 
     def _log_move(self, key: str, event: str, place: str) -> None:
         """The places have upstream's names in logs."""

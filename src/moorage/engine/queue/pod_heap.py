@@ -61,15 +61,15 @@ class PodHeap:
         entry = self._entries.get(key)
         return None if entry is None else entry[_POD]
 
-    def put(self, info: QueuedPodInfo) -> bool:
-        """Add a pod, or take note that its place in the order may have changed. Was it new?"""
+    def put(self, info: QueuedPodInfo) -> None:
+        """Add a pod, or take note that its place in the order may have changed."""
         key, rank, sort_key = info.key, _SORTED, None
         old = self._entries.get(key)
         try:
             sort_key = self._sort_key(info)
             if old is not None and old[0] == rank and bool(old[_KEY] == sort_key):
                 old[_POD] = info
-                return False
+                return
         except FAULTS as error:
             log.error("pod %s comes after all others: %s", key, error)
             rank = _UNSORTED
@@ -80,10 +80,7 @@ class PodHeap:
         if old is not None:
             old[_POD] = None
         self._change_heap(heappush, entry)
-        if old is None:
-            return True
         self._drop_blanks()
-        return False
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Take a pod out, wherever it stands."""

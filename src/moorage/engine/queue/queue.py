@@ -124,7 +124,7 @@ class SchedulingQueue:
     def pop(self) -> QueuedPodInfo | None:
         """The next pod to try, from now on in flight; None if there is none at the moment."""
         while not self._closed:
-            info = self._places.pop_active()
+            info = self._active.pop()
             if info is None and self._pop_from_backoff:
                 info = self._backoff.pop_early()
                 if info is not None:
@@ -135,7 +135,7 @@ class SchedulingQueue:
 
     def peek(self) -> QueuedPodInfo | None:
         """The pod that `pop` is likely to give next."""
-        info = self._places.active.peek()
+        info = self._active.peek()
         if info is None and self._pop_from_backoff:
             info = self._backoff.peek_early()
         return info
@@ -143,12 +143,12 @@ class SchedulingQueue:
     @property
     def has_ready_pods(self) -> bool:
         """Is there a pod to try at once?"""
-        return self._places.active.peek() is not None
+        return self._active.peek() is not None
 
     def pop_specific(self, pod: Pod) -> QueuedPodInfo | None:
         """Pop a certain pod out of turn; None if it is not waiting or is kept out by a gate."""
         self._activate(pod)
-        info = self._places.remove_active(pod.key)
+        info = self._active.remove(pod.key)
         return info if info is not None and self._start_attempt(info) else None
 
     def done(self, uid: str) -> None:
@@ -257,7 +257,7 @@ class SchedulingQueue:
         """A pod need not be scheduled any more."""
         self.nominated.remove(pod)
         key = pod.key
-        if self._places.remove_active(key) is None and self._backoff.remove(key) is None:
+        if self._active.remove(key) is None and self._backoff.remove(key) is None:
             info = self._unschedulable.remove(key)
             if info is not None:
                 # Upstream takes the reasons back only here and on pop, so its gauge stays too high
@@ -332,6 +332,16 @@ class SchedulingQueue:
         """Does any pod wait, ready or not?"""
         return bool(self._active or self._backoff or self._unschedulable)
 
+    def sizes(self) -> Mapping[str, int]:
+        """How many pods wait in each place; gated ones do not count as unschedulable here."""
+        gated = sum(info.gated for info in self._unschedulable)
+        return {
+            ACTIVE: len(self._active),
+            BACKOFF: len(self._backoff),
+            UNSCHEDULABLE: len(self._unschedulable) - gated,
+            GATED: gated,
+        }
+
     def get(self, key: str) -> QueuedPodInfo | None:
         """A waiting pod by `namespace/name`."""
         return self._places.get(key)
@@ -403,13 +413,13 @@ class SchedulingQueue:
         return True
 
     def _refuse_duplicate(self, info: QueuedPodInfo) -> None:
-        key = info.key
-        if key in self._unschedulable:
-            raise StateError(f"Pod {key} is already present in unschedulable queue")
-        if key in self._active:
-            raise StateError(f"Pod {key} is already present in the active queue")
-        if key in self._backoff:
-            raise StateError(f"Pod {key} is already present in the backoff queue")
+        for place, name in (
+            (self._unschedulable, "unschedulable queue"),
+            (self._active, "the active queue"),
+            (self._backoff, "the backoff queue"),
+        ):
+            if info.key in place:
+                raise StateError(f"Pod {info.key} is already present in {name}")
 
     def _after_attempt(self, info: QueuedPodInfo) -> Strategy:
         """What the events that came during the attempt make of its result."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.queue.queued_pod import GATED, UNSCHEDULABLE, QueuedPodInfo
+from moorage.engine.queue.queued_pod import UNSCHEDULABLE, QueuedPodInfo
 from moorage.engine.requeueing import Interest
 from moorage.framework.cluster_events import Subjects
 from moorage.model.meta import ApiObject
@@ -22,10 +22,8 @@ _Rejector = tuple[str, str]
 class _Entry:
     info: QueuedPodInfo
     serial: int
-    gated: bool
-    """As last reported: the pod's own field may change before the pool hears of it."""
     rejectors: tuple[_Rejector, ...]
-    """Where the index has the pod; its own sets may change likewise."""
+    """Where the index has the pod: its own sets may change before the pool hears of it."""
     pod: Pod
     """The version of the pod that the index knows."""
 
@@ -131,18 +129,14 @@ class UnschedulablePods:
         return None if entry is None else entry.info
 
     def put(self, info: QueuedPodInfo, event: str) -> None:
-        """Add a pod, or take note that it was changed or its gate opened or closed."""
+        """Add a pod, or take note that it was changed."""
         key = info.key
         entry = self._entries.get(key)
         if entry is None:
             self._serial += 1
-            entry = self._entries[key] = _Entry(info, self._serial, info.gated, (), info.pod)
-            self._observer.pending_pods(_queue(info.gated), 1)
+            entry = self._entries[key] = _Entry(info, self._serial, (), info.pod)
             self._observer.incoming_pods(UNSCHEDULABLE, event)
-        elif entry.gated != info.gated:
-            self._observer.pending_pods(_queue(entry.gated), -1)
-            self._observer.pending_pods(_queue(info.gated), 1)
-        entry.info, entry.gated = info, info.gated
+        entry.info = info
         self._index(key, entry)
 
     def remove(self, key: str) -> QueuedPodInfo | None:
@@ -151,7 +145,6 @@ class UnschedulablePods:
         if entry is None:
             return None
         self._unindex(key, entry)
-        self._observer.pending_pods(_queue(entry.gated), -1)
         return entry.info
 
     def concerned(
@@ -188,7 +181,3 @@ class UnschedulablePods:
 
 def _arrival(entry: _Entry) -> int:
     return entry.serial
-
-
-def _queue(gated: bool) -> str:
-    return GATED if gated else UNSCHEDULABLE
