@@ -11,10 +11,8 @@ from moorage.framework.runner import judged_together, overruled, overruled_toget
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.workloads import PodDisruptionBudget
-from moorage.plugins.default_preemption.budgets import compile_budgets
 from moorage.plugins.default_preemption.columns import applies, select_victims_everywhere
-from moorage.plugins.default_preemption.pick import pick
-from moorage.plugins.default_preemption.victims import select_victims
+from moorage.plugins.default_preemption.victims import compile_budgets, pick, select_victims
 from properties import strategies
 from properties.clusters import crowded_clusters
 from properties.harness import Twin, effort

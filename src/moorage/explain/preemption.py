@@ -20,10 +20,8 @@ from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.default_preemption import DefaultPreemption, columns
-from moorage.plugins.default_preemption.budgets import compile_budgets
-from moorage.plugins.default_preemption.pick import pick
 from moorage.plugins.default_preemption.plugin import NOT_HELPFUL
-from moorage.plugins.default_preemption.victims import select_victims
+from moorage.plugins.default_preemption.victims import compile_budgets, pick, select_victims
 
 MOST_CANDIDATES = 20
 MOST_TRIALS = 60

@@ -15,13 +15,13 @@ from moorage.framework.status import Code, Status
 from moorage.model.labels import LabelSelector, Selector, compile_selector
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
-from moorage.plugins.default_preemption.budgets import Budget
 from moorage.plugins.default_preemption.group_victims import (
     Unit,
     select_group_victims,
     split_by_violation,
     units_of,
 )
+from moorage.plugins.default_preemption.victims import Budget
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import World, make_group, member
 

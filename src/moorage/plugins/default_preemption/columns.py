@@ -23,9 +23,13 @@ from moorage.framework.plugin import Candidate, FilterPlugin
 from moorage.framework.runner import judged_together, verdicts_on
 from moorage.framework.status import Status, Verdicts
 from moorage.model.pod import Pod
-from moorage.plugins.default_preemption.budgets import Budget, split_by_violation
-from moorage.plugins.default_preemption.pick import PRIORITY_SHIFT
-from moorage.plugins.default_preemption.victims import NO_VICTIMS, no_victim_needed
+from moorage.plugins.default_preemption.victims import (
+    NO_VICTIMS,
+    PRIORITY_SHIFT,
+    Budget,
+    no_victim_needed,
+    split_by_violation,
+)
 
 _POD_ASPECTS = frozenset((Aspect.REQUESTED, Aspect.PODS, Aspect.PORTS, Aspect.VOLUMES))
 
@@ -123,7 +127,7 @@ class DryRun(Sequence[Candidate]):
         return self
 
     def best(self) -> Candidate:
-        """The same choice as `pick.pick`, over columns."""
+        """The same choice as `victims.pick`, over columns."""
         chosen, starts = self._chosen, self._starts
         priorities = self._lesser.priorities[chosen]
         counts = self._ends - starts

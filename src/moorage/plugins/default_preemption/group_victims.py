@@ -16,8 +16,7 @@ from moorage.framework.group_preemption import GroupVictims, Rehearsal
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.pod_group import DISRUPT_POD_GROUP, PodGroup
-from moorage.plugins.default_preemption.budgets import Budget
-from moorage.plugins.default_preemption.importance import start_of
+from moorage.plugins.default_preemption.victims import Budget, start_of
 
 NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
 NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incoming preemptor",))

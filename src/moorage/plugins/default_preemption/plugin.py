@@ -33,10 +33,8 @@ from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.default_preemption import columns
-from moorage.plugins.default_preemption.budgets import compile_budgets
 from moorage.plugins.default_preemption.group_victims import select_group_victims
-from moorage.plugins.default_preemption.pick import pick
-from moorage.plugins.default_preemption.victims import select_victims
+from moorage.plugins.default_preemption.victims import compile_budgets, pick, select_victims
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 

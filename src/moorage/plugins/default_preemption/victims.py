@@ -1,19 +1,95 @@
-"""Who has to go from one node: as few as possible, the least important first.
+"""Who has to go from one node, as few as possible, and which node to take.
+
+Owns which of two pods matters more (the higher priority, then the longer run), which victims would
+break a disruption budget, and how candidates compare: the rules in their order, each only breaking
+ties of the last.
 
 All less important pods are taken away at once; if the pod then fits, they are given back one by
 one, the most important first, as long as the pod still fits. Those whose eviction would break a
 disruption budget are given back before the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import msgspec
+
+from moorage.errors import SelectorError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.plugin import Candidate
 from moorage.framework.runner import TrialNode
 from moorage.framework.status import Code, Status
+from moorage.model.labels import Selector, compile_selector
 from moorage.model.pod import Pod
-from moorage.plugins.default_preemption.budgets import Budget, split_by_violation
-from moorage.plugins.default_preemption.importance import by_importance
+from moorage.model.workloads import PodDisruptionBudget
+
+
+def start_of(pod: Pod, now: float) -> float:
+    """When a pod started; one that has not started yet starts now."""
+    return now if pod.started is None else pod.started
+
+
+def by_importance(pods: Iterable[Pod], now: float) -> list[Pod]:
+    """The pods, most important first; equals keep their order."""
+    return sorted(pods, key=lambda pod: (-pod.priority, start_of(pod, now)))
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A budget with its selector compiled."""
+
+    namespace: str
+    selector: Selector
+    allowed: int
+    disrupted: frozenset[str]
+
+    def protects(self, pod: Pod) -> bool:
+        """Is the pod one of those the budget counts, and not on its way out already?"""
+        return (
+            pod.namespace == self.namespace
+            and self.selector.matches(pod.labels)
+            and pod.name not in self.disrupted
+        )
+
+
+def compile_budgets(budgets: Iterable[PodDisruptionBudget]) -> list[Budget]:
+    """Budgets that protect anything; one with an empty or broken selector protects nothing."""
+    compiled = []
+    for budget in budgets:
+        try:
+            selector = compile_selector(budget.spec.selector)
+        except SelectorError:
+            continue
+        if not selector.empty:
+            compiled.append(
+                Budget(
+                    budget.namespace,
+                    selector,
+                    budget.status.disruptions_allowed,
+                    frozenset(budget.status.disrupted_pods),
+                )
+            )
+    return compiled
+
+
+def split_by_violation(
+    pods: Sequence[Pod], budgets: Sequence[Budget]
+) -> tuple[list[Pod], list[Pod]]:
+    """(pods whose eviction would break a budget, the others), each in the given order.
+
+    Every budget that protects a pod is charged for it, also after one of them is broken.
+    """
+    allowed = [budget.allowed for budget in budgets]
+    violating: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        violates = False
+        # A pod without labels is protected by no budget, whatever its selector says.
+        for i, budget in enumerate(budgets if pod.labels else ()):
+            if budget.protects(pod):
+                allowed[i] -= 1
+                violates = violates or allowed[i] < 0
+        (violating if violates else others).append(pod)
+    return violating, others
+
 
 NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 
@@ -59,3 +135,25 @@ def _rejection(trial: TrialNode, nominated: Sequence[Pod]) -> Status | None:
         if status is not None:
             return status
     return trial.rejection()
+
+
+# Priorities may be negative; shifted above zero, fewer pods always weigh less than more.
+PRIORITY_SHIFT = 2**31
+
+
+def pick(candidates: Sequence[Candidate], now: float) -> Candidate:
+    """The candidate that hurts least; of equals the first."""
+
+    def harm(candidate: Candidate) -> tuple[int, int, int, int, float]:
+        victims = candidate.victims
+        highest = max(pod.priority for pod in victims)
+        longest_run = min(start_of(pod, now) for pod in victims if pod.priority == highest)
+        return (
+            candidate.pdb_violations,
+            victims[0].priority,
+            sum(pod.priority + PRIORITY_SHIFT for pod in victims),
+            len(victims),
+            -longest_run,
+        )
+
+    return min(candidates, key=harm)

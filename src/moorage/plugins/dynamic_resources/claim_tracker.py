@@ -22,9 +22,9 @@ from moorage.model.devices import (
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.resources import is_extended
-from moorage.plugins.dynamic_resources.allocator import Allocator
 from moorage.plugins.dynamic_resources.claim_plans import Features
 from moorage.plugins.dynamic_resources.claim_writes import ClaimWrite
+from moorage.plugins.dynamic_resources.demands import Allocator
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.search import SearchClock
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors

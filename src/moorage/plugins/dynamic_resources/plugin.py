@@ -45,14 +45,13 @@ from moorage.plugins.dynamic_resources.claims import (
     preference_score,
     users_of_claims,
 )
-from moorage.plugins.dynamic_resources.deallocation import deallocate, unschedulable
 from moorage.plugins.dynamic_resources.errors import ClaimBindingError, ClaimError, GroupClaimError
 from moorage.plugins.dynamic_resources.extended_resources import ExtendedResources, extended_claim
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
 from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.plugins.dynamic_resources.pod_state import PodState
-from moorage.plugins.dynamic_resources.reservations import Reservations
+from moorage.plugins.dynamic_resources.reservations import Reservations, deallocate, unschedulable
 
 _NO_STATE = "not found"
 _NO_DEVICES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})

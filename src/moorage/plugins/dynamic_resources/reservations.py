@@ -1,8 +1,9 @@
-"""Reserve and Unreserve: devices allocated to the pods that a node was chosen for.
+"""Reserve, Unreserve and PostFilter: devices promised to pods, taken back, and given up.
 
 Owns which pods have allocations that are not written yet, what of these the pods of one group may
-share, and the form in which claims store an allocation. Writes nothing to the API: what has to be
-written is handed back as work.
+share, the form in which claims store an allocation, and which claim a pod that found no node gives
+back, so that it may succeed next time, in upstream's words. Writes nothing to the API: what has to
+be written is handed back as work.
 """
 
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from moorage.cluster.pod_groups import group_of
-from moorage.framework.plugin import Handle
+from moorage.framework.plugin import Handle, PostFilterResult
 from moorage.framework.status import Code, Status
 from moorage.model.devices import (
     DELETE_PROTECTION,
@@ -31,8 +32,15 @@ from moorage.model.node_selector import (
 )
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
-from moorage.plugins.dynamic_resources.claim_writes import ClaimWrite, ClearStatus, Delete, Release
-from moorage.plugins.dynamic_resources.claims import reserved_for
+from moorage.plugins.dynamic_resources.claim_writes import (
+    ClaimWrite,
+    ClearStatus,
+    Deallocate,
+    Delete,
+    Release,
+)
+from moorage.plugins.dynamic_resources.claims import left_reserved, reserved_for
+from moorage.plugins.dynamic_resources.errors import GroupClaimError
 from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.search import ChosenDevice
@@ -289,3 +297,42 @@ def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorReq
         )
         if not any(same):
             known.append(requirement)
+
+
+def unschedulable(text: str) -> PostFilterResult:
+    """Nothing was changed that the pod could use at once."""
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+
+
+def deallocate(
+    pod: Pod, state: PodState, tracker: ClaimTracker, handle: Handle
+) -> tuple[PostFilterResult, ClaimWrite | None]:
+    """A claim whose devices only this pod holds and that keep it from every node, if any."""
+    made_up = state.extended.claim if state.extended is not None else None
+    for index in sorted(state.unavailable):
+        claim = state.claims[index]
+        if claim is made_up:
+            continue
+        users = claim.status.reserved_for
+        if not users or (len(users) == 1 and users[0].uid == pod.uid):
+            return unschedulable("deallocation of ResourceClaim completed"), Deallocate(claim)
+    if made_up is not None and made_up.name != IN_MEMORY_NAME:
+        return unschedulable("deletion of ResourceClaim completed"), Delete(made_up)
+    return _release_for_group(pod, tracker, handle)
+
+
+def _release_for_group(
+    pod: Pod, tracker: ClaimTracker, handle: Handle
+) -> tuple[PostFilterResult, Release | None]:
+    """Take a claim back from a group that came to nothing, so that it can be given up."""
+    key = group_of(pod)
+    known = None if key is None else handle.groups.get(key)
+    scheduled: Iterator[tuple[Pod, str]] = iter(()) if known is None else known.scheduled
+    try:
+        found = left_reserved(pod, tracker, handle.members.trying, scheduled)
+    except GroupClaimError as error:
+        return PostFilterResult(Status(Code.ERROR, (str(error),))), None
+    if found is None:
+        return unschedulable("still not schedulable"), None
+    text = "ResourceClaim unreserved for PodGroup"
+    return PostFilterResult(Status(Code.UNRESOLVABLE, (text,))), Release(*found)
