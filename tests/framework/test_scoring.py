@@ -95,6 +95,25 @@ def test_a_scorer_that_skips_does_not_score() -> None:
     assert scores.totals.tolist() == [1, 2]
 
 
+def test_a_scorer_that_has_nothing_to_say_counts_as_zeros() -> None:
+    class Silent(ScorePlugin[None]):
+        name = "Silent"
+
+        def score(self, pod: Pod, nodes: NodeView, state: None) -> Skip:
+            return SKIP
+
+        def normalize(self, scores: Ints, state: None) -> Ints:
+            raise AssertionError("must not be asked")
+
+    scores = scored(only("Silent", "A"), Silent, scoring("A", {"a": 1, "b": 2}))
+    assert scores.skipped == set(), "it was asked, unlike one that skips in PreScore"
+    assert scores.totals.tolist() == [1, 2]
+    assert [(part.plugin, part.raw.tolist(), part.weighted.tolist()) for part in scores.parts] == [
+        ("Silent", [0, 0], [0, 0]),
+        ("A", [1, 2], [1, 2]),
+    ]
+
+
 def test_scorers_see_only_the_feasible_nodes() -> None:
     seen: list[Any] = []
 

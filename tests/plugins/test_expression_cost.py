@@ -13,6 +13,7 @@ from moorage.cluster.columns import Ints
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config.args import ExpressionScoreArgs
+from moorage.framework.guard import raw_scores
 from moorage.framework.plugin import ScorePlugin
 from moorage.model.pod import Pod
 from moorage.plugins.expressions import ExpressionScore
@@ -61,7 +62,7 @@ def state() -> ClusterState:
 
 
 def _score(plugin: ScorePlugin[None], state: ClusterState) -> Ints:
-    return plugin.score(POD, NodeView(state), None)
+    return raw_scores(plugin, POD, NodeView(state), None)
 
 
 def _processor_time(work: Callable[[], object]) -> int:

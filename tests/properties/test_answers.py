@@ -15,6 +15,7 @@ from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Bind, Unschedulable
 from moorage.errors import PluginError
 from moorage.framework.attempt import AttemptResult
+from moorage.framework.guard import raw_scores
 from moorage.framework.plugin import PreScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.runner import Runner
@@ -194,8 +195,8 @@ def parts_agree(profile: Profile, nodes: NodeView, pod: Pod, seed: int) -> None:
         state = scorer.pre_score(pod, nodes) if isinstance(scorer, PreScorePlugin) else None
         if state is SKIP:
             continue
-        scores = scorer.score(pod, nodes, state)
-        assert scorer.score(pod, nodes.take(some), state).tolist() == scores[some].tolist()
+        scores = raw_scores(scorer, pod, nodes, state)
+        assert raw_scores(scorer, pod, nodes.take(some), state).tolist() == scores[some].tolist()
 
 
 def forms_agree(cycle: Cycle, in_columns: Profile, by_node: Profile, pod: Pod) -> None:

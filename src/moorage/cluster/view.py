@@ -76,6 +76,9 @@ class NodeView:
     def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
         self._state = state
         self._rows = rows
+        self._whole: NodeView | None = None
+        self._terms: tuple[Pod, tuple[TermEntry, ...]] | None = None
+        """The pod that terms were found for last, and these."""
         self._labels: dict[str, LabelColumn] = {}
         self._amounts: dict[tuple[int, str], Ints] = {}
         """Amounts of some rows, picked out once for all plugins."""
@@ -95,7 +98,11 @@ class NodeView:
     @property
     def whole(self) -> "NodeView":
         """The view of the whole cluster that this one is a part of."""
-        return self if self._rows is None else NodeView(self._state)
+        if self._rows is None:
+            return self
+        if self._whole is None:
+            self._whole = NodeView(self._state)
+        return self._whole
 
     @property
     def membership(self) -> int:
@@ -288,13 +295,20 @@ class NodeView:
 
     def terms_matching(self, pod: Pod) -> tuple[TermEntry, ...]:
         """The affinity terms of pods on nodes that an incoming pod matches (whole cluster)."""
-        return self._state.terms.matching(pod, self.listers.namespace_labels(pod.namespace))
+        if self._rows is not None:
+            return self.whole.terms_matching(pod)
+        if self._terms is None or self._terms[0] is not pod:
+            labels = self.listers.namespace_labels(pod.namespace)
+            self._terms = (pod, self._state.terms.matching(pod, labels))
+        return self._terms[1]
 
     # Other views
 
     def take(self, places: Rows) -> "NodeView":
         """The view of some of this view's nodes."""
-        return NodeView(self._state, places if self._rows is None else self._rows[places])
+        view = NodeView(self._state, places if self._rows is None else self._rows[places])
+        view._whole = self.whole
+        return view
 
     def what_if(self, added: PodsByRow, removed: PodsByRow) -> "Overlay":
         """The rows named, as they would be with pods added and others removed."""

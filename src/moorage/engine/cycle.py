@@ -191,8 +191,8 @@ class Cycle:
             row = extension.best(attempt, attempt.scores, found)
         else:
             row = best(found, attempt.scores.totals, names.emptiness.values)
-        total = int(attempt.scores.totals.max())
-        return Bind(pod, names.nodes[row].name, len(rows), total)
+        totals = attempt.scores.totals
+        return Bind(pod, names.nodes[row].name, len(rows), int(totals[totals.argmax()]))
 
     def _explain_failure(self, attempt: AttemptResult) -> Unschedulable:
         diagnosis = attempt.diagnosis

@@ -68,7 +68,7 @@ class NodeSearch:
         def place(rows: Rows) -> Rows:
             return (places[rows] - start) % nodes
 
-        return FeasibleNodes(np.flatnonzero(accepted), place)
+        return FeasibleNodes(accepted.nonzero()[0], place)
 
     def feasible(self, order: Rows, considered: Bools, accepted: Bools, most: int) -> FeasibleNodes:
         """At most so many feasible rows; moves the start on."""
@@ -95,7 +95,7 @@ def best(found: FeasibleNodes, totals: Ints, emptiness: NDArray[np.int16]) -> in
     Of these the first in the search. `totals` belongs to the rows that were found, `emptiness` to
     all nodes.
     """
-    ties = found.rows.take(np.flatnonzero(totals == totals[totals.argmax()]))
+    ties = found.rows.take((totals == totals[totals.argmax()]).nonzero()[0])
     if len(ties) == 1:
         return int(ties[0])
     empty = emptiness[ties]

@@ -11,7 +11,7 @@ from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.framework.diagnosis import Diagnosis
 from moorage.framework.extenders import Extender
-from moorage.framework.fast_path import KindAnswers
+from moorage.framework.fast_path import KeptAnswers
 from moorage.framework.outcomes import FilterOutcome, PreFiltered, Scores
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.profile import Profile
@@ -39,8 +39,8 @@ class AttemptResult:
     times: AttemptTimes = UNTIMED
     podless: bool = False
     """Did an extender's answer make the nodes look empty? See `framework.extenders.passing`."""
-    known: KindAnswers | None = None
-    """Answers kept from pods of the same kind, if the fast path was taken."""
+    kept: Mapping[str, KeptAnswers] = field(default_factory=dict)
+    """By plugin, answers to pods that look the same to it; the others are asked."""
     before: PreFiltered = field(default_factory=PreFiltered)
     outcome: FilterOutcome | None = None
     scores: Scores | None = None

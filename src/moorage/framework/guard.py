@@ -135,13 +135,19 @@ def ask_pre_score(plugin: PreScorePlugin[Any], pod: Pod, nodes: NodeView) -> Any
         raise surprise(plugin, "PreScore", error) from error
 
 
-def ask_score(plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, state: Any) -> Ints:
-    """The plugin's raw score of every node of a view."""
+def ask_score(plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, state: Any) -> Ints | Skip:
+    """The plugin's raw score of every node of a view, or SKIP."""
     try:
         answer = plugin.score(pod, nodes, state)
     except FAULTS as error:
         raise surprise(plugin, "Score", error) from error
-    return checked_scores(plugin, answer, len(nodes))
+    return SKIP if answer is SKIP else checked_scores(plugin, answer, len(nodes))
+
+
+def raw_scores(plugin: ScorePlugin[Any], pod: Pod, nodes: NodeView, state: Any) -> Ints:
+    """The same, with SKIP as zeros."""
+    answer = ask_score(plugin, pod, nodes, state)
+    return np.zeros(len(nodes), np.int64) if answer is SKIP else answer
 
 
 def ask_normalize(plugin: ScorePlugin[Any], scores: Ints, state: Any) -> Ints:

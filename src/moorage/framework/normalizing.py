@@ -10,7 +10,9 @@ def normalize_to_max(scores: Ints, *, reverse: bool = False) -> Ints:
     """Scale in place so that the largest becomes 100; `reverse` turns "more" into "worse"."""
     largest = int(scores.max()) if len(scores) else 0
     if largest == 0:
-        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+        if reverse:
+            scores.fill(MAX_NODE_SCORE)
+        return scores
     # Scores here are never negative, so NumPy's floor division equals Go's truncation.
     scores *= MAX_NODE_SCORE
     scores //= largest

@@ -5,8 +5,7 @@ that answer for nodes come in two forms with the same results: over columns (`Fi
 `ScorePlugin`), or node by node (`NodeFilterPlugin`, `NodeScorePlugin`), the simple way to start.
 
 A plugin may say what its answers depend on: `reads` on the node side, `pod_key` on the pod side.
-Then they are kept for pods that come one after the other and are of the same kind
-(`framework.fast_path`).
+Then they are kept for the next pods that look the same to it (`framework.fast_path`).
 """
 
 from abc import ABC, abstractmethod
@@ -289,8 +288,11 @@ class ScorePlugin(Plugin, ABC, Generic[S]):
     """Ranks the feasible nodes."""
 
     @abstractmethod
-    def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints:
-        """One number per row of `nodes`; any range if `normalize` brings it to 0..100."""
+    def score(self, pod: Pod, nodes: NodeView, state: S | None) -> Ints | Skip:
+        """One number per row of `nodes`; any range if `normalize` brings it to 0..100.
+
+        SKIP: 0 for every node, also after normalising.
+        """
 
     def normalize(self, scores: Ints, state: S | None) -> Ints:
         """Scores of the feasible nodes brought to 0..100; the argument may be changed."""
@@ -312,7 +314,8 @@ class SingleRowMixin(Plugin):
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Any) -> int:
         """What does `score` say of this row of the whole cluster?"""
         assert isinstance(self, ScorePlugin), "only scorers are asked"
-        return int(self.score(pod, nodes.take(np.array([row])), state)[0])
+        scores = self.score(pod, nodes.take(np.array([row])), state)
+        return 0 if isinstance(scores, Skip) else int(scores[0])
 
 
 class NodeScorePlugin(ScorePlugin[None], ABC):

@@ -16,7 +16,7 @@ from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
 from moorage.framework.attempt import AttemptResult
-from moorage.framework.fast_path import FastPath, KindAnswers, is_cacheable
+from moorage.framework.fast_path import FastPath, is_cacheable
 from moorage.framework.guard import (
     ask_filter,
     ask_normalize,
@@ -26,6 +26,7 @@ from moorage.framework.guard import (
     ask_score,
     checked_range,
     guard,
+    raw_scores,
 )
 from moorage.framework.outcomes import (
     FilterOutcome,
@@ -87,33 +88,30 @@ class Runner:
 
     def filter(self, attempt: AttemptResult, ask: Ask = Ask.UNTIL_REJECTED) -> None:
         """PreFilter and Filter: which nodes can take the pod?"""
-        known = None
         if self.fast_path is not None and ask is Ask.UNTIL_REJECTED:
-            known = self.fast_path.find(attempt.profile, attempt.pod, attempt.nodes)
-        attempt.known = known
-        attempt.before = _pre_filter(attempt, known, ask)
+            attempt.kept = self.fast_path.find(attempt.profile, attempt.pod, attempt.nodes)
+        attempt.before = _pre_filter(attempt, ask)
         if attempt.before.rejection is None or ask is not Ask.UNTIL_REJECTED:
-            attempt.outcome = _filter(attempt, known, ask)
+            attempt.outcome = _filter(attempt, ask)
 
     def score(self, attempt: AttemptResult, rows: Rows, nodes: NodeView | None = None) -> None:
         """PreScore and Score for some rows; `nodes` says how these look, if other than they are."""
         whole = attempt.nodes
         everywhere = len(rows) == len(whole)
         chosen = nodes or (whole if everywhere else whole.take(rows))
-        known = attempt.known if nodes is None else None
-        states, skipped = _pre_score(attempt, chosen, known)
+        if nodes is not None:
+            attempt.kept = {}  # they were about the nodes as they are
+        states, skipped = _pre_score(attempt, chosen)
         attempt.scored = rows
         picked = None if everywhere or nodes is not None else rows
-        attempt.scores = _score(attempt, chosen, states, skipped, known, picked)
+        attempt.scores = _score(attempt, chosen, states, skipped, picked)
 
 
-def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> PreFiltered:
+def _pre_filter(attempt: AttemptResult, ask: Ask) -> PreFiltered:
     """Ask every PreFilter plugin; a rejection that preemption cannot cure ends the round."""
     pod, nodes, plugins = attempt.pod, attempt.nodes.whole, attempt.profile.pre_filter
     states: dict[str, Any] = {}
     skipped: set[str] = set()
-    if known is not None:
-        states, skipped, plugins = dict(known.states), set(known.skipped), known.pre_filters
     ran = 0
     named: dict[str, frozenset[str]] = {}
     node_names: frozenset[str] | None = None
@@ -121,8 +119,9 @@ def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> 
     with attempt.times.point("PreFilter") as point:
         for plugin in plugins:
             ran += 1
+            kept = attempt.kept.get(plugin.name)
             try:
-                answer = ask_pre_filter(plugin, pod, nodes)
+                answer = ask_pre_filter(plugin, pod, nodes) if kept is None else kept.pre_filter
             except PluginError as error:
                 if ask is Ask.UNTIL_REJECTED:
                     raise
@@ -152,16 +151,8 @@ def _pre_filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> 
         node_names=node_names,
         named=named,
         rejections=tuple(rejections),
-        ran=_names(attempt.profile, plugins[ran:]),
+        ran=attempt.profile.pre_filter_names[:ran],
     )
-
-
-def _names(profile: Profile, left_out: Sequence[PreFilterPlugin[Any]]) -> tuple[str, ...]:
-    """The plugins that answered: all but those after the one that ended the round."""
-    names = profile.pre_filter_names
-    if not left_out:
-        return names
-    return tuple(name for name in names if all(name != one.name for one in left_out))
 
 
 def _unsatisfied(plugins: Mapping[str, object]) -> str:
@@ -171,7 +162,7 @@ def _unsatisfied(plugins: Mapping[str, object]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
 
 
-def _filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> FilterOutcome:
+def _filter(attempt: AttemptResult, ask: Ask) -> FilterOutcome:
     """Ask every Filter plugin about every node, then look again where pods are nominated."""
     nodes, before = attempt.nodes, attempt.before
     considered = np.ones(len(nodes), np.bool_)
@@ -184,16 +175,17 @@ def _filter(attempt: AttemptResult, known: KindAnswers | None, ask: Ask) -> Filt
     outcome = FilterOutcome(considered)
     with attempt.times.point("Filter") as point:
         left_out = before.not_filtering
-        if known is not None:
-            outcome.rejected |= known.rejected
         filters = attempt.profile.filter
         if ask is Ask.NEARLY_EVERYTHING:
             filters = tuple(sorted(filters, key=lambda plugin: plugin.by_node))
         for plugin in filters:
             if plugin.name in left_out:
                 continue
-            verdicts = None if known is None else known.verdicts.get(plugin.name)
-            if verdicts is None:
+            kept = attempt.kept.get(plugin.name)
+            if kept is not None and kept.verdicts is not None:
+                verdicts = kept.verdicts
+                outcome.rejected |= kept.rejected
+            else:
                 verdicts = _verdicts(plugin, attempt, outcome, ask)
                 if verdicts.bits.any():
                     outcome.rejected |= verdicts.rejected
@@ -237,18 +229,13 @@ def _worth_asking(attempt: AttemptResult, outcome: FilterOutcome, ask: Ask) -> B
     return few
 
 
-def _pre_score(
-    attempt: AttemptResult, nodes: NodeView, known: KindAnswers | None
-) -> tuple[dict[str, Any], set[str]]:
+def _pre_score(attempt: AttemptResult, nodes: NodeView) -> tuple[dict[str, Any], set[str]]:
     states: dict[str, Any] = {}
     skipped: set[str] = set()
-    plugins = attempt.profile.pre_score
-    if known is not None:
-        states, skipped = dict(known.score_states), set(known.score_skipped)
-        plugins = known.pre_scorers
     with attempt.times.point("PreScore") as point:
-        for plugin in plugins:
-            answer = ask_pre_score(plugin, attempt.pod, nodes)
+        for plugin in attempt.profile.pre_score:
+            kept = attempt.kept.get(plugin.name)
+            answer = ask_pre_score(plugin, attempt.pod, nodes) if kept is None else kept.pre_score
             if answer is SKIP:
                 skipped.add(plugin.name)
             else:
@@ -262,39 +249,38 @@ def _score(
     nodes: NodeView,
     states: Mapping[str, Any],
     skipped: set[str],
-    known: KindAnswers | None,
     rows: Rows | None,
 ) -> Scores:
     profile = attempt.profile
     # Where most nodes are left it is cheaper to ask about all of them than to pick these out, but
     # only plugins whose answers may be kept have agreed to be asked about any node.
     most = rows if rows is not None and len(rows) * _MOST >= len(attempt.nodes) else None
-    if known is None:
-        totals: Ints = np.zeros(len(nodes), np.int64)
-    else:
-        totals = known.totals.copy() if rows is None else known.totals.take(rows)
+    totals: Ints = np.zeros(len(nodes), np.int64)
+    nothing: Ints = np.zeros(len(nodes), np.int64)
     parts = []
     with attempt.times.point("Score") as point:
         for plugin in profile.score:
             name = plugin.name
             if name in skipped:
                 continue
-            state = states.get(name)
-            raw = None if known is None else known.raw.get(name)
-            if known is not None and raw is not None:
-                raw = raw if rows is None else raw.take(rows)
-                if name in known.in_totals:
-                    parts.append(PluginScores(name, raw, raw, profile.weights[name]))
+            state, kept = states.get(name), attempt.kept.get(name)
+            if kept is not None and kept.raw is not None:
+                raw = kept.raw if rows is None else kept.raw.take(rows)
+            elif most is not None and is_cacheable(plugin):
+                raw = raw_scores(plugin, attempt.pod, attempt.nodes, state).take(most)
+            else:
+                answer = ask_score(plugin, attempt.pod, nodes, state)
+                if answer is SKIP:
+                    parts.append(PluginScores(name, nothing, nothing, profile.weights[name]))
                     point.ran(name)
                     continue
-            elif most is not None and is_cacheable(plugin):
-                raw = ask_score(plugin, attempt.pod, attempt.nodes, state).take(most)
-            else:
-                raw = ask_score(plugin, attempt.pod, nodes, state)
-            if type(plugin).normalize is ScorePlugin.normalize:
-                normalized = checked_range(plugin, raw)
-            else:
+                raw = answer
+            if type(plugin).normalize is not ScorePlugin.normalize:
                 normalized = ask_normalize(plugin, raw.copy(), state)
+            elif kept is not None and kept.in_range:
+                normalized = raw
+            else:
+                normalized = checked_range(plugin, raw)
             weight = profile.weights[name]
             totals += normalized if weight == 1 else normalized * weight
             parts.append(PluginScores(name, raw, normalized, weight))

@@ -10,6 +10,7 @@ from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import MAX_NODE_SCORE, ScorePlugin
+from moorage.framework.status import SKIP, Skip
 from moorage.model.pod import Pod
 
 _MIB = 1024 * 1024
@@ -26,11 +27,11 @@ class ImageLocality(ScorePlugin[None]):
     # How many nodes have an image decides its worth on each of them.
     row_local = False
 
-    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
+    def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints | Skip:
         """0 below the minimum, 100 when everything is there and everywhere."""
         del state
         if not nodes.any_images:
-            return np.zeros(len(nodes), np.int64)
+            return SKIP
         whole = nodes.whole
         sums: Ints = np.zeros(len(whole), np.int64)
         for name in _images_of(pod):
@@ -43,7 +44,7 @@ class ImageLocality(ScorePlugin[None]):
         containers = len(pod.spec.init_containers) + len(pod.spec.containers)
         most = MAX_CONTAINER_THRESHOLD * containers
         if most <= MIN_THRESHOLD or not sums.any():
-            return np.zeros(len(nodes), np.int64)
+            return SKIP
         clipped = np.clip(sums, MIN_THRESHOLD, most)
         scores = MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
         return scores if nodes is whole else scores[nodes.rows]

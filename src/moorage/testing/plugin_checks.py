@@ -27,7 +27,7 @@ from moorage.framework.guard import (
     ask_normalize,
     ask_pre_filter,
     ask_pre_score,
-    ask_score,
+    raw_scores,
 )
 from moorage.framework.plugin import (
     FilterPlugin,
@@ -122,7 +122,7 @@ class _Question:
             reasons = (verdicts.reasons_of(row) for row in range(len(nodes)))
             return dict(zip(names, (sorted(r.text for r in here) for here in reasons), strict=True))
         assert isinstance(plugin, ScorePlugin), "asked for scorers only"
-        scores = ask_score(plugin, self._pod, nodes, self.state)
+        scores = raw_scores(plugin, self._pod, nodes, self.state)
         return dict(zip(names, scores.tolist(), strict=True))
 
     def ask_row(self, nodes: NodeView, row: int) -> Any:

@@ -3,7 +3,7 @@
 Owns the records, not the rules: whoever holds a pod (the queue, or the cycle after a pop) changes
 its fields. Two of upstream's fields are left out because they follow from others: the events of
 the gating plugin (`requeueing.WakeRules` knows them by the plugin's name) and the pod's signature
-(pods of the same kind share answers, see `framework.fast_path`).
+(pods that are alike share answers, see `framework.fast_path`).
 """
 
 from dataclasses import dataclass, field

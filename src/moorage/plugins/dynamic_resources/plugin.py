@@ -195,15 +195,15 @@ class DynamicResources(
             self.work.append(work)
         return result
 
-    def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
+    def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints | Skip:
         """More for nodes where earlier alternatives of requests are met."""
         del state
-        scores: Ints = np.zeros(len(nodes), np.int64)
         current = self._state_of(pod)
         if current is None or not self._scores or not current.nodes:
-            return scores
+            return SKIP
         if not any(r.first_available for c in current.claims for r in c.spec.devices.requests):
-            return scores
+            return SKIP
+        scores: Ints = np.zeros(len(nodes), np.int64)
         for place, name in enumerate(nodes.names()):
             scores[place] = _score(current, name)
         return scores

@@ -1,6 +1,7 @@
 """NodeResourcesFit: does the node have what the pod asks for, and how full would it be?"""
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -108,30 +109,27 @@ class NodeResourcesFit(
 
     def filter(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Verdicts:
         """All shortages of a node are named, not only the first."""
-        wanted = dict(self._checked(pod) if state is None else state)
-        short = {name: Reason(f"Insufficient {name}") for name in wanted}
-        hopeless = {name: Reason(f"Insufficient {name}", Code.UNRESOLVABLE) for name in wanted}
+        wanted = tuple(self._checked(pod)) if state is None else state
         named = wanted if len(wanted) <= _MOST_NAMED else ()
         verdicts = Verdicts(
-            len(nodes),
-            (self.too_many_pods, *(r for name in named for r in (short[name], hopeless[name]))),
+            len(nodes), (self.too_many_pods, *(r for name, _ in named for r in _shortages(name)))
         )
-        full = nodes.pod_count + 1 > nodes.allocatable(PODS)
+        full = nodes.pod_count >= nodes.allocatable(PODS)
         if full.any():
             verdicts.reject(full, self.too_many_pods)
-        for name, amount in wanted.items():
+        for name, amount in wanted:
             total = nodes.allocatable(name)
             lacking: Bools = amount > total - nodes.requested(name)
-            if lacking.any() and self._devices.backs(name):
+            if not lacking.any():
+                continue
+            if self._devices.backs(name):
                 lacking &= total != 0  # DynamicResources decides about the others
-            if lacking.any():
-                too_small = amount > total
-                for where, reason in (
-                    (lacking & ~too_small, short[name]),
-                    (lacking & too_small, hopeless[name]),
-                ):
-                    if where.any():
-                        verdicts.reject(where, reason)
+            too_small = amount > total
+            too_small &= lacking
+            lacking ^= too_small
+            for where, reason in zip((lacking, too_small), _shortages(name), strict=True):
+                if where.any():
+                    verdicts.reject(where, reason)
         return verdicts
 
     def rejects_row(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> bool:
@@ -331,6 +329,13 @@ class NodeResourcesFit(
     def _wanted_at_all(pod: Pod) -> Iterator[tuple[str, int]]:
         """Hints look at every resource the pod asks for, ignored ones included."""
         return ((name, v) for name, v in pod.requests.incoming.items() if v and name != PODS)
+
+
+@lru_cache(maxsize=256)
+def _shortages(name: str) -> tuple[Reason, Reason]:
+    """Why a node is refused that has too little left of a resource, or too little at all."""
+    text = f"Insufficient {name}"
+    return Reason(text), Reason(text, Code.UNRESOLVABLE)
 
 
 def _used(name: str, nodes: NodeView) -> Ints:
