@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage.config import documents
 from moorage.errors import DecodeError, InputError
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.simulator import documents
 from moorage.simulator.manifests import Manifests, load_manifests
 
 NODE = """\
@@ -245,17 +245,23 @@ AN_OBJECT = "an object is a mapping with apiVersion and kind"
         ),
         pytest.param(
             "a: &a\n  b: *a\n",
-            ", line 1, column 4: not valid YAML: a part of it contains itself",
+            ", line 2, column 6: not valid YAML: anchor 'a' value contains itself",
             id="cycle",
         ),
         pytest.param(
-            "a: *b\n", ", line 1, column 4: not valid YAML: found undefined alias", id="alias"
+            "a: *b\n",
+            ", line 1, column 4: not valid YAML: unknown anchor 'b' referenced",
+            id="alias",
         ),
         pytest.param(
             "a: !!python/name:os.system x\n", ", line 1, column 4: not valid YAML: ", id="tag"
         ),
         pytest.param("a: \x07\n", ": not valid YAML: ", id="control character"),
-        pytest.param("a: " + "9" * 5000, ": not valid YAML: ", id="endless number"),
+        pytest.param(
+            "a: " + "9" * 5000,
+            ", line 1, column 4: not valid YAML: a number has too many digits",
+            id="endless number",
+        ),
         pytest.param("[" * 5000 + "]" * 5000, ": nested more than 200 levels deep", id="deep flow"),
         pytest.param('["]", ' * 5000, ": nested more than 200 levels deep", id="masked flow"),
         pytest.param("- " * 50_000 + "a", ": nested more than 200 levels deep", id="deep block"),
@@ -288,7 +294,7 @@ def test_references_that_explode_are_refused(write: Write) -> None:
         before = ", ".join([f"*a{level - 1}"] * 10)
         lines.append(f"a{level}: &a{level} [{before}]")
     path = write("\n".join(lines))
-    assert "references blow the document up" in complaint(path)
+    assert "document contains excessive aliasing" in complaint(path)
 
 
 def test_a_mistake_is_named_with_document_and_item(write: Write) -> None:
@@ -358,13 +364,9 @@ def test_an_empty_file_and_a_byte_order_mark_are_fine(write: Write) -> None:
 
 
 def test_the_slow_yaml_parser_reads_the_same(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow(yaml.SafeLoader):
-        yaml_implicit_resolvers = documents._Loader.yaml_implicit_resolvers
-        yaml_constructors = documents._Loader.yaml_constructors
-
     path = write(f"{NODE}---\n{POD}")
     fast = load(path)
-    monkeypatch.setattr(documents, "_Loader", Slow)
+    monkeypatch.setattr(documents, "SafeLoader", yaml.SafeLoader)
     assert load(path) == fast
     assert complaint(write("a: [b\nc: d\n")).endswith(
         "column 2: not valid YAML: expected ',' or ']', but got ':' while parsing a flow sequence"

@@ -16,16 +16,17 @@ from typing import Any
 
 import yaml
 
+from moorage.config.documents import plain_value
 from moorage.errors import InputError
 from moorage.printable import printable
 from moorage.redaction import redacted
-from moorage.simulator.documents import plain_words
 
 BAD_INPUT = 1
 _GAP = "  "
 _NARROWEST = 24
 """A last column with less room than this goes below its row: it would be a ribbon of words."""
 _BELOW = " " * 8
+_TEXT = "tag:yaml.org,2002:str"
 _UNSEEN = re.compile(r"[^\n -~]")
 
 
@@ -71,9 +72,11 @@ def _escaped(found: re.Match[str]) -> str:
 class _Dumper(yaml.SafeDumper):
     """Quotes text that PyYAML reads back as text, but Go (kubectl) as a number or a boolean."""
 
-
-for _words in plain_words():
-    _Dumper.add_implicit_resolver(*_words)
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """What is taken for no text has another tag than text, and so is quoted if it is one."""
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        is_plain = kind is yaml.ScalarNode and implicit[0]
+        return "!" if is_plain and tag == _TEXT and not isinstance(plain_value(value), str) else tag
 
 
 def print_yaml(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""From the text of a configuration file, YAML or JSON, to plain values.
+"""From the text of a file, YAML or JSON, to plain values.
 
 Owns YAML as Kubernetes reads it (YAML 1.1 without sexagesimals and dates), JSON syntax, that a key
 is given once, that an anchor may not contain itself, and the limits that keep a hostile document
@@ -14,8 +14,8 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn, cast
 
 import yaml
 
@@ -35,6 +35,8 @@ _CHARACTERS_PER_VALUE = 16
 """So much text counts as one more value: an alias may repeat one long text as well."""
 
 _TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = frozenset(_TAG + name for name in ("bool", "float", "int", "null"))
+"""Explicit tags of what is read as if it were not quoted; any other makes a string."""
 _TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
 _FALSE = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
@@ -47,15 +49,18 @@ _OPEN: Any = object()
 
 def parse_yaml(text: str) -> tuple[object, list[str]]:
     """The values of the first document, and complaints about repeated keys."""
+    reader = YamlReader(text, LARGEST)
     try:
-        reader = _Reader(SafeLoader(text))
-        value = reader.document()
+        # Like upstream, what follows the first document is ignored.
+        value = next(reader.documents(), None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
         raise ConfigError(f"yaml: {line}{one_line(error.problem or error.context)}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"yaml: {one_line(getattr(error, 'reason', error))}") from None
+    except RecursionError:
+        raise ConfigError(f"yaml: exceeded max depth of {DEEPEST}") from None
     if not reader.repeated:
         return value, []
     return value, ["yaml: unmarshal errors: " + "; ".join(reader.repeated)]
@@ -69,22 +74,50 @@ class _Anchor(NamedTuple):
     depth: int
 
 
-class _Reader:
-    """Builds plain values from the events of a parser, and notes repeated keys."""
+class YamlReader:
+    """Builds plain values from the events of a parser; nesting without end is a `RecursionError`.
 
-    def __init__(self, parser: Any) -> None:
+    For configuration files; who reads others overrides what is said, and what of YAML is allowed.
+    """
+
+    as_json = True
+    """Are keys sorted and is `2.0` an integer, and does a merge replace the keys before it?"""
+
+    def __init__(self, text: str, largest: int) -> None:
         self.repeated: list[str] = []
-        self._next: Callable[[], Any] = parser.get_event
+        self._next: Callable[[], Any] = SafeLoader(text).get_event
+        self._largest = largest
         self._anchors: dict[str, _Anchor] = {}
         self._size = 0
         self._deepest = 0
 
-    def document(self) -> object:
-        """The first document of the stream; like upstream, what follows it is ignored."""
-        event = self._next()
-        while isinstance(event, (yaml.StreamStartEvent, yaml.DocumentStartEvent)):
-            event = self._next()
-        return None if isinstance(event, yaml.StreamEndEvent) else self._value(event, 0)
+    def documents(self) -> Iterator[object]:
+        """The documents, one after the other."""
+        while not isinstance(event := self._next(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.NodeEvent):
+                yield self._value(event, 0)
+                self._anchors.clear()
+
+    def fail(self, problem: str, event: Any, *, has_line: bool = False) -> NoReturn:
+        """Refuse what begins with an event; upstream names the line of some problems."""
+        line = f"line {event.start_mark.line + 1}: " if has_line else ""
+        raise ConfigError(f"yaml: {line}{problem}")
+
+    def repeat(self, key: str, event: Any) -> None:
+        """A key is given once more."""
+        line = event.start_mark.line + 1
+        self.repeated.append(f"line {line}: key {quoted(key)} already set in map")
+
+    def scalar(self, event: Any) -> object:
+        """A text, number, boolean or null."""
+        self._grow(len(event.value) // _CHARACTERS_PER_VALUE, event)
+        if event.tag == _TAG + "binary":
+            return self._binary(event)
+        if not event.implicit[0] and event.tag not in _PLAIN_TAGS:
+            return event.value
+        value = plain_value(event.value)
+        whole = self.as_json and isinstance(value, float) and value.is_integer()
+        return int(cast("float", value)) if whole else value
 
     def _value(self, event: Any, depth: int) -> object:
         self._descend(depth)
@@ -102,33 +135,32 @@ class _Reader:
         return value
 
     def _written(self, event: Any, depth: int) -> object:
-        self._grow(1)
+        self._grow(1, event)
         if isinstance(event, yaml.ScalarEvent):
-            self._grow(len(event.value) // _CHARACTERS_PER_VALUE)
-            return _scalar(event)
+            return self.scalar(event)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(depth)
         return self._mapping(depth)
 
     def _aliased(self, event: Any, depth: int) -> object:
         if event.anchor not in self._anchors:
-            raise ConfigError(f"yaml: unknown anchor '{event.anchor}' referenced")
+            self.fail(f"unknown anchor '{event.anchor}' referenced", event)
         anchor = self._anchors[event.anchor]
         if anchor.value is _OPEN:
-            raise ConfigError(f"yaml: anchor '{event.anchor}' value contains itself")
-        self._grow(anchor.size)
+            self.fail(f"anchor '{event.anchor}' value contains itself", event)
+        self._grow(anchor.size, event)
         self._descend(depth + anchor.depth)
         return anchor.value
 
     def _descend(self, depth: int) -> None:
         if depth > DEEPEST:
-            raise ConfigError(f"yaml: exceeded max depth of {DEEPEST}")
+            raise RecursionError
         self._deepest = max(self._deepest, depth)
 
-    def _grow(self, size: int) -> None:
+    def _grow(self, size: int, event: Any) -> None:
         self._size += size
-        if self._size > LARGEST:
-            raise ConfigError("yaml: document contains excessive aliasing")
+        if self._size > self._largest:
+            self.fail("document contains excessive aliasing", event)
 
     def _sequence(self, depth: int) -> list[object]:
         items = []
@@ -138,51 +170,54 @@ class _Reader:
 
     def _mapping(self, depth: int) -> dict[str, object]:
         result: dict[str, object] = {}
+        merged: list[tuple[str, object]] = []
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            line = event.start_mark.line + 1
             if _is_merge(event):
-                merged = self._value(self._next(), depth + 1)
-                for key, value in _merged_pairs(merged, line):
-                    self._put(result, key, value, line)
+                pairs = self._merged_pairs(self._value(self._next(), depth + 1), event)
+                if self.as_json:
+                    for key, value in pairs:
+                        self._put(result, key, value, event)
+                else:
+                    merged += pairs
             else:
-                key = _key(self._value(event, depth + 1), line)
-                self._put(result, key, self._value(self._next(), depth + 1), line)
-        return dict(sorted(result.items()))
+                key = self._key(self._value(event, depth + 1), event)
+                self._put(result, key, self._value(self._next(), depth + 1), event)
+        for key, value in merged:
+            result.setdefault(key, value)
+        return dict(sorted(result.items())) if self.as_json else result
 
-    def _put(self, result: dict[str, object], key: str, value: object, line: int) -> None:
+    def _put(self, result: dict[str, object], key: str, value: object, event: Any) -> None:
         if key in result:
-            self.repeated.append(f"line {line}: key {quoted(key)} already set in map")
+            self.repeat(key, event)
         result[key] = value
+
+    def _merged_pairs(self, merged: object, event: Any) -> list[tuple[str, object]]:
+        sources: list[Any] = merged if isinstance(merged, list) else [merged]
+        if not all(isinstance(source, dict) for source in sources):
+            text = "map merge requires map or sequence of maps as the value"
+            self.fail(text, event, has_line=True)
+        return [pair for source in sources for pair in source.items()]
+
+    def _key(self, value: object, event: Any) -> str:
+        if value is None or isinstance(value, (list, dict)):
+            self.fail("invalid map key", event, has_line=True)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    def _binary(self, event: Any) -> str:
+        try:
+            return base64.b64decode(event.value, validate=True).decode("utf-8")
+        except (binascii.Error, ValueError):
+            self.fail("!!binary value contains invalid base64 data", event)
 
 
 def _is_merge(event: Any) -> bool:
     return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
 
 
-def _merged_pairs(merged: object, line: int) -> list[tuple[str, object]]:
-    sources: list[Any] = merged if isinstance(merged, list) else [merged]
-    if not all(isinstance(source, dict) for source in sources):
-        text = "map merge requires map or sequence of maps as the value"
-        raise ConfigError(f"yaml: line {line}: {text}")
-    return [pair for source in sources for pair in source.items()]
-
-
-def _key(value: object, line: int) -> str:
-    if value is None or isinstance(value, (list, dict)):
-        raise ConfigError(f"yaml: line {line}: invalid map key")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def _scalar(event: Any) -> object:
-    text: str = event.value
-    if event.implicit[0]:
-        return _plain(text)
-    return _TAGGED.get(event.tag or "", str)(text)
-
-
-def _plain(text: str) -> object:
+def plain_value(text: str) -> object:
+    """What a word means that is not quoted."""
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
@@ -203,25 +238,7 @@ def _number(text: str) -> object:
         return float(plain.lower().replace(".", ""))
     if not _FLOAT.fullmatch(plain):
         return text
-    number = float(plain)
-    return int(number) if number.is_integer() else number
-
-
-def _binary(text: str) -> object:
-    try:
-        return base64.b64decode(text, validate=True).decode("utf-8")
-    except (binascii.Error, ValueError):
-        raise ConfigError("yaml: !!binary value contains invalid base64 data") from None
-
-
-_TAGGED: Mapping[str, Callable[[str], object]] = {
-    _TAG + "binary": _binary,
-    _TAG + "bool": _plain,
-    _TAG + "float": _plain,
-    _TAG + "int": _plain,
-    _TAG + "null": _plain,
-}
-"""What explicit tags mean; any other makes a string."""
+    return float(plain)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
