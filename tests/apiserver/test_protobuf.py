@@ -81,6 +81,8 @@ def test_times_of_leases_have_microseconds() -> None:
 
 def test_every_kind_can_be_read() -> None:
     for row in RESOURCES:
+        if row.group == "apiextensions.k8s.io":
+            continue  # nobody but Go's own client for it writes it so
         decoded = decode_body(body(row.api_version, row.kind, b""))
         assert decoded == {"kind": row.kind, "apiVersion": row.api_version}
     assert decode_body(body("v1", "DeleteOptions", message((1, 0))))["gracePeriodSeconds"] == 0
@@ -95,6 +97,7 @@ def test_every_kind_can_be_read() -> None:
         (body("v1", "Pod", b"")[:-3], 400),
         (body("v1", "Pod", b"\x0a\x50abc"), 400),
         (body("example.com/v1", "Thing", b""), 415),
+        (body("apiextensions.k8s.io/v1", "CustomResourceDefinition", b""), 415),
     ],
 )
 def test_bodies_that_cannot_be_read(data: bytes, code: int) -> None:

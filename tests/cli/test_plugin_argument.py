@@ -88,7 +88,7 @@ SHIP = """
 apiVersion: v1
 kind: Pod
 metadata: {name: %s, labels: {ship-length: "80", pod-group: fleet, min-available: "2"}}
-spec: {containers: [{name: main}]}
+spec: {containers: [{name: main, image: main}]}
 """
 BERTH = """
 apiVersion: harbour.example/v1
@@ -114,5 +114,9 @@ def test_a_group_and_a_custom_resource_in_files(run: Run, write: Write) -> None:
         "2 pods to schedule: 2 placed\n",
         "",
     )
+    done = run("up", "--once", "-f", cluster, "--config", write("c.yaml", HARBOUR), *plugins)
+    assert done.code == 0
+    assert "default    a    quay-1\ndefault    b    quay-1\n" in done.out
+    assert "skipped" not in done.err
     done = run("explain", "pod", "a", "-f", cluster, "--config", write("c.yaml", HARBOUR), *plugins)
     assert (done.code, done.err) == (0, "")

@@ -112,6 +112,30 @@ def test_apply_creates_then_changes_then_says_unchanged(kubectl: Kubectl, api: A
     )
 
 
+def test_a_custom_resource_is_defined_used_and_removed(kubectl: Kubectl) -> None:
+    path = Path(__file__).parents[2] / "examples" / "plugins" / "berths.yaml"
+    definition = next(yaml.safe_load_all(path.read_text()))
+    name = "customresourcedefinition.apiextensions.k8s.io/berths.harbour.example"
+    assert kubectl("apply", "-f", "-", document=definition) == f"{name} created\n"
+    kubectl("wait", "--for=condition=Established", "--timeout=10s", name)
+    berth = {
+        "apiVersion": "harbour.example/v1",
+        "kind": "Berth",
+        "metadata": {"name": "north", "namespace": "default"},
+        "spec": {"node": "n1", "length": 100},
+    }
+    assert kubectl("apply", "-f", "-", document=berth) == "berth.harbour.example/north created\n"
+    berth["spec"] = {"node": "n2", "length": 100}
+    assert kubectl("apply", "-f", "-", document=berth) == (
+        "berth.harbour.example/north configured\n"
+    )
+    assert kubectl("get", "berth", "north", "-o", "jsonpath={.spec.node}") == "n2"
+    header, row = kubectl("get", "berths").splitlines()
+    assert (header.split(), row.split()[0]) == (["NAME", "AGE"], "north")
+    kubectl("delete", name)
+    assert "could not find the requested resource" in kubectl("get", "berths", code=1)
+
+
 def test_what_is_not_valid_is_refused_with_the_path_of_the_field(kubectl: Kubectl) -> None:
     body = _in_default(pod("Web!"))
     assert "metadata.name" in kubectl("create", "-f", "-", document=body, code=1)

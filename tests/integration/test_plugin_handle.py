@@ -1,10 +1,14 @@
 """What a plugin reaches through its handle, in a whole cluster with its API server."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from berths import BERTHS, NeedsBerth
+from harbour_log import HarbourLog
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.errors import ApiError, ConfigError
 from moorage.framework.cluster_events import ActionType, EventRegistration, on
@@ -23,6 +27,7 @@ from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 
 JOBS, CRON_JOBS = "jobs.v1.batch", "cronjobs.v1.batch"
+DEFINITION = Path(__file__).parents[2] / "examples" / "plugins" / "berths.yaml"
 PROFILE = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -149,6 +154,57 @@ def test_a_plugin_does_everything_in_a_cluster() -> None:
             # What was noted about the pod ends with it.
             bound = Pod(metadata=handle.listers.of(Pod).get("ship", "default").metadata)  # type: ignore[union-attr]
             assert handle.cycle_states.of(bound, EveryVerb.name) == {}
+        finally:
+            await cluster.stop()
+
+    asyncio.run(scenario())
+
+
+def test_the_examples_work_with_a_custom_resource_in_a_local_cluster() -> None:
+    async def scenario() -> None:
+        registry = in_tree_registry()
+        registry.register(NeedsBerth)
+        registry.register(HarbourLog)
+        config = load_config(
+            PROFILE.format(name="NeedsBerth").replace("}]", "}, {name: HarbourLog}]"), "test"
+        )
+        definition = next(yaml.safe_load_all(DEFINITION.read_text()))
+        cluster = LocalCluster(config, registry, DEFAULT_FEATURE_GATES)
+        await cluster.start(documents=[(definition, "test")])
+        try:
+            client = cluster.client()
+            for node in node_manifests(2):
+                await create(client, "Node", dict(node))
+            labels = {"ship-length": "80"}
+            ship = {
+                "metadata": {"name": "ship", "labels": labels},
+                "spec": {
+                    "schedulerName": "harbour",
+                    "containers": [{"name": "main", "image": "main"}],
+                },
+            }
+            await create(client, "Pod", ship)
+            assert cluster.live is not None
+            api = cluster.live.scheduler.handle.client
+
+            async def refused() -> bool:
+                status = (await api.get(Pod, "ship", "default"))["status"]
+                return "2 node(s) had no berth of this length" in str(status)
+
+            await has(refused)
+            berth = {
+                "apiVersion": "harbour.example/v1",
+                "kind": "Berth",
+                "metadata": {"name": "north"},
+                "spec": {"node": "node-1", "length": 100},
+            }
+            await create(client, BERTHS, berth)
+
+            async def status() -> Any:
+                return (await api.get(BERTHS, "north", "default")).get("status")
+
+            assert await has(status) == {"ship": "ship", "scheduler": "harbour"}
+            assert (await api.get(Pod, "ship", "default"))["spec"]["nodeName"] == "node-1"
         finally:
             await cluster.stop()
 

@@ -9,6 +9,7 @@ pkg/apis/core/v1/helper/qos.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from moorage.apiserver.custom_resources import DEFINITIONS, established
 from moorage.apiserver.errors import Json, bad_request
 from moorage.apiserver.resources import StorageKey
 from moorage.model.quantity import parse_milli
@@ -350,6 +351,7 @@ _DEFAULTS: Mapping[StorageKey, Filler] = {
 
 # Nodes are missing on purpose: kubelets register with a status, and the API keeps it.
 _BEGINNINGS: Mapping[StorageKey, Callable[[Json], Json]] = {
+    DEFINITIONS: established,
     "daemonsets.apps": lambda _: {},
     "deployments.apps": lambda _: {},
     "jobs.batch": lambda _: {},

@@ -17,7 +17,7 @@ from moorage.apiserver.errors import Json, bad_request, conflict, forbidden
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Clock, Identities, drop_empty, timestamp
 from moorage.apiserver.requests import flag, number
-from moorage.apiserver.resources import STORED_AS, ApiResource
+from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.storage import Collection, Storage
 
 ORPHAN = "Orphan"
@@ -105,7 +105,7 @@ class Deletion:
         obj = stored.object()
         if collection is self._store.namespaces:
             return self._delete_namespace(collection, stored, obj)
-        grace = self._grace(STORED_AS[collection.storage], obj, options)
+        grace = self._grace(collection.resource, obj, options)
         if grace == 0 and not obj["metadata"].get("finalizers"):
             return self.remove(collection, stored), True
         return self._mark(collection, stored, grace), False
@@ -202,7 +202,7 @@ class Deletion:
                     # It may have gone with an owner deleted a moment ago.
                     present = other.items.get(content.key)
                     if present is not None:
-                        self.delete(STORED_AS[other.storage], present, DeleteOptions())
+                        self.delete(other.resource, present, DeleteOptions())
         finally:
             self._emptying.discard(name)
         self._finish_namespace(name)

@@ -1,8 +1,8 @@
 """Paths that are no resources: health, version, discovery, OpenAPI.
 
-Everything here follows from the resource table and never changes while the server runs. OpenAPI has
-just enough for kubectl to leave validation to the server: a schema per kind (`kubectl explain`) and
-the query parameter `fieldValidation` on patches. Fields below the top level are not described.
+Everything here follows from the resource table, which changes only with custom resources. OpenAPI
+has just enough for kubectl to leave validation to the server: a schema per kind (`kubectl explain`)
+and the query parameter `fieldValidation` on patches. Fields below the top level are not described.
 Upstream: apiserver pkg/endpoints/discovery and .../discovery/aggregated.
 """
 
@@ -12,7 +12,7 @@ from aiohttp import web
 
 from moorage.apiserver.errors import Json, method_not_allowed, no_such_path
 from moorage.apiserver.requests import wants_aggregated_discovery
-from moorage.apiserver.resources import ApiResource, group_versions, resources_of
+from moorage.apiserver.resources import ApiResource, ResourceTable
 from moorage.apiserver.responses import answer_json, answer_text
 
 GIT_VERSION = "v1.36.4"
@@ -56,24 +56,24 @@ def core_versions() -> Json:
 
 
 @lru_cache(maxsize=1)
-def groups() -> Json:
+def groups(table: ResourceTable) -> Json:
     """`/apis`."""
-    listed = [_group(name, versions) for name, versions in group_versions().items() if name]
+    listed = [_group(name, versions) for name, versions in table.group_versions().items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
 
 
-def group(name: str) -> Json:
+def group(table: ResourceTable, name: str) -> Json:
     """`/apis/<group>`."""
-    versions = group_versions().get(name)
+    versions = table.group_versions().get(name)
     if not name or versions is None:
         raise no_such_path()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
 
 
 @lru_cache(maxsize=64)
-def resources(group_name: str, version: str) -> Json:
+def resources(table: ResourceTable, group_name: str, version: str) -> Json:
     """`/api/v1` and `/apis/<group>/<version>`."""
-    rows = resources_of(group_name, version)
+    rows = table.rows(group_name, version)
     if not rows:
         raise no_such_path()
     listed: list[Json] = []
@@ -123,7 +123,7 @@ def _subresource(row: ApiResource, name: str) -> Json:
 
 
 @lru_cache(maxsize=2)
-def aggregated(*, core: bool) -> Json:
+def aggregated(table: ResourceTable, *, core: bool) -> Json:
     """The aggregated form of `/api` (the core group) or `/apis` (all others)."""
     items = [
         {
@@ -131,13 +131,13 @@ def aggregated(*, core: bool) -> Json:
             "versions": [
                 {
                     "version": version,
-                    "resources": [_aggregated_resource(row) for row in resources_of(name, version)],
+                    "resources": [_aggregated_resource(row) for row in table.rows(name, version)],
                     "freshness": "Current",
                 }
                 for version in versions
             ],
         }
-        for name, versions in group_versions().items()
+        for name, versions in table.group_versions().items()
         if (name == "") is core
     ]
     return {
@@ -189,23 +189,23 @@ def _path(group: str, version: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def v3_index() -> Json:
+def v3_index(table: ResourceTable) -> Json:
     """`/openapi/v3`: where the documents are."""
     paths = {
         _path(group, version): {"serverRelativeURL": f"/openapi/v3/{_path(group, version)}"}
-        for group, versions in group_versions().items()
+        for group, versions in table.group_versions().items()
         for version in versions
     }
     return {"paths": paths}
 
 
 @lru_cache(maxsize=64)
-def v3_document(path: str) -> Json:
+def v3_document(table: ResourceTable, path: str) -> Json:
     """`/openapi/v3/<path>`: one group and version."""
-    for group, versions in group_versions().items():
+    for group, versions in table.group_versions().items():
         for version in versions:
             if _path(group, version) == path:
-                return _v3_document(group, version)
+                return _v3_document(table, group, version)
     raise no_such_path()
 
 
@@ -215,8 +215,8 @@ def v2_document() -> Json:
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
 
-def _v3_document(group: str, version: str) -> Json:
-    rows = resources_of(group, version)
+def _v3_document(table: ResourceTable, group: str, version: str) -> Json:
+    rows = table.rows(group, version)
     return {
         "openapi": "3.0.0",
         "info": _INFO,
@@ -285,7 +285,7 @@ def is_public(path: str) -> bool:
     return path.startswith(_HEALTH) or path == "/version"
 
 
-def answer_plain(path: str, request: web.BaseRequest) -> web.Response:
+def answer_plain(path: str, request: web.BaseRequest, table: ResourceTable) -> web.Response:
     """Answer a path that is about no object."""
     if request.method not in ("GET", "HEAD"):
         raise method_not_allowed() if path.startswith("/api") else no_such_path()
@@ -295,32 +295,32 @@ def answer_plain(path: str, request: web.BaseRequest) -> web.Response:
     if path in ("/api", "/apis"):
         core = path == "/api"
         if wants_aggregated_discovery(request.headers.get("Accept", "")):
-            response = answer_json(aggregated(core=core))
+            response = answer_json(aggregated(table, core=core))
             response.headers["Content-Type"] = _AGGREGATED
             return response
-        return answer_json(core_versions() if core else groups())
+        return answer_json(core_versions() if core else groups(table))
     if path == "/openapi/v2" and V2_PROTOBUF in request.headers.get("Accept", ""):
         # An empty message is a document without definitions; clients fall back to their types.
         return web.Response(body=b"", headers={"Content-Type": V2_PROTOBUF_TOLD})
-    return answer_json(_document(path))
+    return answer_json(_document(path, table))
 
 
-def _document(path: str) -> Json:
+def _document(path: str, table: ResourceTable) -> Json:
     if path == "/version":
         return version_info()
     if path == "/openapi/v2":
         return v2_document()
     if path == "/openapi/v3":
-        return v3_index()
+        return v3_index(table)
     if path.startswith("/openapi/v3/"):
-        return v3_document(path.removeprefix("/openapi/v3/"))
+        return v3_document(table, path.removeprefix("/openapi/v3/"))
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) == 2:
-        return resources("", parts[1])
+        return resources(table, "", parts[1])
     if parts[0] == "apis" and len(parts) == 2:
-        return group(parts[1])
+        return group(table, parts[1])
     if parts[0] == "apis" and len(parts) == 3 and parts[1]:
-        return resources(parts[1], parts[2])
+        return resources(table, parts[1], parts[2])
     if path == "/":
         return {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
     raise no_such_path()

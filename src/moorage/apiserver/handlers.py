@@ -97,11 +97,11 @@ class Handlers:
             if is_cross_origin(request.method, request.headers):
                 raise cross_origin()
             if is_public(path):
-                return answer_plain(path, request)
+                return answer_plain(path, request, self._store.table)
             user = self._authentication.user(request.headers.get("Authorization"))
-            target = parse_target(path)
+            target = parse_target(path, self._store.table.by_plural)
             if target is None:
-                return answer_plain(path, request)
+                return answer_plain(path, request, self._store.table)
             method = self._methods.get(request.method)
             if method is None:
                 raise method_not_allowed()

@@ -4,6 +4,7 @@ A path becomes a resource, a namespace, a name and a subresource. Must not read 
 """
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
@@ -12,6 +13,8 @@ import msgspec
 
 from moorage.apiserver.errors import bad_request, no_such_path, not_acceptable
 from moorage.apiserver.resources import BY_PLURAL, ApiResource
+
+ByPlural = Mapping[tuple[str, str, str], ApiResource]
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
@@ -38,7 +41,7 @@ def split_path(raw: str) -> tuple[str, dict[str, str]]:
     return (unquote(path) if "%" in path else path), query
 
 
-def parse_target(path: str) -> Target | None:
+def parse_target(path: str, known: ByPlural = BY_PLURAL) -> Target | None:
     """The resource a path is about; None for discovery, health and other plain paths."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
@@ -50,7 +53,7 @@ def parse_target(path: str) -> Target | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
-    resource = BY_PLURAL.get((group, version, rest[0]))
+    resource = known.get((group, version, rest[0]))
     if resource is None or len(rest) > 3:
         raise no_such_path()
     if namespace and not resource.namespaced:

@@ -7,7 +7,7 @@ in two versions differ only in `apiVersion`.
 Upstream: kubernetes@v1.36.4 pkg/apis/events/v1/conversion.go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -44,6 +44,8 @@ class ApiResource(msgspec.Struct, frozen=True):
     categories: tuple[str, ...]
     verbs: tuple[str, ...]
     storage: StorageKey
+    stored_as: str = ""
+    """The `apiVersion` of the stored form of a custom resource."""
 
     @property
     def api_version(self) -> str:
@@ -185,6 +187,14 @@ def _access() -> list[ApiResource]:
         return _row(group, "v1", plural, kind, namespaced=namespaced, verbs=CREATE_ONLY)
 
     return [
+        _row(
+            *("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+            "CustomResourceDefinition",
+            namespaced=False,
+            short="crd crds",
+            sub="status",
+            categories="api-extensions",
+        ),
         _row(rbac, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
         _row(rbac, "v1", "clusterroles", "ClusterRole", namespaced=False),
         _row(rbac, "v1", "rolebindings", "RoleBinding"),
@@ -230,20 +240,28 @@ STORED_AS: Mapping[StorageKey, ApiResource] = {
 }
 
 
-def group_versions() -> dict[str, list[str]]:
-    """Groups with their versions, the preferred one first; the core group is `""`."""
-    found: dict[str, list[str]] = {}
-    for row in RESOURCES:
-        versions = found.setdefault(row.group, [])
-        if row.version not in versions:
-            versions.append(row.version)
-    return found
+class ResourceTable:
+    """The rows of one server: those that every server has, and those of custom resources."""
 
+    def __init__(self, custom: Iterable[ApiResource] = ()) -> None:
+        known = {(row.group, row.version, row.plural): row for row in custom}
+        self.by_plural: Mapping[tuple[str, str, str], ApiResource] = {**known, **BY_PLURAL}
 
-def resources_of(group: str, version: str) -> list[ApiResource]:
-    """The rows of one group and version, by plural name."""
-    rows = [row for row in RESOURCES if (row.group, row.version) == (group, version)]
-    return sorted(rows, key=lambda row: row.plural)
+    def group_versions(self) -> dict[str, list[str]]:
+        """Groups with their versions, the preferred one first; the core group is `""`."""
+        found: dict[str, list[str]] = {}
+        for row in (*RESOURCES, *self.by_plural.values()):
+            versions = found.setdefault(row.group, [])
+            if row.version not in versions:
+                versions.append(row.version)
+        return found
+
+    def rows(self, group: str, version: str) -> list[ApiResource]:
+        """The rows of one group and version, by plural name."""
+        rows = (
+            row for row in self.by_plural.values() if (row.group, row.version) == (group, version)
+        )
+        return sorted(rows, key=lambda row: row.plural)
 
 
 # Field of events.k8s.io/v1 -> field of the core group, which is the stored form.
@@ -261,22 +279,25 @@ _CORE_FIELDS = {core: newer for newer, core in _EVENT_FIELDS.items()}
 
 def stored_as_is(resource: ApiResource) -> bool:
     """Can stored bytes be handed out unchanged?"""
-    return STORED_AS[resource.storage] is resource
+    return _stored_version(resource) == resource.api_version
+
+
+def _stored_version(resource: ApiResource) -> str:
+    return resource.stored_as or STORED_AS[resource.storage].api_version
 
 
 def to_stored(resource: ApiResource, obj: Json) -> Json:
     """A client's object in the stored form."""
-    target = STORED_AS[resource.storage]
-    if target is resource:
+    if stored_as_is(resource):
         return obj
     if resource.storage == "events":
         obj = {_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
-    return {**obj, "apiVersion": target.api_version}
+    return {**obj, "apiVersion": _stored_version(resource)}
 
 
 def from_stored(resource: ApiResource, obj: Json) -> Json:
     """A stored object in the form the client speaks."""
-    if STORED_AS[resource.storage] is resource:
+    if stored_as_is(resource):
         return obj
     if resource.storage == "events":
         obj = {_CORE_FIELDS.get(name, name): value for name, value in obj.items()}

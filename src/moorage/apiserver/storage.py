@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from moorage.apiserver.custom_resources import DEFINITIONS, custom_rows
 from moorage.apiserver.errors import Json, too_large, too_many_bytes
 from moorage.apiserver.history import ADDED, DELETED, MODIFIED, History, Stored, StoredChange
-from moorage.apiserver.resources import STORED_AS, StorageKey
+from moorage.apiserver.resources import STORED_AS, ApiResource, ResourceTable, StorageKey
 from moorage.apiserver.selection import field_values
 
 DEFAULT_HISTORY_CHANGES = 100_000
@@ -68,8 +69,10 @@ class Sink(Protocol):
 class Collection:
     """All objects of one resource, by key, and their recent changes."""
 
-    def __init__(self, storage: StorageKey, history: History) -> None:
-        self.storage = storage
+    def __init__(self, resource: ApiResource, history: History) -> None:
+        self.resource = resource
+        """The form in which objects are stored."""
+        self.storage = resource.storage
         self.history = history
         self.items: dict[str, Stored] = {}
         self._order: list[str] = []
@@ -128,20 +131,33 @@ class Storage:
     ) -> None:
         self.version = 1
         self._sink = sink
-        self.collections = {
-            storage: Collection(
-                storage,
-                History(
-                    history_changes,
-                    history_bytes // _EVENTS_SHARE if storage == "events" else history_bytes,
-                ),
-            )
-            for storage in STORED_AS
-        }
+        self._history = history_changes, history_bytes
+        self.table = ResourceTable()
+        self.collections: dict[StorageKey, Collection] = {}
+        for row in STORED_AS.values():
+            self._add_collection(row)
+        self._definitions = self.collections[DEFINITIONS]
         self.pods = self.collections["pods"]
         self.nodes = self.collections["nodes"]
         self.namespaces = self.collections["namespaces"]
         self._dependents: dict[str, set[tuple[StorageKey, str]]] = {}
+
+    def _add_collection(self, resource: ApiResource) -> None:
+        changes, size = self._history
+        if resource.storage == "events":
+            size //= _EVENTS_SHARE
+        self.collections[resource.storage] = Collection(resource, History(changes, size))
+
+    def _define(self) -> None:
+        """Serve the custom resources that there are definitions of, and drop what is left."""
+        custom = [row for one in self._definitions.all() for row in custom_rows(one.object())]
+        self.table = ResourceTable(custom)
+        for row in custom:
+            if row.storage not in self.collections:
+                self._add_collection(row)
+        for storage in self.collections.keys() - STORED_AS.keys() - {row.storage for row in custom}:
+            for stored in self.collections[storage].all():
+                self.delete(self.collections[storage], stored)
 
     def collection(self, storage: StorageKey) -> Collection:
         """The collection of a storage key."""
@@ -205,6 +221,8 @@ class Storage:
             if after.owners:
                 self._own(collection.storage, after)
         collection.history.append(change)
+        if collection is self._definitions:
+            self._define()
 
     # ---- owners ----
 
@@ -240,10 +258,12 @@ class Storage:
         """Take over a state read from disk; earlier versions can no longer be watched."""
         items: dict[StorageKey, dict[str, Stored]] = {}
         for storage, stored in objects:
-            if storage in self.collections:
-                items.setdefault(storage, {})[stored.key] = stored
-                self._own(storage, stored)
+            items.setdefault(storage, {})[stored.key] = stored
+        self._definitions.load(items.get(DEFINITIONS, {}))
+        self._define()
         for storage, collection in self.collections.items():
+            for stored in items.get(storage, {}).values():
+                self._own(storage, stored)
             collection.load(items.get(storage, {}))
             collection.history.compact(version)
         self.version = max(self.version, version)

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
+from moorage.apiserver.custom_resources import DEFINITIONS, definition_causes
 from moorage.apiserver.defaults import mappings
 from moorage.apiserver.errors import ApiStatusError, Cause, Json, bad_request, invalid
 from moorage.apiserver.resources import STORED_AS, ApiResource
@@ -52,6 +53,8 @@ def validate(resource: ApiResource, obj: Json) -> ApiObject:
     causes = list(_name_causes(resource, name))
     if resource.storage == "pods":
         causes += _pod_causes(obj.get("spec") or {})
+    elif resource.storage == DEFINITIONS:
+        causes += definition_causes(obj)
     if not causes:
         causes += _model_causes(model)
     if causes:
@@ -95,7 +98,9 @@ def _subject(obj: Json) -> str:
 
 @lru_cache(maxsize=128)
 def _struct(storage: str) -> type[ApiObject]:
-    row = STORED_AS[storage]
+    row = STORED_AS.get(storage)
+    if row is None:
+        return ApiObject
     known = KINDS.get(row.kind)
     if known is None or known.group != row.group or row.version not in known.versions:
         return ApiObject

@@ -65,7 +65,7 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
     try:
         # Nobody could look at a page that is gone as soon as everything is placed.
         page_port = None if args.no_page or args.once else args.page_port
-        await cluster.start(args.port, page_port)
+        await cluster.start(args.port, page_port, documents)
         code = await _until_stopped(_serve(args, cluster, documents), cluster, stop)
     finally:
         await cluster.stop()
@@ -103,7 +103,9 @@ async def _serve(args: argparse.Namespace, cluster: "LocalCluster", documents: D
     say(f"API server at {cluster.server.url}")
     if cluster.console is not None:
         say(f"Page at {cluster.console.url}")
-    for kind, count in (await apply_documents(cluster.client(), documents)).items():
+    assert cluster.live is not None, "the cluster was started"
+    kinds = cluster.live.informers.kinds
+    for kind, count in (await apply_documents(cluster.client(), documents, kinds)).items():
         warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
     say(f"{len(documents)} objects created")
     if args.once:

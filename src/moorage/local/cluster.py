@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer
@@ -22,11 +22,22 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.explainer import Explainer
 from moorage.kube.live import LiveScheduler, build_scheduler
-from moorage.kube.resources import RESOURCES, resource_for
+from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
+from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
 
 Document = Mapping[str, Any]
+
+
+class _Creation(NamedTuple):
+    """An object to be made."""
+
+    document: Document
+    where: str
+    resource: Resource
+    namespaced: bool
+
 
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
 _LAST = ("Pod",)
@@ -36,21 +47,45 @@ _CONFLICT = 409
 
 
 async def apply_documents(
-    client: KubeClient, documents: Iterable[tuple[Document, str]]
+    client: KubeClient,
+    documents: Sequence[tuple[Document, str]],
+    looked_up: Collection[str] = (),
 ) -> dict[str, int]:
-    """Create the objects; returns how many of each kind the scheduler has no use for."""
-    known: list[tuple[Document, str]] = []
+    """Create the objects; returns how many of each kind the scheduler has no use for.
+
+    `looked_up` are the other kinds that plugins use. CustomResourceDefinitions are there already.
+    """
+    known: list[_Creation] = []
     skipped: dict[str, int] = {}
+    definitions = Definitions(document for document, _ in documents)
     for document, where in documents:
         kind = str(document.get("kind", ""))
         if kind in RESOURCES:
-            known.append((document, where))
-        else:
+            resource = RESOURCES[kind]
+            known.append(_Creation(document, where, resource, resource.namespaced))
+            continue
+        name, placed = definitions.place(dict(document))
+        if str(name) in looked_up or definitions.define(placed):
+            resource = resource_for(str(name))
+            known.append(_Creation(placed, where, resource, "namespace" in placed["metadata"]))
+        elif kind != CUSTOM_RESOURCE_DEFINITION:
             skipped[kind] = skipped.get(kind, 0) + 1
-    await _create_namespaces(client, known)
-    for document, where in sorted(known, key=lambda item: _rank(item[0])):
-        await _create(client, document, where)
+    await _create_namespaces(client, [(one.document, one.where) for one in known])
+    for one in sorted(known, key=lambda one: _rank(one.document)):
+        await _create(client, one)
     return skipped
+
+
+async def define_kinds(client: KubeClient, documents: Iterable[tuple[Document, str]]) -> None:
+    """Create the CustomResourceDefinitions among the objects; those that exist stay."""
+    resource = resource_for("customresourcedefinitions.v1.apiextensions.k8s.io")
+    for document, where in documents:
+        if document.get("kind") == CUSTOM_RESOURCE_DEFINITION:
+            try:
+                await client.create(resource, "", document)
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    raise InputError(f"{where}: {CUSTOM_RESOURCE_DEFINITION}: {error}") from error
 
 
 async def _create_namespaces(client: KubeClient, documents: list[tuple[Document, str]]) -> None:
@@ -74,11 +109,11 @@ async def _create_namespaces(client: KubeClient, documents: list[tuple[Document,
                 raise
 
 
-async def _create(client: KubeClient, document: Document, where: str) -> None:
+async def _create(client: KubeClient, one: _Creation) -> None:
+    document, where, resource, namespaced = one
     kind = str(document["kind"])
-    resource = resource_for(kind)
     metadata = document.get("metadata") or {}
-    namespace = metadata.get("namespace", "default") if resource.namespaced else ""
+    namespace = metadata.get("namespace", "default") if namespaced else ""
     try:
         made = await client.create(resource, namespace, document)
         if kind in _WITH_STATUS and document.get("status"):
@@ -135,12 +170,21 @@ class LocalCluster:
         """Where the page is, if there is one."""
         self._explainer: Explainer | None = None
 
-    async def start(self, port: int = 0, page_port: int | None = None) -> None:
-        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at."""
+    async def start(
+        self,
+        port: int = 0,
+        page_port: int | None = None,
+        documents: Iterable[tuple[Document, str]] = (),
+    ) -> None:
+        """Serve, then schedule; with a port for it (0 picks one) there is a page to look at.
+
+        Kinds that `documents` define are there before the scheduler looks for them.
+        """
         if page_port is not None:
             self.console = _console(page_port)
         await self.server.start(port=port)
         client, events = self.client(), self.client()
+        await define_kinds(client, documents)
         self.live = LiveScheduler(self._scheduler, client, EventRecorder(events))
         if self.console is not None:
             await self._show(self.console, self.live)

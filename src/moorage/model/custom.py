@@ -65,6 +65,11 @@ class Definitions:
                 if spec.get("scope") == "Cluster":
                     self._cluster_wide.add(key)
 
+    def define(self, content: Json) -> bool:
+        """Is the kind of an object defined here?"""
+        group, _, _ = str(content.get("apiVersion")).rpartition("/")
+        return (group, str(content.get("kind"))) in self._plurals
+
     def place(self, content: Json) -> tuple[ResourceName, Json]:
         """The resource of an object, and the object with its namespace set."""
         group, _, version = str(content.get("apiVersion")).rpartition("/")
