@@ -22,8 +22,8 @@ from moorage.benchmarks.processes import peak_mib
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.cluster.view import NodeView
+from moorage.connections.garbage import collecting_rarely
 from moorage.engine.decisions import Bind, Decision, Unschedulable
-from moorage.engine.garbage import collecting_rarely
 from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt
 from moorage.errors import InputError
@@ -156,7 +156,7 @@ def _attempt(
     else:
         found = failure is not None and bool(failure.nominated_node)
         watch.attempt_failed(UNSCHEDULABLE, profile.name, times.seconds())
-    if recorder.on and (placed or failure):
+    if placed or failure:
         recorder.attempt_ended(
             EndedAttempt(pod, profile, 1, placed, failure, started, search_start, result)
         )

@@ -62,9 +62,9 @@ class ServerTls(SSLProtocol):
 
     `loop.create_server(ssl=...)` would make an `SSLProtocol` as well, but with a buffer of 256 KiB
     for each connection, and with a future that refers to itself once a handshake has failed: both
-    stay until a garbage collection, which comes rarely here (`engine.garbage`). The size is a class
-    attribute of `SSLProtocol`, so a subclass changes it for this side only: the client that reads
-    whole clusters keeps the large buffer.
+    stay until a garbage collection, which comes rarely here (`connections.garbage`). The size is a
+    class attribute of `SSLProtocol`, so a subclass changes it for this side only: the client that
+    reads whole clusters keeps the large buffer.
     """
 
     max_size = 16 * 1024

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from moorage.cluster.attached_volumes import weight_of
+from moorage.config.pod_level import Adjust
 from moorage.errors import CorruptStateError, DecodeError, MoorageError, reason_of
-from moorage.framework.pod_level import Adjust
 from moorage.kube import deep_json
 from moorage.kube.extender_messages import keep_source
 from moorage.kube.interning import InternedParts

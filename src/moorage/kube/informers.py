@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
+from moorage.config.pod_level import Adjust
 from moorage.errors import ApiError
-from moorage.framework.pod_level import Adjust
 from moorage.kube.client import KubeClient
 from moorage.kube.decoding import SkippedObjects
 from moorage.kube.reflector import Reflector

@@ -17,9 +17,10 @@ from random import Random
 from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
+from moorage.config.pod_level import pod_level_adjustment
+from moorage.connections.garbage import collect_rarely
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
-from moorage.engine.garbage import collect_rarely
 from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.nominated import NominatedPods
@@ -29,7 +30,6 @@ from moorage.errors import AbandonedError, ConfigError
 from moorage.framework.api_access import ApiAccess
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle
-from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient

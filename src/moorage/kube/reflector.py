@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from random import Random
 
+from moorage.config.pod_level import Adjust
 from moorage.errors import ApiError, DecodeError, KubeconfigError, MoorageError, UnreachableError
-from moorage.framework.pod_level import Adjust
 from moorage.kube import requests
 from moorage.kube.client import KubeClient, Read, status_error
 from moorage.kube.decoding import (

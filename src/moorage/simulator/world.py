@@ -16,6 +16,7 @@ from moorage.config import (
     FeatureGates,
     KubeSchedulerConfiguration,
 )
+from moorage.config.pod_level import pod_level_adjustment
 from moorage.engine.clock import Clock, WallClock
 from moorage.engine.cycle import Cycle
 from moorage.errors import DecodeError, InputError
@@ -24,7 +25,6 @@ from moorage.framework.extenders import Extender
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle, Plugin
 from moorage.framework.plugin_files import register_plugin_files
-from moorage.framework.pod_level import pod_level_adjustment
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions, custom_object

@@ -7,7 +7,7 @@ import pytest
 
 from moorage.config import default_config
 from moorage.config.feature_gates import FeatureGates
-from moorage.framework.pod_level import pod_level_adjustment
+from moorage.config.pod_level import pod_level_adjustment
 from moorage.kube.decoding import ObjectReader
 from moorage.kube.resources import resource_for
 from moorage.model.pod import Pod
