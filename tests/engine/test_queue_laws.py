@@ -225,7 +225,7 @@ class QueueLaws(RuleBasedStateMachine):
             kept_labels = [label(one.event) for one in kept]
             assert [one for one in kept_labels if one != TIMEOUT] == labels
         if not self.flying:
-            assert not self.queue._in_flight.events
+            assert not self.queue._in_flight._events
             assert not +self.bench.ledger.in_flight
 
     @invariant()

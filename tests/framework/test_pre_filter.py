@@ -109,7 +109,7 @@ def test_only_the_nodes_that_a_plugin_names_are_looked_at() -> None:
     assert attempt.outcome is not None
     assert attempt.outcome.considered.tolist() == [False, True, False]
     assert attempt.outcome.feasible.tolist() == [1]
-    assert attempt.before.narrowed_by == {"A"}
+    assert attempt.before.named.keys() == {"A"}
 
 
 def test_nodes_named_by_several_plugins_are_those_all_of_them_name() -> None:
@@ -119,7 +119,7 @@ def test_nodes_named_by_several_plugins_are_those_all_of_them_name() -> None:
         saying("C", only_nodes("b", "c")),
     )
     assert attempt.before.node_names == frozenset({"b"})
-    assert attempt.before.narrowed_by == {"A", "C"}
+    assert attempt.before.named.keys() == {"A", "C"}
 
 
 @pytest.mark.parametrize(

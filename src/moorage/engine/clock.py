@@ -43,24 +43,20 @@ class Ticker:
     """
 
     def __init__(self, first: float, period: float) -> None:
-        self._next = first
-        self._period = period
-
-    @property
-    def next(self) -> float:
+        self.next = first
         """The first tick that has not been asked about yet."""
-        return self._next
+        self._period = period
 
     def due(self, now: float) -> bool:
         """Has a tick passed since this was last asked?"""
-        if now < self._next:
+        if now < self.next:
             return False
-        self._next = self.after(now)
+        self.next = self.after(now)
         return True
 
     def after(self, time: float) -> float:
         """The first tick to come that is later than a time."""
-        if time < self._next:
-            return self._next
-        ticks = math.floor((time - self._next) / self._period) + 1
-        return self._next + ticks * self._period
+        if time < self.next:
+            return self.next
+        ticks = math.floor((time - self.next) / self._period) + 1
+        return self.next + ticks * self._period

@@ -199,9 +199,8 @@ class PodGroupCycle:
                 scheduler.queue.done(info.pod.uid)
             else:
                 failure = broken(info.pod, message)
-                if scheduler.recorder.on:
-                    ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
-                    scheduler.recorder.attempt_ended(ended)
+                ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
+                scheduler.recorder.attempt_ended(ended)
                 scheduler.fail(info, profile, failure)
         return None
 
@@ -382,14 +381,11 @@ class PodGroupCycle:
                 failure = scheduler.place(info, profile, found.node_name, times)
             else:
                 failure = failure_of(info.pod, found, result)
-            if scheduler.recorder.on:
-                ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
-                if found is not None:
-                    ended = ended._replace(
-                        placed=found.decision,
-                        search_start=found.search_start,
-                        attempt=found.attempt,
-                    )
-                scheduler.recorder.attempt_ended(ended)
+            ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
+            if found is not None:
+                ended = ended._replace(
+                    placed=found.decision, search_start=found.search_start, attempt=found.attempt
+                )
+            scheduler.recorder.attempt_ended(ended)
             if failure is not None:
                 scheduler.fail(info, profile, failure, times)

@@ -55,9 +55,6 @@ class EndedAttempt(NamedTuple):
 class DecisionRecorder:
     """Is told of changes and attempts; must not call back. This one ignores everything."""
 
-    on = False
-    """Is it worth working out what to tell?"""
-
     def __init__(self) -> None:
         self.clock: Callable[[], float] = float
         """What time is it? To be read when an attempt begins."""

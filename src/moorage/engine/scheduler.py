@@ -266,11 +266,10 @@ class Scheduler:
             code=status.code,
             refusal=Refusal(status, point),
         )
-        if self.recorder.on:
-            placed = Bind(pod, binding.node_name)
-            self.recorder.attempt_ended(
-                EndedAttempt(pod, profile, info.attempts, placed, failure, binding=True)
-            )
+        placed = Bind(pod, binding.node_name)
+        self.recorder.attempt_ended(
+            EndedAttempt(pod, profile, info.attempts, placed, failure, binding=True)
+        )
         self.fail(info, profile, failure, binding.times)
         if rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
@@ -294,12 +293,11 @@ class Scheduler:
             failure = decision
             if decision.nominated_node:
                 self.evict(pod, profile, decision.nominated_node, decision.victims)
-        if recorder.on:
-            recorder.attempt_ended(
-                EndedAttempt(
-                    pod, profile, info.attempts, placed, failure, started, search_start, result
-                )
+        recorder.attempt_ended(
+            EndedAttempt(
+                pod, profile, info.attempts, placed, failure, started, search_start, result
             )
+        )
         if failure is not None:
             self.fail(info, profile, failure, times)
 

@@ -37,7 +37,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
         """The plugins that an event must un-reject before another attempt makes sense."""
-        plugins = self._plugins_with(lambda code: code.rejected) | self.before.narrowed_by
+        plugins = self._plugins_with(lambda code: code.rejected) | self.before.named.keys()
         if self.outcome is not None and self.outcome.thinned:
             plugins |= {EXTENDER}
         return plugins

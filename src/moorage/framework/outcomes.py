@@ -22,7 +22,7 @@ class PreFiltered(msgspec.Struct, frozen=True):
     node_names: frozenset[str] | None = None
     """The only nodes worth looking at, or None for all."""
     named: Mapping[str, frozenset[str]] = {}
-    """The plugins that named such nodes, and which."""
+    """The plugins that named such nodes, and which each of them named."""
     rejections: tuple[Status, ...] = ()
     """What plugins have against the pod on any node."""
     ran: tuple[str, ...] = ()
@@ -32,11 +32,6 @@ class PreFiltered(msgspec.Struct, frozen=True):
     def rejection(self) -> Status | None:
         """The rejection that counts, if there is one."""
         return self.rejections[-1] if self.rejections else None
-
-    @property
-    def narrowed_by(self) -> frozenset[str]:
-        """The plugins that named the only nodes worth looking at."""
-        return frozenset(self.named)
 
     @property
     def not_filtering(self) -> frozenset[str]:
@@ -52,7 +47,7 @@ class PreFiltered(msgspec.Struct, frozen=True):
         if self.rejection is not None:
             return self.rejection
         if self.node_names is not None:
-            names = " ".join(sorted(self.narrowed_by))
+            names = " ".join(sorted(self.named))
             return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
         return None
 

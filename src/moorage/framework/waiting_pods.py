@@ -11,7 +11,7 @@ from moorage.framework.status import Code, Status
 from moorage.model.duration import Duration
 from moorage.model.pod import Pod
 
-Settled = Callable[[Status | None], None]
+Settled = Callable[[Status | None], object]
 
 
 class WaitingPod:
@@ -88,12 +88,7 @@ class WaitingPods:
         """A pod begins to wait; it leaves by itself when it is settled."""
         uid = waiting.pod.uid
         self._pods[uid] = waiting
-
-        def leave(outcome: Status | None) -> None:
-            del outcome
-            self._pods.pop(uid, None)
-
-        waiting.when_settled(leave)
+        waiting.when_settled(lambda outcome: self._pods.pop(uid, None))
 
     def get(self, uid: str) -> WaitingPod | None:
         """One waiting pod."""

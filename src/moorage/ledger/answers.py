@@ -72,7 +72,7 @@ def _plugin_answer(attempt: AttemptResult, name: str, order: Rows) -> RecordedAn
     return RecordedAnswer(
         name,
         status=(status.code.value, status.reasons) if status is not None and refused else None,
-        nodes=tuple(before.node_names or ()) if name in before.narrowed_by else None,
+        nodes=tuple(before.node_names or ()) if name in before.named else None,
         skipped=name in before.skipped,
         unscored=part is None,
         reasons=() if said is None else tuple((r.text, r.code.value) for r in said.reasons),

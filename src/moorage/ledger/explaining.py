@@ -123,7 +123,7 @@ def _asked(
 
     `whole`: preemption, too.
     """
-    pod, known = moment.pod_of(decision), moment.state.nodes.row_of
+    pod, known = moment.objects.pod_of(decision), moment.state.nodes.row_of
     if decision.binding or pod is None or not known:
         return None
     profile = moment.profile_of(decision)

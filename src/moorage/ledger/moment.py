@@ -74,13 +74,9 @@ class Moment:
             raise ConfigError(f"there was no profile {decision.profile}")
         return profile
 
-    def pod_of(self, decision: RecordedDecision) -> Pod | None:
-        """The pod that a decision was about."""
-        return self.objects.pod_of(decision)
-
     def ask(self, decision: RecordedDecision) -> Bind | Unschedulable | None:
         """What is decided here about the pod of a decision; None if the pod is not known."""
-        pod = self.pod_of(decision)
+        pod = self.objects.pod_of(decision)
         if pod is None:
             return None
         beside = trial(self.cycle, self.profile_of(decision).without_post_filter())

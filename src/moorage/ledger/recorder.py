@@ -39,8 +39,6 @@ class Recorder(DecisionRecorder):
     Before the first attempt there is nothing to explain, so changes go into `base` right away.
     """
 
-    on = True
-
     def __init__(
         self,
         base: Objects,

@@ -49,7 +49,6 @@ def gang_of_three(gates: tuple[str, ...]) -> World:
     """Three pods that fit, a pod of no group, and everybody who could be told of them."""
     world = World(gates)
     world.scheduler.recorder = DecisionRecorder()
-    world.scheduler.recorder.on = True
     world.scheduler.cycle.use_extenders((_Extender(),))
     world.add(make_node("n1", cpu="8"), make_group(min_count=3))
     world.add(*(member(name) for name in sorted(MEMBERS)), make_pod("other", cpu="1"))

@@ -52,11 +52,6 @@ class InFlight:
         """The pods as they were when popped."""
         return [started.pod for started in self._pods.values()]
 
-    @property
-    def events(self) -> Sequence[SeenEvent]:
-        """The events that are kept."""
-        return tuple(self._events)
-
     def start(self, pod: Pod) -> None:
         """A pod is being tried from now on; it must not be in flight yet."""
         self._pods[pod.uid] = _Started(pod, self._forgotten + len(self._events))
