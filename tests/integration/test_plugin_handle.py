@@ -47,8 +47,12 @@ class EveryVerb(ReservePlugin, PreBindPlugin, PostBindPlugin):
     name = "EveryVerb"
     looks_up = (JOBS, CRON_JOBS)
 
+    def may_take_long(self, pod: Pod) -> bool:
+        return True  # so the attempt has a thread of its own
+
     def reserve(self, pod: Pod, node_name: str) -> None:
         self.cycle_state(pod)["node"] = node_name
+        self.handle.event(pod, "Reserved", f"on {node_name}")
         self.handle.run_later(self.leave_note(node_name))
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
@@ -146,6 +150,11 @@ def test_a_plugin_does_everything_in_a_cluster() -> None:
                 listed = await handle.client.list("Event", "default")
                 return [one for one in listed if one["reason"] == "Noted"]
 
+            async def reserved() -> bool:
+                listed = await handle.client.list("Event", "default")
+                return "on node-0" in [one["note"] for one in listed]
+
+            await has(reserved)
             (event,) = await has(events)
             assert event["reportingController"] == "harbour"
             assert (event["type"], event["action"]) == ("Warning", "Noting")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from moorage.model.custom import custom_object
 from moorage.model.taints import Taint
 from moorage.testing import cluster, make_node, make_pod
 
@@ -40,3 +41,15 @@ def test_a_cluster_holds_nodes_and_their_pods() -> None:
     assert [(pod.name, node) for pod, node in state.placed_pods()] == [("p", "b")]
     with pytest.raises(ValueError, match="has no node"):
         cluster([make_node("a")], [make_pod("p")])
+
+
+def test_a_cluster_holds_custom_resources_apart_by_kind() -> None:
+    made = [
+        custom_object(
+            {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "a", "namespace": "x"}}
+        )
+        for kind in ("Job", "CronJob")
+    ]
+    listers = cluster(others=made).listers
+    assert listers.of("jobs.v1.batch").get("a", "x") is made[0]
+    assert listers.of("cronjobs.v1.batch").get("a", "x") is made[1]

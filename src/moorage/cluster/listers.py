@@ -97,6 +97,16 @@ class Listers:
             lister = self._listers[kind] = Lister(self._changed)
         return lister
 
+    def put(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
+        """An object of a kind, or of a custom resource, was added or changed."""
+        lister: Lister[Any] = self.of(kind)
+        lister.put(obj)
+
+    def remove(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
+        """An object was deleted."""
+        lister: Lister[Any] = self.of(kind)
+        lister.remove(obj)
+
     def __iter__(self) -> Iterator[ApiObject]:
         for lister in self._listers.values():
             yield from lister

@@ -7,9 +7,7 @@ anything about pods: that is the cycle's work.
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from moorage.cluster.listers import Lister
 from moorage.cluster.state import ClusterState
 from moorage.engine.events import (
     ASSIGNED_POD_ADD,
@@ -237,23 +235,20 @@ class EventHandlers:
     def add_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind appeared; custom resources come with their name."""
         self.recorder.changed(obj)
-        self._lister(obj, custom_resource).put(obj)
+        self._state.listers.put(obj, custom_resource or type(obj))
         self._report(ActionType.ADD, None, obj, custom_resource)
 
     def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind changed."""
         self.recorder.changed(new, old)
-        self._lister(new, custom_resource).put(new)
+        self._state.listers.put(new, custom_resource or type(new))
         self._report(ActionType.UPDATE, old, new, custom_resource)
 
     def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind is gone."""
         self.recorder.deleted(obj)
-        self._lister(obj, custom_resource).remove(obj)
+        self._state.listers.remove(obj, custom_resource or type(obj))
         self._report(ActionType.DELETE, obj, None, custom_resource)
-
-    def _lister(self, obj: ApiObject, custom_resource: str) -> Lister[Any]:
-        return self._state.listers.of(custom_resource or type(obj))
 
     def _report(
         self,

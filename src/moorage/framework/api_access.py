@@ -115,7 +115,11 @@ class ApiAccess:
 
     def run_later(self, work: Work) -> None:
         """Have a coroutine run as soon as the attempt is over."""
-        if self._keeps:
-            self.later.append(work)
-        else:
-            work.close()
+        self.later.append(work)
+        if not self._keeps:
+            self.drop_later()
+
+    def drop_later(self) -> None:
+        """Nobody will run what was left."""
+        while self.later:
+            self.later.popleft().close()

@@ -152,6 +152,7 @@ class Executor:
         """Give up on everything at once, and take up nothing more."""
         self._most_workers = 0
         self._bindings.clear()
+        self._scheduler.handle.api.drop_later()
         for task in (*self._workers, *self._other_tasks):
             task.cancel()
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from random import Random
+from typing import Any
 
 from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
@@ -165,12 +166,13 @@ class LiveScheduler:
         self._between_attempts.set()
         self._abandoned = False
         self._following = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._give_way_at = self._last_turn = 0.0
         scheduler.handle.pacing.checkpoint = self._checkpoint
         api = scheduler.handle.api
         api.client, api.rest_config = PluginClient(client), client.access
         if shadow is None:
-            api.write_event = recorder.event
+            api.write_event = self._write_event
         self._add_handlers(self.informers.kinds)
 
     @property
@@ -201,6 +203,7 @@ class LiveScheduler:
     def follow(self) -> None:
         """Begin to follow the cluster; harmless if repeated."""
         self._following = True
+        self._loop = asyncio.get_running_loop()
         self.informers.start()
 
     async def known(self) -> None:
@@ -412,6 +415,14 @@ class LiveScheduler:
                 await self._wake.wait()
         except TimeoutError:
             return
+
+    def _write_event(self, *args: Any, **fields: Any) -> None:
+        """Write a plugin's event, whichever thread the plugin runs in."""
+        write = partial(self._recorder.event, *args, **fields)
+        if self._loop is None:
+            write()  # nothing is sent yet
+        else:
+            self._loop.call_soon_threadsafe(write)
 
     def _look(self, *_: object) -> None:
         """Something changed: look at the queue again, unless no change can matter there.

@@ -313,6 +313,7 @@ class ShadowExecutor:
         for plugin in self._scheduler.deferring:
             if plugin.has_work:
                 self._spawn(self._flush(plugin))
+        self._scheduler.handle.api.drop_later()  # it would write
 
     def cancel(self) -> None:
         """Give up on pods that wait."""

@@ -87,6 +87,13 @@ def _map(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def kind_of(obj: ApiObject) -> type[ApiObject] | str:
+    """What listers have an object under; the plural of a custom kind is guessed."""
+    if not isinstance(obj, CustomObject):
+        return type(obj)
+    return str(Definitions(()).place(obj.content)[0])
+
+
 def custom_object(content: Any) -> CustomObject:
     """An object out of parsed JSON or YAML; `DecodeError` if it can be none."""
     if not isinstance(content, dict):

@@ -7,9 +7,8 @@ it by the name that a person typed. Makes no decisions itself.
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from moorage.cluster.listers import Lister
 from moorage.cluster.state import ClusterState
 from moorage.config import (
     DEFAULT_FEATURE_GATES,
@@ -27,7 +26,7 @@ from moorage.framework.plugin import Handle, Plugin
 from moorage.framework.plugin_files import register_plugin_files
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
-from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions, custom_object
+from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions, custom_object, kind_of
 from moorage.model.decode import sentence, without_nulls
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -118,7 +117,7 @@ class World:
         elif isinstance(obj, Pod):
             self._change_pod(obj)
         else:
-            self._lister(kind).put(obj)
+            self.state.listers.put(obj, kind)
 
     def remove(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
         """An object was deleted by a plugin."""
@@ -130,7 +129,7 @@ class World:
             if self.state.node_of(obj) is not None:
                 self.state.remove_pod(obj)
         else:
-            self._lister(kind).remove(obj)
+            self.state.listers.remove(obj, kind)
 
     def write_event(
         self,
@@ -153,9 +152,6 @@ class World:
             "reportingController": controller,
         }
         events.put(event_object(len(events) + 1, regarding, related, fields))
-
-    def _lister(self, kind: type[ApiObject] | str) -> Lister[Any]:
-        return self.state.listers.of(kind)
 
     def placed(self, pod: Pod, node_name: str) -> None:
         """A pod was bound."""
@@ -198,7 +194,7 @@ class World:
         for node in sorted(nodes, key=lambda node: node.name):
             self._add_node(node)
         for obj in sorted(others, key=lambda obj: (obj.namespace, obj.name)):
-            self.state.listers.of(type(obj)).put(obj)
+            self.state.listers.put(obj, kind_of(obj))
         for pod in pods:
             self._add_pod(pod)
 

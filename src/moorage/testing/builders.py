@@ -8,6 +8,7 @@ name is ignored as there, and a value of the wrong type is an error.
 from collections.abc import Iterable, Mapping, Sequence
 
 from moorage.cluster.state import ClusterState
+from moorage.model.custom import kind_of
 from moorage.model.decode import decode_object
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL, Node
@@ -137,5 +138,5 @@ def cluster(
             raise ValueError(f"pod {pod.key} has no node; give make_pod a node_name")
         state.add_pod(pod)
     for obj in others:
-        state.listers.of(type(obj)).put(obj)
+        state.listers.put(obj, kind_of(obj))
     return state
