@@ -97,7 +97,7 @@ class Harbour:
     def evict(self, preemptor: Pod, *victims: Pod) -> Eviction | None:
         """What the scheduler wants to be done after a decision."""
         profile = self.scheduler.profiles["default-scheduler"]
-        self.scheduler.evict(preemptor, profile, "node-0", victims)
+        self.scheduler.evict(Eviction(preemptor, profile.name, "node-0", victims))
         if not self.scheduler.outbox:
             return None
         action = self.scheduler.outbox.pop()

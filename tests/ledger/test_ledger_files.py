@@ -295,9 +295,7 @@ def test_a_file_from_before_the_first_release_is_refused_in_one_sentence(tmp_pat
     for asked in (path, tmp_path):
         with pytest.raises(InputError) as told:
             open_ledger(asked)
-        assert str(told.value) == (
-            f"{path} is a ledger of a format that was never released: delete it."
-        )
+        assert str(told.value) == (f"{path} is not a ledger: it does not begin as one.")
 
 
 def test_what_is_no_ledger_is_told_in_one_sentence(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
+from moorage.engine.actions import EVERYWHERE, Eviction
 from moorage.engine.decisions import (
     Bind,
     Refusal,
@@ -244,7 +245,9 @@ class PodGroupCycle:
             found = GroupVictims(error_status(pods[0], error))
         if found.status is None:
             result.preempting = True
-            scheduler.evict_for_group(group, pods, profile, found.victims)
+            scheduler.evict(
+                Eviction(pods[0], profile.name, EVERYWHERE, found.victims, group, tuple(pods))
+            )
         elif found.status.code.rejected:
             reasons = (*status.reasons, found.status.message)
             result.status = Status(status.code, reasons, status.plugin)
@@ -352,7 +355,7 @@ class PodGroupCycle:
             if not node_name:
                 return FoundMember(info, failure, attempt=attempt)
             # As upstream, where PostFilter acts at once, whatever becomes of the group.
-            scheduler.evict(pod, profile, node_name, decision.victims)
+            scheduler.evict(Eviction(pod, profile.name, node_name, decision.victims))
         answer = scheduler.hold(profile, pod, node_name, times)
         if isinstance(answer, Refusal):
             # Nobody is on record as who refused it: this was a try.

@@ -13,7 +13,7 @@ import msgspec
 
 from moorage.cluster.pod_groups import group_of
 from moorage.cluster.state import ClusterState
-from moorage.engine.actions import EVERYWHERE, Action, Binding, Eviction, Failure, SkippedDeletion
+from moorage.engine.actions import Action, Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import (
@@ -74,7 +74,8 @@ class Scheduler:
         self.profiles = profiles
         self.clock = clock
         self.handle = handle
-        self._deferring: dict[tuple[str, str], DeferringPlugin] = {}
+        self.deferring: dict[tuple[str, str], DeferringPlugin] = {}
+        """By profile and name, the plugins that leave writing to others."""
         self._note_deferring()
         self.waiting = handle.waiting
         handle.members.activate = queue.activate
@@ -144,7 +145,7 @@ class Scheduler:
             or self.waiting
             or self.awaits_news
             or self.handle.api.later
-            or any(map(has_work, self.deferring))
+            or any(map(has_work, self.deferring.values()))
         )
 
     def skip(self, info: QueuedPodInfo, profile: Profile) -> bool:
@@ -199,12 +200,7 @@ class Scheduler:
         for profile in self.profiles.values():
             for plugin in profile.plugins.values():
                 if isinstance(plugin, DeferringPlugin):
-                    self._deferring[profile.name, plugin.name] = plugin
-
-    @property
-    def deferring(self) -> Iterable[DeferringPlugin]:
-        """The plugins that leave writing to others, each by its latest instance."""
-        return self._deferring.values()
+                    self.deferring[profile.name, plugin.name] = plugin
 
     def run_timers(self) -> None:
         """Let time do its work: back-offs end, waits run out."""
@@ -292,7 +288,8 @@ class Scheduler:
         else:
             failure = decision
             if decision.nominated_node:
-                self.evict(pod, profile, decision.nominated_node, decision.victims)
+                node_name, victims = decision.nominated_node, decision.victims
+                self.evict(Eviction(pod, profile.name, node_name, victims))
         recorder.attempt_ended(
             EndedAttempt(
                 pod, profile, info.attempts, placed, failure, started, search_start, result
@@ -301,17 +298,7 @@ class Scheduler:
         if failure is not None:
             self.fail(info, profile, failure, times)
 
-    def evict(self, pod: Pod, profile: Profile, node_name: str, victims: tuple[Pod, ...]) -> None:
-        """Have victims evicted for a pod, unless all of them are on their way out already."""
-        self._make_room(Eviction(pod, profile.name, node_name, victims))
-
-    def evict_for_group(
-        self, group: PodGroup, pods: Sequence[Pod], profile: Profile, victims: tuple[Pod, ...]
-    ) -> None:
-        """Have victims evicted for a group, unless all of them are on their way out already."""
-        self._make_room(Eviction(pods[0], profile.name, EVERYWHERE, victims, group, tuple(pods)))
-
-    def _make_room(self, eviction: Eviction) -> None:
+    def evict(self, eviction: Eviction) -> None:
         """Have those victims evicted that are not leaving yet, for this preemptor or another."""
         chosen = self.handle.preempting.choose(eviction.victims, eviction.waiting)
         if chosen:

@@ -110,7 +110,7 @@ class Executor:
 
     def _flush_plugins(self) -> None:
         """Write what plugins left in points that must not write themselves."""
-        for plugin in self._scheduler.deferring:
+        for plugin in self._scheduler.deferring.values():
             if has_work(plugin):
                 self._spawn(self._flush(plugin))
         later = self._scheduler.handle.api.later

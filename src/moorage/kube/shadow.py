@@ -310,7 +310,7 @@ class ShadowExecutor:
                     for victim in action.victims:
                         self._scheduler.handle.preempting.left(victim)
                     self._scheduler.preemption_done(action.cause)
-        for plugin in self._scheduler.deferring:
+        for plugin in self._scheduler.deferring.values():
             if plugin.has_work:
                 self._spawn(self._flush(plugin))
         self._scheduler.handle.api.drop_later()  # it would write

@@ -27,8 +27,6 @@ from moorage.ledger.objects import Objects
 log = logging.getLogger(__name__)
 
 MAGIC = b"MOORAGE\n"
-_UNRELEASED = b"MOORLEDG"
-"""How ledgers began before the first release."""
 SUFFIX = ".ledger"
 FILE_BYTES = 64 * 1024 * 1024
 KEPT_FILES = 8
@@ -289,15 +287,11 @@ def scan(path: Path) -> LedgerFile:
 
 def _check_header(path: Path, header: bytes) -> bool:
     """Is the file cut off within its header?"""
+    if not MAGIC.startswith(header[: len(MAGIC)]):
+        raise InputError(f"{path} is not a ledger: it does not begin as one.")
     if len(header) < _HEADER.size:
-        if MAGIC.startswith(header[: len(MAGIC)]):
-            return True
-        raise InputError(f"{path} is not a ledger: it does not begin as one.")
-    magic, version, _ = _HEADER.unpack(header)
-    if magic == _UNRELEASED:
-        raise InputError(f"{path} is a ledger of a format that was never released: delete it.")
-    if magic != MAGIC:
-        raise InputError(f"{path} is not a ledger: it does not begin as one.")
+        return True
+    _, version, _ = _HEADER.unpack(header)
     if version != VERSION:
         raise InputError(
             f"{path} is a ledger of format version {version}, "
