@@ -226,17 +226,15 @@ def test_only_the_pod_that_was_asked_about_fails(
     for name in ("p1", "p2"):
         scheduler.handlers.add_pod(pod(name, "default-scheduler"))
     bound, failed = decided(scheduler)
-    # The first pod of a kind is not compared with others, so nobody asks for its key.
-    spared = {"h1"} if point == "pod_key" else set()
-    assert bound == {"p1", "p2"} | spared
+    assert bound == {"p1", "p2"}
     assert "Hostile" in caplog.text
     if point == "preEnqueue":  # upstream only logs these, too
         assert not failed
         return
-    for name in {"h1", "h2"} - spared:
+    for name in ("h1", "h2"):
         assert failed[name].reason == "SchedulerError"
         assert "Hostile" in failed[name].message
-    assert scheduler.state.sizes()["assumed_pods"] == 2 + len(spared)
+    assert scheduler.state.sizes()["assumed_pods"] == 2
 
 
 @pytest.mark.parametrize("act", [*RAISED, *NONSENSE, gives(None)], ids=lambda act: act.__name__)
