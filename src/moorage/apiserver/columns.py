@@ -1,10 +1,10 @@
-"""The columns `kubectl get` shows, per resource.
+"""The columns `kubectl get` shows, per resource: `columns.yaml`, and the cells it names.
 
-One table of small functions from an object to a cell. Upstream:
+Upstream:
 kubernetes@v1.36.4 pkg/printers/internalversion/printers.go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moorage.apiserver.defaults import mappings
@@ -12,6 +12,7 @@ from moorage.apiserver.errors import Json
 from moorage.apiserver.metadata import seconds_of
 from moorage.apiserver.resources import ApiResource, StorageKey
 from moorage.printable import human_duration
+from moorage.tables import read_table
 
 Cell = Callable[[Json, float], Any]
 _NONE = "<none>"
@@ -39,25 +40,30 @@ def age_of(text: Any, now: float) -> str:
         return _UNKNOWN
 
 
-def at(*path: str, absent: Any = _NONE) -> Cell:
-    """A cell with the value at a path."""
+def _value(obj: Json, path: Sequence[str]) -> Any:
+    value: Any = obj
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
+
+def _at(path: Sequence[str], absent: Any) -> Cell:
     def cell(obj: Json, _: float) -> Any:
-        value: Any = obj
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
+        value = _value(obj, path)
         return absent if value is None or value == "" else value
 
     return cell
 
 
-def name(obj: Json, _: float) -> str:
-    """The object's name."""
-    return str(obj["metadata"].get("name", ""))
+def _count(path: Sequence[str]) -> Cell:
+    def cell(obj: Json, _: float) -> int:
+        value = _value(obj, path)
+        return len(value) if isinstance(value, dict | list) else int(value or 0)
+
+    return cell
 
 
-def age(obj: Json, now: float) -> str:
-    """Time since creation."""
+def _age(obj: Json, now: float) -> str:
     return age_of(obj["metadata"].get("creationTimestamp"), now)
 
 
@@ -208,132 +214,54 @@ def _claim(obj: Json, _: float) -> str:
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
-def _count(part: str, field: str) -> Cell:
-    def cell(obj: Json, _: float) -> int:
-        value = _section(obj, part).get(field) if part else obj.get(field)
-        return len(value) if isinstance(value, dict | list) else int(value or 0)
+_CELLS: Mapping[str, Cell] = {
+    "access modes": _access_modes,
+    "claim": _claim,
+    "event message": _event_message,
+    "event object": _event_object,
+    "external IP": _address("ExternalIP"),
+    "external IPs": _external,
+    "images": _images,
+    "internal IP": _address("InternalIP"),
+    "last seen": _last_seen,
+    "node status": _node_status,
+    "pod status": _pod_status,
+    "ports": _ports,
+    "readiness gates": _gates,
+    "ready containers": _ready,
+    "ready replicas": _replicas_ready,
+    "restarts": _restarts,
+    "roles": _roles,
+    "selector": _selector,
+}
 
-    return cell
+
+NAME = TableColumn(
+    "Name", _at(("metadata", "name"), ""), description="Name must be unique within a namespace."
+)
+AGE = TableColumn("Age", _age, description="Time since creation.")
 
 
-NAME = TableColumn("Name", name, description="Name must be unique within a namespace.")
-AGE = TableColumn("Age", age, description="Time since creation.")
-_WIDE = 1
-
-
-def _columns(*middle: TableColumn, after: tuple[TableColumn, ...] = ()) -> tuple[TableColumn, ...]:
-    return (NAME, *middle, AGE, *after)
+def _column(entry: Json | str) -> TableColumn:
+    if isinstance(entry, str):
+        return {"NAME": NAME, "AGE": AGE}[entry]
+    if "cell" in entry:
+        cell = _CELLS[entry["cell"]]
+    elif "count" in entry:
+        cell = _count(entry["count"].split("."))
+    else:
+        cell = _at(entry["at"].split("."), entry.get("absent", ""))
+    return TableColumn(entry["name"], cell, entry.get("type", "string"), int("wide" in entry))
 
 
 _COLUMNS: Mapping[StorageKey, tuple[TableColumn, ...]] = {
-    "pods": _columns(
-        TableColumn("Ready", _ready),
-        TableColumn("Status", _pod_status),
-        TableColumn("Restarts", _restarts),
-        after=(
-            TableColumn("IP", at("status", "podIP"), priority=_WIDE),
-            TableColumn("Node", at("spec", "nodeName"), priority=_WIDE),
-            TableColumn("Nominated Node", at("status", "nominatedNodeName"), priority=_WIDE),
-            TableColumn("Readiness Gates", _gates, priority=_WIDE),
-        ),
-    ),
-    "nodes": (
-        NAME,
-        TableColumn("Status", _node_status),
-        TableColumn("Roles", _roles),
-        AGE,
-        TableColumn("Version", at("status", "nodeInfo", "kubeletVersion", absent="")),
-        TableColumn("Internal-IP", _address("InternalIP"), priority=_WIDE),
-        TableColumn("External-IP", _address("ExternalIP"), priority=_WIDE),
-        TableColumn(
-            "OS-Image", at("status", "nodeInfo", "osImage", absent=_UNKNOWN), priority=_WIDE
-        ),
-        TableColumn(
-            "Kernel-Version",
-            at("status", "nodeInfo", "kernelVersion", absent=_UNKNOWN),
-            priority=_WIDE,
-        ),
-        TableColumn(
-            "Container-Runtime",
-            at("status", "nodeInfo", "containerRuntimeVersion", absent=_UNKNOWN),
-            priority=_WIDE,
-        ),
-    ),
-    "events": (
-        TableColumn("Last Seen", _last_seen),
-        TableColumn("Type", at("type", absent="")),
-        TableColumn("Reason", at("reason", absent="")),
-        TableColumn("Object", _event_object),
-        TableColumn("Message", _event_message),
-        TableColumn("Name", name, priority=_WIDE),
-    ),
-    "namespaces": _columns(TableColumn("Status", at("status", "phase", absent=""))),
-    "services": _columns(
-        TableColumn("Type", at("spec", "type", absent="")),
-        TableColumn("Cluster-IP", at("spec", "clusterIP")),
-        TableColumn("External-IP", _external),
-        TableColumn("Port(s)", _ports),
-        after=(TableColumn("Selector", _selector, priority=_WIDE),),
-    ),
-    "deployments.apps": _columns(
-        TableColumn("Ready", _replicas_ready),
-        TableColumn("Up-to-date", _count("status", "updatedReplicas"), "integer"),
-        TableColumn("Available", _count("status", "availableReplicas"), "integer"),
-        after=(
-            TableColumn("Images", _images, priority=_WIDE),
-            TableColumn("Selector", _selector, priority=_WIDE),
-        ),
-    ),
-    "replicasets.apps": _columns(
-        TableColumn("Desired", _count("spec", "replicas"), "integer"),
-        TableColumn("Current", _count("status", "replicas"), "integer"),
-        TableColumn("Ready", _count("status", "readyReplicas"), "integer"),
-    ),
-    "statefulsets.apps": _columns(TableColumn("Ready", _replicas_ready)),
-    "persistentvolumeclaims": _columns(
-        TableColumn("Status", at("status", "phase", absent="")),
-        TableColumn("Volume", at("spec", "volumeName", absent="")),
-        TableColumn("Capacity", at("status", "capacity", "storage", absent="")),
-        TableColumn("Access Modes", _access_modes),
-        TableColumn("StorageClass", at("spec", "storageClassName", absent="")),
-    ),
-    "persistentvolumes": _columns(
-        TableColumn("Capacity", at("spec", "capacity", "storage", absent="")),
-        TableColumn("Access Modes", _access_modes),
-        TableColumn("Reclaim Policy", at("spec", "persistentVolumeReclaimPolicy", absent="")),
-        TableColumn("Status", at("status", "phase", absent="")),
-        TableColumn("Claim", _claim),
-        TableColumn("StorageClass", at("spec", "storageClassName", absent="")),
-    ),
-    "leases.coordination.k8s.io": _columns(
-        TableColumn("Holder", at("spec", "holderIdentity", absent=""))
-    ),
-    "priorityclasses.scheduling.k8s.io": (
-        NAME,
-        TableColumn("Value", at("value", absent=0), "integer"),
-        TableColumn("Global-Default", at("globalDefault", absent=False), "boolean"),
-        AGE,
-        TableColumn("PreemptionPolicy", at("preemptionPolicy", absent="")),
-    ),
-    "poddisruptionbudgets.policy": _columns(
-        TableColumn("Min Available", at("spec", "minAvailable", absent="N/A")),
-        TableColumn("Max Unavailable", at("spec", "maxUnavailable", absent="N/A")),
-        TableColumn("Allowed Disruptions", _count("status", "disruptionsAllowed"), "integer"),
-    ),
-    "storageclasses.storage.k8s.io": _columns(
-        TableColumn("Provisioner", at("provisioner", absent="")),
-        TableColumn("ReclaimPolicy", at("reclaimPolicy", absent="")),
-        TableColumn("VolumeBindingMode", at("volumeBindingMode", absent="")),
-    ),
-    "configmaps": _columns(TableColumn("Data", _count("", "data"), "integer")),
-    "secrets": _columns(
-        TableColumn("Type", at("type", absent="")),
-        TableColumn("Data", _count("", "data"), "integer"),
-    ),
+    storage: tuple(map(_column, entries))
+    for storage, entries in read_table(
+        "moorage.apiserver", "columns.yaml", dict[StorageKey, list[Json | str]]
+    ).items()
 }
-_DEFAULT = _columns()
 
 
 def columns_of(resource: ApiResource) -> tuple[TableColumn, ...]:
     """The columns of a resource; name and age where nothing better is known."""
-    return _COLUMNS.get(resource.storage, _DEFAULT)
+    return _COLUMNS.get(resource.storage, (NAME, AGE))

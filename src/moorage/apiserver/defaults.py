@@ -1,18 +1,20 @@
 """What the API server fills into objects of each kind when they are created, on plain JSON.
 
-One small function per resource, in a table by storage key. What a scheduler reads of a pod is
-computed by `moorage.model.defaulting` and copied back in kubectl's spelling; the rest (ports,
-probes, QoS) is here. Upstream: kubernetes@v1.36.4 pkg/apis/core/v1/defaults.go,
-pkg/apis/core/v1/helper/qos.
+Plain values are in `defaults.yaml`; what depends on the object is here, as are ports, probes and
+QoS. Upstream: kubernetes@v1.36.4 pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/helper/qos.
 """
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
+
+import msgspec
 
 from moorage.apiserver.custom_resources import DEFINITIONS, established
 from moorage.apiserver.errors import Json, bad_request
 from moorage.apiserver.resources import StorageKey
 from moorage.model.quantity import parse_milli
+from moorage.tables import read_table
 
 _TOLERATED_SECONDS = 300
 _NOT_READY = "node.kubernetes.io/not-ready"
@@ -166,13 +168,23 @@ def _pod_volume(volume: Json) -> None:
 Filler = Callable[[Json], None]
 
 
+class _Kind(msgspec.Struct, forbid_unknown_fields=True):
+    """What an object of a kind gets: fields of its own, of its spec, and its first status."""
+
+    fields: Json = {}
+    spec: Json | None = None
+    status: Json | None = None
+    template: bool = False
+    """Does its spec hold a template of pods?"""
+
+
+_KINDS = read_table("moorage.apiserver", "defaults.yaml", dict[StorageKey, _Kind])
+
+
 def apply_defaults(storage: StorageKey, obj: Json) -> None:
     """Fill in an object that is being created or replaced."""
-    fill = _DEFAULTS.get(storage)
-    if fill is None:
-        return
     try:
-        fill(obj)
+        _apply(storage, obj)
     except (AttributeError, TypeError, ValueError):
         # Only the types of fields that a scheduler reads have been checked.
         kind = obj.get("kind")
@@ -181,11 +193,31 @@ def apply_defaults(storage: StorageKey, obj: Json) -> None:
         ) from None
 
 
+def _apply(storage: StorageKey, obj: Json) -> None:
+    special = _SPECIAL.get(storage)
+    if special is not None:
+        special(obj)
+    known = _KINDS.get(storage)
+    if known is None:
+        return
+    _fill(obj, known.fields)
+    if known.spec is not None:
+        spec = _spec(obj)
+        _fill(spec, known.spec)
+        if known.template and isinstance(spec.get("template"), dict):
+            default_pod_spec(_spec(spec["template"]))
+
+
 def begin_status(storage: StorageKey, obj: Json) -> None:
     """Give a new object the status it starts with, whatever the client sent."""
-    begin = _BEGINNINGS.get(storage)
-    if begin is not None:
-        obj["status"] = begin(obj)
+    if storage == "pods":
+        obj["status"] = initial_status(_spec(obj))
+    elif storage == DEFINITIONS:
+        obj["status"] = established(obj)
+    known = _KINDS.get(storage)
+    # Nodes have none on purpose: kubelets register with a status, and the API keeps it.
+    if known is not None and known.status is not None:
+        obj["status"] = deepcopy(known.status)
 
 
 def _spec(obj: Json) -> Json:
@@ -195,22 +227,13 @@ def _spec(obj: Json) -> Json:
     return spec
 
 
-def _fill(target: Json, **values: object) -> None:
+def _fill(target: Json, values: Json) -> None:
     for name, value in values.items():
         if target.get(name) is None:
-            target[name] = value
-
-
-def _template(spec: Json) -> Json:
-    template = spec.get("template")
-    if not isinstance(template, dict):
-        return {}
-    default_pod_spec(_spec(template))
-    return template
+            target[name] = deepcopy(value)
 
 
 def _node(obj: Json) -> None:
-    _spec(obj)
     status = obj.get("status")
     if isinstance(status, dict) and status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
@@ -222,149 +245,53 @@ def _namespace(obj: Json) -> None:
     if labels is None:
         labels = metadata["labels"] = {}
     labels["kubernetes.io/metadata.name"] = metadata.get("name", "")
-    _fill(_spec(obj), finalizers=["kubernetes"])
 
 
 def _service(obj: Json) -> None:
-    spec = _spec(obj)
-    _fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
-    for port in mappings(spec.get("ports")):
-        _fill(port, protocol="TCP", targetPort=port.get("port"))
-
-
-def _claim(obj: Json) -> None:
-    _fill(_spec(obj), volumeMode="Filesystem")
-
-
-def _volume(obj: Json) -> None:
-    _fill(_spec(obj), volumeMode="Filesystem", persistentVolumeReclaimPolicy="Retain")
-
-
-def _storage_class(obj: Json) -> None:
-    _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
-
-
-def _priority_class(obj: Json) -> None:
-    _fill(obj, preemptionPolicy="PreemptLowerPriority")
+    for port in mappings(_spec(obj).get("ports")):
+        _fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
 
 
 def _deployment(obj: Json) -> None:
     spec = _spec(obj)
-    _fill(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
-    _fill(spec["strategy"], type="RollingUpdate")
+    _fill(spec, {"strategy": {}})
+    _fill(spec["strategy"], {"type": "RollingUpdate"})
     if spec["strategy"]["type"] == "RollingUpdate":
-        _fill(spec["strategy"], rollingUpdate={"maxUnavailable": "25%", "maxSurge": "25%"})
-    _template(spec)
-
-
-def _replica_set(obj: Json) -> None:
-    _fill(_spec(obj), replicas=1)
-    _template(obj["spec"])
+        rolling = {"maxUnavailable": "25%", "maxSurge": "25%"}
+        _fill(spec["strategy"], {"rollingUpdate": rolling})
 
 
 def _replication_controller(obj: Json) -> None:
     spec = _spec(obj)
-    _fill(spec, replicas=1)
-    labels = (_template(spec).get("metadata") or {}).get("labels")
+    template = spec.get("template")
+    labels = (template.get("metadata") or {}).get("labels") if isinstance(template, dict) else None
     if labels:
-        _fill(spec, selector=dict(labels))
-
-
-def _stateful_set(obj: Json) -> None:
-    spec = _spec(obj)
-    _fill(spec, replicas=1, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
-    _fill(spec, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
-    _template(spec)
-
-
-def _daemon_set(obj: Json) -> None:
-    spec = _spec(obj)
-    rolling = {"maxUnavailable": 1, "maxSurge": 0}
-    _fill(spec, revisionHistoryLimit=10)
-    _fill(spec, updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
-    _template(spec)
+        _fill(spec, {"selector": labels})
 
 
 def _job(obj: Json) -> None:
     spec = _spec(obj)
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _fill(spec, parallelism=1, backoffLimit=6, suspend=False, completionMode="NonIndexed")
-    _template(spec)
-
-
-def _driver(obj: Json) -> None:
-    spec = _spec(obj)
-    _fill(spec, attachRequired=True, podInfoOnMount=False, storageCapacity=False)
-    _fill(spec, fsGroupPolicy="ReadWriteOnceWithFSType", requiresRepublish=False)
-    _fill(spec, volumeLifecycleModes=["Persistent"], seLinuxMount=False)
-
-
-def _secret(obj: Json) -> None:
-    _fill(obj, type="Opaque")
 
 
 def _claim_spec(spec: Json) -> None:
     devices = spec.get("devices")
     for request in mappings(devices.get("requests") if isinstance(devices, dict) else None):
-        exactly = request.get("exactly")
-        choices = mappings(request.get("firstAvailable"))
-        for choice in (*choices, *([exactly] if isinstance(exactly, dict) else [])):
-            _fill(choice, allocationMode="ExactCount")
+        for choice in mappings([request.get("exactly")]) + mappings(request.get("firstAvailable")):
+            _fill(choice, {"allocationMode": "ExactCount"})
             if choice["allocationMode"] == "ExactCount" and not choice.get("count"):
                 choice["count"] = 1
 
 
-def _resource_claim(obj: Json) -> None:
-    _claim_spec(_spec(obj))
-
-
-def _resource_claim_template(obj: Json) -> None:
-    _claim_spec(_spec(_spec(obj)))
-
-
-def _pod_group(obj: Json) -> None:
-    _fill(_spec(obj), disruptionMode="Pod")
-
-
-_DEFAULTS: Mapping[StorageKey, Filler] = {
-    "csidrivers.storage.k8s.io": _driver,
-    "daemonsets.apps": _daemon_set,
+_SPECIAL: Mapping[StorageKey, Filler] = {
     "deployments.apps": _deployment,
     "jobs.batch": _job,
     "namespaces": _namespace,
     "nodes": _node,
-    "persistentvolumeclaims": _claim,
-    "persistentvolumes": _volume,
-    "podgroups.scheduling.k8s.io": _pod_group,
     "pods": default_pod,
-    "priorityclasses.scheduling.k8s.io": _priority_class,
-    "replicasets.apps": _replica_set,
     "replicationcontrollers": _replication_controller,
-    "resourceclaims.resource.k8s.io": _resource_claim,
-    "resourceclaimtemplates.resource.k8s.io": _resource_claim_template,
-    "secrets": _secret,
+    "resourceclaims.resource.k8s.io": lambda claim: _claim_spec(_spec(claim)),
+    "resourceclaimtemplates.resource.k8s.io": lambda made: _claim_spec(_spec(_spec(made))),
     "services": _service,
-    "statefulsets.apps": _stateful_set,
-    "storageclasses.storage.k8s.io": _storage_class,
-}
-
-# Nodes are missing on purpose: kubelets register with a status, and the API keeps it.
-_BEGINNINGS: Mapping[StorageKey, Callable[[Json], Json]] = {
-    DEFINITIONS: established,
-    "daemonsets.apps": lambda _: {},
-    "deployments.apps": lambda _: {},
-    "jobs.batch": lambda _: {},
-    "namespaces": lambda _: {"phase": "Active"},
-    "persistentvolumeclaims": lambda _: {"phase": "Pending"},
-    "persistentvolumes": lambda _: {"phase": "Pending"},
-    "poddisruptionbudgets.policy": lambda _: {},
-    "podgroups.scheduling.k8s.io": lambda _: {},
-    "pods": lambda obj: initial_status(_spec(obj)),
-    "replicasets.apps": lambda _: {"replicas": 0},
-    "replicationcontrollers": lambda _: {"replicas": 0},
-    "resourceclaims.resource.k8s.io": lambda _: {},
-    "services": lambda _: {"loadBalancer": {}},
-    "statefulsets.apps": lambda _: {"replicas": 0},
-    "volumeattachments.storage.k8s.io": lambda _: {},
 }
