@@ -9,7 +9,7 @@ and rights of berths.yaml, and in a configuration
 from collections.abc import Sequence
 
 from moorage.cluster.view import NodeRow
-from moorage.framework.cluster_events import ActionType, EventRegistration, QueueingHint, on
+from moorage.framework.cluster_events import ActionType, EventRegistration, on
 from moorage.framework.plugin import NodeFilterPlugin
 from moorage.framework.status import Code, Reason
 from moorage.model.custom import CustomObject
@@ -41,7 +41,6 @@ def fits(pod: Pod, berth: CustomObject) -> bool:
     return length >= int(pod.labels["ship-length"])
 
 
-def after_berth_changed(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+def after_berth_changed(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     """Could this pod have been refused for want of this berth?"""
-    helps = isinstance(new, CustomObject) and new.namespace == pod.namespace and fits(pod, new)
-    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+    return isinstance(new, CustomObject) and new.namespace == pod.namespace and fits(pod, new)

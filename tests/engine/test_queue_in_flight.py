@@ -4,7 +4,7 @@ import pytest
 
 from engine.queueing import Bench, judge, profile
 from moorage.engine.events import NODE_ADD
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint, on
+from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.testing.builders import make_node
@@ -45,8 +45,8 @@ def test_events_are_replayed_in_order_until_one_settles_it__qc_063(
 ) -> None:
     replies = iter(answers)
 
-    def hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-        return QueueingHint.QUEUE if next(replies) == "q" else QueueingHint.SKIP
+    def hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+        return next(replies) == "q"
 
     bench = Bench(profile(judge("Picky", on(EventResource.NODE, ActionType.ADD, hint))))
     bench.pod()

@@ -6,19 +6,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine.queueing import Bench, gate, judge, profile
 from moorage.engine.events import ASSIGNED_POD_DELETE, FORCE_ACTIVATE, NODE_ADD, NODE_DELETE, label
 from moorage.engine.events import pod_update_events as events_of_update
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint, on
+from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.testing.builders import make_node, make_pod
@@ -30,8 +24,8 @@ REJECTORS = st.sampled_from(
 TIMEOUT = "UnschedulableTimeout"
 
 
-def _by_label(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    return QueueingHint.QUEUE if pod.labels.get("lucky") == "yes" else QueueingHint.SKIP
+def _by_label(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return pod.labels.get("lucky") == "yes"
 
 
 def _plugins() -> list[Any]:

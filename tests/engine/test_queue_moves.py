@@ -4,7 +4,7 @@ import pytest
 
 from engine.queueing import Bench, gate, judge, profile
 from moorage.engine.events import NODE_ADD
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint, on
+from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.testing.builders import make_node, make_pod
 
 NODE_ADDED = on(EventResource.NODE, ActionType.ADD)
@@ -43,9 +43,9 @@ def test_an_update_reaches_a_pod_in_error_back_off__qc_023() -> None:
 def test_an_update_may_wake_the_pod_itself__qc_023() -> None:
     seen = []
 
-    def hint(pod: object, old: object, new: object) -> QueueingHint:
+    def hint(pod: object, old: object, new: object) -> bool:
         seen.append((pod, old, new))
-        return QueueingHint.QUEUE
+        return True
 
     bench = Bench(profile(judge("Picky", on(EventResource.POD, ActionType.UPDATE_POD_LABEL, hint))))
     info = bench.rejected("Picky")

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 
 from engine.queueing import Bench, judge, profile
 from moorage.engine.events import NODE_ADD
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventResource,
-    QueueingHint,
-    Subjects,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventResource, Subjects, on
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.testing.builders import make_node, make_pod
@@ -34,11 +28,9 @@ def _word(obj: ApiObject | None) -> Collection[str] | None:
     return None if word == "any" else (word,)
 
 
-def _hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
+def _hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     about, concern = _word(pod), _word(new)
-    met = about is None or concern is None or about == concern
-    return QueueingHint.QUEUE if met else QueueingHint.SKIP
+    return about is None or concern is None or about == concern
 
 
 SUBJECTS = Subjects(_word, lambda old, new: _word(new))

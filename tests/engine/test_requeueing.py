@@ -19,7 +19,6 @@ from moorage.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     EventResource,
-    HintFunction,
     QueueingHint,
     on,
 )
@@ -33,11 +32,11 @@ NODE_UPDATE = ClusterEvent(EventResource.NODE, ActionType.UPDATE)
 POD_LABEL = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL)
 
 
-def says(answer: QueueingHint) -> HintFunction:
+def says(answer: bool) -> QueueingHint:
     return lambda pod, old, new: answer
 
 
-QUEUE, SKIP = says(QueueingHint.QUEUE), says(QueueingHint.SKIP)
+QUEUE, SKIP = says(True), says(False)
 
 
 def moves(bench: Bench, event: ClusterEvent, name: str = "pod") -> bool:
@@ -171,9 +170,9 @@ def test_hints_come_from_the_pods_own_profile__qc_054() -> None:
 def test_the_hint_sees_the_pod_and_both_objects__qc_054() -> None:
     seen: list[tuple[Pod, ApiObject | None, ApiObject | None]] = []
 
-    def hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    def hint(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         seen.append((pod, old, new))
-        return QueueingHint.SKIP
+        return False
 
     bench = registered(on(EventResource.NODE, ActionType.UPDATE_NODE_LABEL, hint))
     old, new = make_node("a"), make_node("b")
@@ -181,7 +180,7 @@ def test_the_hint_sees_the_pod_and_both_objects__qc_054() -> None:
     assert seen == [(make_pod(), old, new)]
 
 
-def _raises(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+def _raises(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     raise ValueError("no idea")
 
 
@@ -191,7 +190,7 @@ def _babbles(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> Any:
 
 @pytest.mark.parametrize("hint", [_raises, _babbles])
 def test_a_hint_that_fails_counts_as_yes__qc_056(
-    hint: HintFunction, caplog: pytest.LogCaptureFixture
+    hint: QueueingHint, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = registered(on(EventResource.NODE, ActionType.ADD, hint))
     assert moves(bench, NODE_ADD)
@@ -211,7 +210,7 @@ def test_a_hint_that_fails_counts_as_yes__qc_056(
 )
 @pytest.mark.parametrize("in_flight", [False, True], ids=["waiting", "in flight"])
 def test_a_pending_plugin_outweighs_the_others__qc_057_qc_063(
-    unschedulable: HintFunction, pending: HintFunction, place: str, in_flight: bool
+    unschedulable: QueueingHint, pending: QueueingHint, place: str, in_flight: bool
 ) -> None:
     bench = Bench(
         profile(

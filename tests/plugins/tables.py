@@ -8,7 +8,7 @@ import pytest
 from framework.asking import Asked, ask
 from framework.building import make_cycle, make_plugin, make_profile, make_state, only
 from moorage.cluster.state import ClusterState
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
+from moorage.framework.cluster_events import ActionType, EventResource
 from moorage.framework.plugin import Plugin
 from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
@@ -108,4 +108,4 @@ def check_hint(plugin: Any, resource: EventResource, case: HintCase) -> None:
     """Compare the hint that a plugin gives about a change with a row's."""
     (hint,) = [r.hint for r in plugin.events_to_register() if r.event.resource is resource]
     answer = hint(case.pod, case.old, case.new)
-    assert answer is (QueueingHint.QUEUE if case.queue else QueueingHint.SKIP)
+    assert answer is case.queue

@@ -219,7 +219,6 @@ def _declare_conversions(signatures: Signatures) -> None:
 
 def _refuse_number(value: int) -> CelDuration:
     """Upstream declares the conversion and does not have it."""
-    del value
     raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 

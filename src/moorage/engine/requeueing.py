@@ -18,12 +18,11 @@ from moorage.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     EventResource,
-    QueueingHint,
     Subjects,
     on,
 )
 from moorage.framework.diagnosis import EXTENDER
-from moorage.framework.guard import events_of, guard
+from moorage.framework.guard import events_of, guard, wrong_answer
 from moorage.framework.plugin import (
     FilterPlugin,
     PermitPlugin,
@@ -56,8 +55,7 @@ _ANY_EVENT = tuple(
 """What stands in for a plugin that does not say; upstream leaves out attachments and slices."""
 _POD_GROUPS = on(EventResource.POD_GROUP, ActionType.ALL)
 
-# Looked up rather than read off the enum, which is several times slower, for every hint of a pod.
-_HINT_NAMES = {hint: hint.value for hint in QueueingHint}
+_HINT_NAMES = {False: "QueueSkip", True: "Queue"}
 
 PreCheck = Callable[[Pod], bool]
 """Which pods an event may concern at all."""
@@ -189,7 +187,7 @@ class WakeRules:
         for one in registered:
             if one.name not in unschedulable and one.name not in pending:
                 continue
-            if self._hint(one, info.pod, interest.label, old, new) is QueueingHint.SKIP:
+            if not self._hint(one, info.pod, interest.label, old, new):
                 continue
             if one.name in pending:
                 return Strategy.IMMEDIATELY
@@ -205,21 +203,23 @@ class WakeRules:
         event: str,
         old: ApiObject | None,
         new: ApiObject | None,
-    ) -> QueueingHint:
+    ) -> bool:
         if one.hint is None or one.plugin is None:
-            self._observer.hint_given(one.name, event, _HINT_NAMES[QueueingHint.QUEUE], 0.0)
-            return QueueingHint.QUEUE
+            self._observer.hint_given(one.name, event, _HINT_NAMES[True], 0.0)
+            return True
         start = self._observer.time()
         try:
             with guard(one.plugin, "QueueingHint"):
                 hint = one.hint(pod, old, new)
+                if not isinstance(hint, bool):
+                    raise wrong_answer(one.plugin, "QueueingHint", hint, "True or False")
                 result = _HINT_NAMES[hint]
         except MoorageError:
             # A pod tried once too often is cheaper than one that is stuck.
             self._log.exception(
                 "the hint of %s for %s failed, so pod %s is tried again", one.name, event, pod.key
             )
-            hint, result = QueueingHint.QUEUE, "Error"
+            hint, result = True, "Error"
         self._observer.hint_given(one.name, event, result, self._observer.time() - start)
         return hint
 

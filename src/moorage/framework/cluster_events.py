@@ -76,15 +76,13 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         return same and bool(self.action & incoming.action) and incoming.action <= self.action
 
 
-class QueueingHint(Enum):
-    """May the pod try again?"""
-
-    SKIP = "QueueSkip"
-    QUEUE = "Queue"
+QueueingHint = Callable[[Pod, ApiObject | None, ApiObject | None], bool]
+"""May the pod try again? (rejected pod, object before, object after); None: did not exist."""
 
 
-HintFunction = Callable[[Pod, ApiObject | None, ApiObject | None], QueueingHint]
-"""(rejected pod, object before, object after) -> hint; None stands for "did not exist"."""
+def own_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    """The hint for changes of the rejected pod itself, whatever they are."""
+    return isinstance(new, Pod) and new.uid == pod.uid
 
 
 class Subjects(msgspec.Struct, frozen=True):
@@ -104,7 +102,7 @@ class EventRegistration(msgspec.Struct, frozen=True):
     """An event that could un-reject a pod; without a hint it always does."""
 
     event: ClusterEvent
-    hint: HintFunction | None = None
+    hint: QueueingHint | None = None
     subjects: Subjects | None = None
     """For speed alone: spares the hint the pods it would skip anyway."""
 
@@ -112,7 +110,7 @@ class EventRegistration(msgspec.Struct, frozen=True):
 def on(
     resource: Resource,
     action: ActionType,
-    hint: HintFunction | None = None,
+    hint: QueueingHint | None = None,
     subjects: Subjects | None = None,
 ) -> EventRegistration:
     """A registration in one line."""

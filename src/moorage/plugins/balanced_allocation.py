@@ -60,7 +60,6 @@ class NodeResourcesBalancedAllocation(
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Requests | Skip:
         """Pods that ask for nothing are not balanced."""
-        del nodes
         requests = self._requests(pod)
         return requests if any(requests) else SKIP
 

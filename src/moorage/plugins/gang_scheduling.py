@@ -7,13 +7,7 @@ when enough pods have a place. Must not place pods; the engine's pod-group cycle
 from collections.abc import Sequence
 
 from moorage.cluster.pod_groups import GroupKey, PodGroupState, group_of
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import PermitPlugin, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.model.meta import ApiObject
@@ -49,7 +43,6 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
 
     def permit(self, pod: Pod, node_name: str) -> tuple[Status | None, float]:
         """A pod of a gang waits until enough of its pods have a place; then all of them go on."""
-        del node_name
         key = group_of(pod)
         if key is None:
             return None, 0
@@ -88,15 +81,11 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         return state
 
 
-def _after_pod_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
+def _after_pod_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     key = group_of(pod)
-    same = key is not None and isinstance(new, Pod) and group_of(new) == key
-    return QueueingHint.QUEUE if same else QueueingHint.SKIP
+    return key is not None and isinstance(new, Pod) and group_of(new) == key
 
 
-def _after_group_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
+def _after_group_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     key = group_of(pod)
-    same = key is not None and new is not None and (new.namespace, new.name) == key
-    return QueueingHint.QUEUE if same else QueueingHint.SKIP
+    return key is not None and new is not None and (new.namespace, new.name) == key

@@ -29,7 +29,6 @@ class ImageLocality(ScorePlugin[None]):
 
     def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints | Skip:
         """0 below the minimum, 100 when everything is there and everywhere."""
-        del state
         if not nodes.any_images:
             return SKIP
         whole = nodes.whole

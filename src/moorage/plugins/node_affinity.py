@@ -10,13 +10,7 @@ from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import ConfigError, SelectorError
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import (
     FilterPlugin,
@@ -71,7 +65,6 @@ class NodeAffinity(
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip | Status:
         """Nothing to do without demands; only some nodes to look at if the pod names them."""
-        del nodes
         if pod.required_nodes.anywhere and self._added is None:
             return SKIP
         names = _named_nodes(pod)
@@ -81,7 +74,6 @@ class NodeAffinity(
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """What the operator enforces is checked first and alone."""
-        del state
         verdicts = Verdicts(len(nodes), (self.enforced, self.unmatched))
         allowed = np.ones(len(nodes), np.bool_)
         if self._added is not None:
@@ -93,7 +85,6 @@ class NodeAffinity(
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Wishes | Skip:
         """The pod's wishes, if it or the profile has any."""
-        del nodes
         if not _preferred(pod) and not self._has_added_wishes:
             return SKIP
         return compile_preferred(_preferred(pod))
@@ -108,31 +99,21 @@ class NodeAffinity(
 
     def normalize(self, scores: Ints, state: Wishes | None) -> Ints:
         """More is better."""
-        del state
         return normalize_to_max(scores)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A node that matches now and did not before."""
-        return [
-            on(
-                EventResource.NODE,
-                ActionType.ADD | ActionType.UPDATE_NODE_LABEL,
-                self._after_node_change,
-            )
-        ]
+        labelled = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return [on(EventResource.NODE, labelled, self._after_node_change)]
 
-    def _after_node_change(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         if not isinstance(new, Node):
-            return QueueingHint.SKIP
+            return False
         if self._added is not None and not self._added.matches(new.labels, new.name):
-            return QueueingHint.SKIP
+            return False
         if not _admits(pod, new):
-            return QueueingHint.QUEUE if _is_unreadable(pod, new) else QueueingHint.SKIP
-        if isinstance(old, Node) and _admits(pod, old):
-            return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+            return _is_unreadable(pod, new)
+        return not isinstance(old, Node) or not _admits(pod, old)
 
 
 def _preferred(pod: Pod) -> tuple[Any, ...]:

@@ -5,13 +5,7 @@ from collections.abc import Hashable, Sequence
 from moorage.cluster.node_table import Features
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Code, Reason, Skip, Verdicts
 from moorage.model.meta import ApiObject
@@ -35,7 +29,6 @@ class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[Features] | Skip:
         """Nothing to do for pods that need nothing special."""
-        del nodes
         if not self.handle.gates.enabled("NodeDeclaredFeatures"):
             return SKIP
         features = required_features(pod)
@@ -49,34 +42,23 @@ class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A node that declares something else now, or the pod needing something else."""
+        declared = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [
-            on(
-                EventResource.NODE,
-                ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE,
-                self._after_node_change,
-            ),
-            on(EventResource.POD, ActionType.UPDATE, self._after_pod_update),
+            on(EventResource.NODE, declared, _after_node_change),
+            on(EventResource.POD, ActionType.UPDATE, _after_pod_update),
         ]
 
-    def _after_node_change(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        del pod
-        same = (
-            isinstance(old, Node)
-            and isinstance(new, Node)
-            and old.status.declared_features == new.status.declared_features
-        )
-        return QueueingHint.SKIP if same else QueueingHint.QUEUE
 
-    def _after_pod_update(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        if not isinstance(new, Pod) or not isinstance(old, Pod) or new.uid != pod.uid:
-            return QueueingHint.SKIP
-        if required_features(old) == required_features(new):
-            return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+def _after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(old, Node) or not isinstance(new, Node):
+        return True
+    return old.status.declared_features != new.status.declared_features
+
+
+def _after_pod_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(new, Pod) or not isinstance(old, Pod) or new.uid != pod.uid:
+        return False
+    return required_features(old) != required_features(new)
 
 
 def required_features(pod: Pod) -> Features:

@@ -25,7 +25,6 @@ class NodeName(FilterPlugin[None]):
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Compare names, if the pod has one."""
-        del state
         verdicts = Verdicts(len(nodes), (self.other_node,))
         wanted = pod.spec.node_name
         if wanted:

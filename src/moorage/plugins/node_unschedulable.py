@@ -5,13 +5,7 @@ from typing import Any
 
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, Handle
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.meta import ApiObject
@@ -37,7 +31,6 @@ class NodeUnschedulable(FilterPlugin[None]):
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Cordoned nodes are refused, unless tolerated."""
-        del state
         verdicts = Verdicts(len(nodes), (self.cordoned,))
         if not self._tolerates(pod):
             cordoned = nodes.unschedulable
@@ -52,28 +45,17 @@ class NodeUnschedulable(FilterPlugin[None]):
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A node that opens, or the pod learning to tolerate."""
+        untainted = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
         return [
-            on(
-                EventResource.NODE,
-                ActionType.ADD | ActionType.UPDATE_NODE_TAINT,
-                self._after_node_change,
-            ),
+            on(EventResource.NODE, untainted, _after_node_change),
             on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._after_pod_toleration),
         ]
 
-    def _after_node_change(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        del pod
-        if not isinstance(new, Node) or new.spec.unschedulable:
-            return QueueingHint.SKIP
-        was_closed = old is None or (isinstance(old, Node) and old.spec.unschedulable)
-        return QueueingHint.QUEUE if was_closed else QueueingHint.SKIP
+    def _after_pod_toleration(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+        return isinstance(new, Pod) and new.uid == pod.uid and self._tolerates(new)
 
-    def _after_pod_toleration(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        del old
-        if isinstance(new, Pod) and new.uid == pod.uid and self._tolerates(new):
-            return QueueingHint.QUEUE
-        return QueueingHint.SKIP
+
+def _after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(new, Node) or new.spec.unschedulable:
+        return False
+    return old is None or (isinstance(old, Node) and old.spec.unschedulable)

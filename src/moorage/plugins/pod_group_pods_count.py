@@ -20,7 +20,6 @@ class PodGroupPodsCount(PlacementScorePlugin):
         self, group: GroupKey, assignments: Assignments, nodes: NodeView
     ) -> int | Status:
         """Pods placed earlier count too: one pod more or less then changes little."""
-        del nodes
         state = self.handle.groups.get(group)
         if state is None:
             text = f"pod group state not found for pod group {group}"

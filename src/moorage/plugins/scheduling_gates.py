@@ -6,12 +6,11 @@ from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
     EventResource,
-    QueueingHint,
     on,
+    own_change,
 )
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.status import Code, Status
-from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
 
@@ -30,17 +29,5 @@ class SchedulingGates(PreEnqueuePlugin):
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Only the pod itself losing its gates helps."""
-        return [
-            on(
-                EventResource.POD,
-                ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
-                self._after_gates_eliminated,
-            )
-        ]
-
-    def _after_gates_eliminated(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        del old
-        own = isinstance(new, Pod) and new.uid == pod.uid
-        return QueueingHint.QUEUE if own else QueueingHint.SKIP
+        gone = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        return [on(EventResource.POD, gone, own_change)]

@@ -11,8 +11,8 @@ from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
     EventResource,
-    QueueingHint,
     on,
+    own_change,
 )
 from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import FilterPlugin, Handle, PreScorePlugin, ScorePlugin
@@ -42,7 +42,6 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Refuse nodes with a hard taint the pod does not tolerate."""
-        del state
         tolerations = self._index(pod.spec.tolerations)
 
         def closed(taints: TaintSet) -> bool:
@@ -53,7 +52,6 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Tolerations:
         """The tolerations that can answer a soft taint."""
-        del nodes
         return tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
 
     def score(self, pod: Pod, nodes: NodeView, state: Tolerations | None) -> Ints:
@@ -70,38 +68,24 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
 
     def normalize(self, scores: Ints, state: Tolerations | None) -> Ints:
         """Fewer is better."""
-        del state
         return normalize_to_max(scores, reverse=True)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A node without the taint, or the pod tolerating it."""
+        untainted = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
         return [
-            on(
-                EventResource.NODE,
-                ActionType.ADD | ActionType.UPDATE_NODE_TAINT,
-                self._after_node_change,
-            ),
-            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._after_pod_toleration),
+            on(EventResource.NODE, untainted, self._after_node_change),
+            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, own_change),
         ]
 
     def _index(self, tolerations: Tolerations) -> TolerationIndex:
         return TolerationIndex(tolerations, comparisons=self._comparisons)
 
-    def _after_node_change(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         tolerations = self._index(pod.spec.tolerations)
         if not isinstance(new, Node) or _closed(new.spec.taints, tolerations):
-            return QueueingHint.SKIP
-        was_closed = not isinstance(old, Node) or _closed(old.spec.taints, tolerations)
-        return QueueingHint.QUEUE if was_closed else QueueingHint.SKIP
-
-    def _after_pod_toleration(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        del old
-        own = isinstance(new, Pod) and new.uid == pod.uid
-        return QueueingHint.QUEUE if own else QueueingHint.SKIP
+            return False
+        return not isinstance(old, Node) or _closed(old.spec.taints, tolerations)
 
 
 def _closed(taints: TaintSet, tolerations: TolerationIndex) -> bool:

@@ -12,13 +12,7 @@ from moorage.cluster.attached_volumes import disk_of
 from moorage.cluster.columns import Bools
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.meta import ApiObject
@@ -77,7 +71,6 @@ class VolumeRestrictions(PreFilterPlugin[ClaimsInUse], FilterPlugin[ClaimsInUse]
         self, state: ClaimsInUse, pod: Pod, other: Pod, nodes: NodeView, row: int, sign: int
     ) -> ClaimsInUse:
         """Count one pod in or out; upstream compares names of claims only, not namespaces."""
-        del pod, nodes, row
         uses = sum(not used.ephemeral and used.name in state.names for used in claims_of(other))
         return ClaimsInUse(state.names, state.users + sign * uses) if uses else state
 
@@ -133,21 +126,17 @@ def _same_disk(mine: Volume, other: Volume) -> bool:
     return True  # EBS disks are never shared
 
 
-def _after_pod_deleted(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del new
+def _after_pod_deleted(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     if not isinstance(old, Pod):
-        return QueueingHint.QUEUE
+        return True
     if old.namespace != pod.namespace:
-        return QueueingHint.SKIP
+        return False
     if any(disk_of(volume) and _conflicts(volume, old) for volume in pod.spec.volumes):
-        return QueueingHint.QUEUE
+        return True
     mine = {used.name for used in claims_of(pod) if not used.ephemeral}
     freed = {used.name for used in claims_of(old) if not used.ephemeral}
-    return QueueingHint.SKIP if mine.isdisjoint(freed) else QueueingHint.QUEUE
+    return not mine.isdisjoint(freed)
 
 
-def _after_claim_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
-    if not isinstance(new, PersistentVolumeClaim):
-        return QueueingHint.QUEUE
-    return QueueingHint.QUEUE if uses_claim(pod, new, ephemeral=False) else QueueingHint.SKIP
+def _after_claim_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return not isinstance(new, PersistentVolumeClaim) or uses_claim(pod, new, ephemeral=False)

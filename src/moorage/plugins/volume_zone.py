@@ -9,13 +9,7 @@ from moorage.cluster.columns import Bools
 from moorage.cluster.listers import Listers
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
@@ -45,11 +39,7 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
     """Refuse nodes in other zones than the pod's bound volumes."""
 
     name = "VolumeZone"
-    looks_up = (
-        PersistentVolume,
-        PersistentVolumeClaim,
-        StorageClass,
-    )
+    looks_up = (PersistentVolume, PersistentVolumeClaim, StorageClass)
     reads = (Aspect.LABELS,)
     conflict = Reason("node(s) had no available volume zone", Code.UNRESOLVABLE)
 
@@ -57,7 +47,6 @@ class VolumeZone(PreFilterPlugin[tuple[Topology, ...]], FilterPlugin[tuple[Topol
         self, pod: Pod, nodes: NodeView
     ) -> PreFilterResult[tuple[Topology, ...]] | Skip | Status:
         """Collect the labels of the pod's volumes."""
-        del nodes
         if not pod.spec.volumes:
             return SKIP
         found = _topologies_of_pod(pod, self.handle.listers)
@@ -158,24 +147,15 @@ def topologies_of_volume(volume: PersistentVolume) -> list[Topology]:
     return found
 
 
-def _after_class_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del pod, old
-    if isinstance(new, StorageClass) and not new.waits_for_first_consumer:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+def _after_class_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return not isinstance(new, StorageClass) or new.waits_for_first_consumer
 
 
-def _after_claim_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
-    if isinstance(new, PersistentVolumeClaim) and not uses_claim(pod, new, ephemeral=False):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+def _after_claim_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return not isinstance(new, PersistentVolumeClaim) or uses_claim(pod, new, ephemeral=False)
 
 
-def _after_volume_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del pod
+def _after_volume_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
-        return QueueingHint.QUEUE
-    if topologies_of_volume(old) == topologies_of_volume(new):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+        return True
+    return topologies_of_volume(old) != topologies_of_volume(new)

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
+from moorage.framework.cluster_events import ActionType, EventResource
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import Json
 from moorage.model.pod import Pod
@@ -76,7 +76,7 @@ def test_a_pod_without_a_subject_of_the_event_is_one_that_the_hint_would_skip(
     assert one.subjects is not None
     about, concerns = one.subjects.of_event(old, changed), one.subjects.of_pod(pod)
     if about is not None and concerns is not None and not set(about) & set(concerns):
-        assert one.hint(pod, old, changed) is QueueingHint.SKIP
+        assert one.hint(pod, old, changed) is False
 
 
 def test_a_claim_that_changes_is_no_news_for_pods_with_other_claims() -> None:

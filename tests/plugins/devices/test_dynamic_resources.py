@@ -11,7 +11,7 @@ from moorage.config import KubeSchedulerConfiguration, load_profile
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.engine.decisions import Bind, Unschedulable
 from moorage.errors import PluginError
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
+from moorage.framework.cluster_events import ActionType, EventResource
 from moorage.framework.plugin import PreFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
@@ -368,7 +368,7 @@ class Hints:
 
     def __call__(
         self, resource: EventResource, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
+    ) -> bool:
         hint = self._events[resource].hint
         assert hint is not None
         return hint(pod, old, new)
@@ -379,20 +379,20 @@ def test_hints_about_claims() -> None:
     other_free, other_taken = claim("b"), claim("b", status=allocated(("n", "e")))
     hints = Hints(cluster(others=[free]))
     kind = EventResource.RESOURCE_CLAIM
-    assert hints(kind, POD, None, free) is QueueingHint.QUEUE
-    assert hints(kind, POD, free, taken) is QueueingHint.QUEUE
-    assert hints(kind, POD, free, claim("a", finalizers=["f"])) is QueueingHint.SKIP
-    assert hints(kind, POD, other_taken, other_free) is QueueingHint.QUEUE
-    assert hints(kind, POD, other_free, other_taken) is QueueingHint.SKIP
-    assert hints(kind, pod_with("missing"), other_taken, other_free) is QueueingHint.SKIP
+    assert hints(kind, POD, None, free) is True
+    assert hints(kind, POD, free, taken) is True
+    assert hints(kind, POD, free, claim("a", finalizers=["f"])) is False
+    assert hints(kind, POD, other_taken, other_free) is True
+    assert hints(kind, POD, other_free, other_taken) is False
+    assert hints(kind, pod_with("missing"), other_taken, other_free) is False
 
 
 def test_hints_about_pods() -> None:
     hints = Hints(cluster(others=[claim("a")]))
     kind = EventResource.POD
-    assert hints(kind, POD, None, POD) is QueueingHint.QUEUE
-    assert hints(kind, POD, None, make_pod("other")) is QueueingHint.SKIP
-    assert hints(kind, POD, None, pod_with("missing")) is QueueingHint.SKIP
+    assert hints(kind, POD, None, POD) is True
+    assert hints(kind, POD, None, make_pod("other")) is False
+    assert hints(kind, POD, None, pod_with("missing")) is False
 
 
 def test_deleted_claims_and_slices_wake_nobody() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from moorage.config import FeatureGates
-from moorage.framework.cluster_events import ActionType, EventResource, QueueingHint
+from moorage.framework.cluster_events import ActionType, EventResource
 from moorage.framework.status import SKIP
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -191,9 +191,9 @@ def test_a_driver_may_insist_on_being_installed() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "hint"),
-    [(1, 2, QueueingHint.QUEUE), (2, 1, QueueingHint.SKIP), (None, 1, QueueingHint.QUEUE)],
+    [(1, 2, True), (2, 1, False), (None, 1, True)],
 )
-def test_only_a_raised_limit_is_a_hint(before: int | None, after: int, hint: QueueingHint) -> None:
+def test_only_a_raised_limit_is_a_hint(before: int | None, after: int, hint: bool) -> None:
     plugin = make(NodeVolumeLimits, cluster())
     (event,) = [
         e

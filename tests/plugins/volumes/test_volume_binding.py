@@ -5,7 +5,7 @@ import pytest
 from moorage.cluster.view import NodeView
 from moorage.config import FeatureGates
 from moorage.config.args import UtilizationShapePoint, VolumeBindingArgs
-from moorage.framework.cluster_events import EventResource, QueueingHint
+from moorage.framework.cluster_events import EventResource
 from moorage.framework.status import SKIP
 from moorage.model.meta import ApiObject, Json
 from moorage.model.storage import SELECTED_NODE
@@ -218,29 +218,27 @@ def test_scores_follow_the_share_of_storage_behind_the_gate() -> None:
 @pytest.mark.parametrize(
     ("resource", "old", "new", "hint"),
     [
-        (EventResource.PERSISTENT_VOLUME_CLAIM, None, claim("x"), QueueingHint.QUEUE),
-        (EventResource.PERSISTENT_VOLUME_CLAIM, None, claim("y"), QueueingHint.SKIP),
-        (EventResource.STORAGE_CLASS, storage_class(), storage_class(), QueueingHint.SKIP),
-        (EventResource.STORAGE_CLASS, None, storage_class(), QueueingHint.QUEUE),
-        (EventResource.CSI_NODE, csi_node("a"), csi_node("a", 5), QueueingHint.SKIP),
-        (EventResource.CSI_NODE, csi_node("a"), csi_node("a", migrated="p"), QueueingHint.QUEUE),
+        (EventResource.PERSISTENT_VOLUME_CLAIM, None, claim("x"), True),
+        (EventResource.PERSISTENT_VOLUME_CLAIM, None, claim("y"), False),
+        (EventResource.STORAGE_CLASS, storage_class(), storage_class(), False),
+        (EventResource.STORAGE_CLASS, None, storage_class(), True),
+        (EventResource.CSI_NODE, csi_node("a"), csi_node("a", 5), False),
+        (EventResource.CSI_NODE, csi_node("a"), csi_node("a", migrated="p"), True),
         (
             EventResource.CSI_STORAGE_CAPACITY,
             capacity("1", "1Gi", "z"),
             capacity("1", "2Gi", "z"),
-            QueueingHint.QUEUE,
+            True,
         ),
         (
             EventResource.CSI_STORAGE_CAPACITY,
             capacity("1", "2Gi", "z"),
             capacity("1", "1Gi", "z"),
-            QueueingHint.SKIP,
+            False,
         ),
     ],
 )
-def test_hints(
-    resource: EventResource, old: ApiObject | None, new: ApiObject, hint: QueueingHint
-) -> None:
+def test_hints(resource: EventResource, old: ApiObject | None, new: ApiObject, hint: bool) -> None:
     plugin = make(VolumeBinding, cluster())
     (event,) = [e for e in plugin.events_to_register() if e.event.resource is resource]
     assert event.hint(POD, old, new) is hint

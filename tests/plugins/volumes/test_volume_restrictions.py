@@ -4,7 +4,7 @@ import pytest
 
 from framework.building import make_state, only
 from moorage.cluster.view import NodeView
-from moorage.framework.cluster_events import EventResource, QueueingHint
+from moorage.framework.cluster_events import EventResource
 from moorage.framework.status import SKIP, Code
 from moorage.model.meta import Json
 from moorage.model.pod import Pod
@@ -118,13 +118,13 @@ def test_taking_a_user_away_compares_names_only() -> None:
 @pytest.mark.parametrize(
     ("deleted", "hint"),
     [
-        (pod_with(*uses("alone"), name="x"), QueueingHint.QUEUE),
-        (pod_with(*uses("alone"), name="x", namespace="other"), QueueingHint.SKIP),
-        (pod_with(ebs("vol-1"), name="x"), QueueingHint.QUEUE),
-        (pod_with(name="x"), QueueingHint.SKIP),
+        (pod_with(*uses("alone"), name="x"), True),
+        (pod_with(*uses("alone"), name="x", namespace="other"), False),
+        (pod_with(ebs("vol-1"), name="x"), True),
+        (pod_with(name="x"), False),
     ],
 )
-def test_a_deleted_pod_that_shared_a_volume_is_a_hint(deleted: Pod, hint: QueueingHint) -> None:
+def test_a_deleted_pod_that_shared_a_volume_is_a_hint(deleted: Pod, hint: bool) -> None:
     plugin = make(VolumeRestrictions, cluster())
     (event,) = [e for e in plugin.events_to_register() if e.event.resource is EventResource.POD]
     assert event.hint(pod_with(*uses("alone"), ebs("vol-1")), deleted, None) is hint

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moorage.framework.cluster_events import EventResource, QueueingHint
+from moorage.framework.cluster_events import EventResource
 from moorage.framework.status import SKIP
 from moorage.plugins.volume_zone import VolumeZone
 from moorage.testing import cluster, make_node
@@ -65,8 +65,8 @@ def test_nodes_are_refused_for_the_zones_of_bound_volumes(case: VolumeCase) -> N
     check(VolumeZone, NODES, case)
 
 
-@pytest.mark.parametrize(("zone", "hint"), [("n", QueueingHint.SKIP), ("s", QueueingHint.QUEUE)])
-def test_a_volume_that_moves_to_another_zone_is_a_hint(zone: str, hint: QueueingHint) -> None:
+@pytest.mark.parametrize(("zone", "hint"), [("n", False), ("s", True)])
+def test_a_volume_that_moves_to_another_zone_is_a_hint(zone: str, hint: bool) -> None:
     plugin = make(VolumeZone, cluster())
     (event,) = [
         e
@@ -75,4 +75,4 @@ def test_a_volume_that_moves_to_another_zone_is_a_hint(zone: str, hint: Queueing
     ]
     before, after = volume("v", labels={ZONE: "n"}), volume("v", labels={ZONE: zone})
     assert event.hint(POD, before, after) is hint
-    assert event.hint(POD, None, after) is QueueingHint.QUEUE
+    assert event.hint(POD, None, after) is True

@@ -8,25 +8,10 @@ import numpy as np
 from moorage.cluster.pod_groups import group_of
 from moorage.errors import ExtenderError, PluginError
 from moorage.framework.attempt import AttemptResult
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.extenders import agreed_victims
-from moorage.framework.group_preemption import (
-    GroupVictims,
-    PodGroupPostFilterPlugin,
-    Rehearsal,
-)
-from moorage.framework.plugin import (
-    Candidate,
-    PostFilterPlugin,
-    PostFilterResult,
-    PreEnqueuePlugin,
-)
+from moorage.framework.group_preemption import GroupVictims, PodGroupPostFilterPlugin, Rehearsal
+from moorage.framework.plugin import Candidate, PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -208,6 +193,5 @@ def _failure(message: str, *, nominated_node: str | None) -> PostFilterResult:
     return PostFilterResult(status, nominated_node)
 
 
-def _never(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del pod, old, new
-    return QueueingHint.SKIP
+def _never(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return False

@@ -269,7 +269,6 @@ class MatchAttribute(Constraint):
         self._count = 0
 
     def _add(self, request: str, attribute: DeviceAttribute) -> bool:
-        del request
         if self._count:
             value = _value(attribute)
             assert self._first is not None, "a device was counted"
@@ -281,7 +280,6 @@ class MatchAttribute(Constraint):
         return True
 
     def _remove(self, request: str) -> None:
-        del request
         self._count -= 1
 
 

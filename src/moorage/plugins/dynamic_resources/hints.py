@@ -6,7 +6,6 @@ from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
     EventResource,
-    QueueingHint,
     Subjects,
     on,
 )
@@ -41,31 +40,26 @@ CLAIMS = Subjects(_claims_of_pod, _claim_of_event)
 def registrations(tracker: ClaimTracker) -> Sequence[EventRegistration]:
     """The events; deleted claims and slices wake nobody, as upstream."""
 
-    def after_claim(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    def after_claim(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         if not isinstance(new, ResourceClaim):
-            return QueueingHint.QUEUE
+            return True
         before = old if isinstance(old, ResourceClaim) else None
         try:
             uids = {claim.metadata.uid for claim in claims_of(pod, tracker)}
         except ClaimError:
-            return QueueingHint.SKIP
+            return False
         if before is not None and before.allocated and not new.allocated:
-            return QueueingHint.QUEUE  # its devices are free, for whoever wants them
-        if new.metadata.uid not in uids:
-            return QueueingHint.SKIP
-        if before is not None and before.status == new.status:
-            return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+            return True  # its devices are free, for whoever wants them
+        return new.metadata.uid in uids and (before is None or before.status != new.status)
 
-    def after_pod(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-        del old
+    def after_pod(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         if not isinstance(new, Pod) or new.uid != pod.uid:
-            return QueueingHint.SKIP
+            return False
         try:
             claims_of(new, tracker)
         except ClaimError:
-            return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+            return False
+        return True
 
     return (
         on(

@@ -121,7 +121,6 @@ class DynamicResources(
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodState] | Skip | Status:
         """Look the claims up; what cannot work on any node is refused here."""
-        del nodes
         state = self._current = PodState(pod)
         if not self._enabled:
             return SKIP
@@ -170,7 +169,6 @@ class DynamicResources(
 
     def filter(self, pod: Pod, nodes: NodeView, state: PodState | None) -> Verdicts:
         """Nodes where allocated claims can be used and the others can be allocated."""
-        del pod
         if not self._enabled:
             return Verdicts(len(nodes))
         if state is None:
@@ -197,7 +195,6 @@ class DynamicResources(
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints | Skip:
         """More for nodes where earlier alternatives of requests are met."""
-        del state
         current = self._state_of(pod)
         if current is None or not self._scores or not current.nodes:
             return SKIP
@@ -210,7 +207,6 @@ class DynamicResources(
 
     def normalize(self, scores: Ints, state: None = None) -> Ints:
         """The best node gets 100."""
-        del state
         highest = int(scores.max()) if len(scores) else 0
         return scores * MAX_NODE_SCORE // highest if highest else scores
 
@@ -239,7 +235,6 @@ class DynamicResources(
 
     def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
         """Only pods with devices."""
-        del node_name
         return pod in self._reservations
 
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:

@@ -16,18 +16,11 @@ from moorage.framework.cluster_events import (
     ActionType,
     EventRegistration,
     EventResource,
-    QueueingHint,
     on,
+    own_change,
 )
-from moorage.framework.plugin import (
-    MAX_NODE_SCORE,
-    FilterPlugin,
-    Handle,
-    Plugin,
-    ScorePlugin,
-)
+from moorage.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Handle, Plugin, ScorePlugin
 from moorage.framework.status import Code, Reason, Verdicts
-from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.expressions.errors import InterruptedExpressionError
 from moorage.plugins.expressions.expression import NodeExpression, Values
@@ -60,7 +53,6 @@ class _ExpressionPlugin(Plugin):
 
     def may_take_long(self, pod: Pod) -> bool:
         """Node by node it may."""
-        del pod
         return not self._expression.in_columns
 
     def _values(self, pod: Pod, nodes: NodeView) -> Values:
@@ -85,7 +77,6 @@ class ExpressionFilter(_ExpressionPlugin, FilterPlugin[None]):
 
     def filter(self, pod: Pod, nodes: NodeView, state: None = None) -> Verdicts:
         """One expression for all nodes."""
-        del state
         values, failed, failures = self._values(pod, nodes)
         verdicts = Verdicts(len(nodes), (self._refused,))
         if failed is None:
@@ -108,7 +99,7 @@ class ExpressionFilter(_ExpressionPlugin, FilterPlugin[None]):
         if of_node & _CHANGED_BY_PODS:
             events.append(on(EventResource.ASSIGNED_POD, ActionType.ALL))
         if of_pod is None or of_pod:
-            events.append(on(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE, _own_change))
+            events.append(on(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE, own_change))
         return events
 
 
@@ -123,7 +114,6 @@ class ExpressionScore(_ExpressionPlugin, ScorePlugin[None]):
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
         """The numbers as they are; the smallest there is stands for a failure."""
-        del state
         values, failed, _ = self._values(pod, nodes)
         if failed is not None:
             return np.where(failed != 0, MIN_INT, values)
@@ -132,7 +122,6 @@ class ExpressionScore(_ExpressionPlugin, ScorePlugin[None]):
 
     def normalize(self, scores: Ints, state: None) -> Ints:
         """The best node gets 100 points and the worst 0, or numbers are cut to 0..100."""
-        del state
         if not self._spread:
             return np.clip(scores, 0, MAX_NODE_SCORE)
         judged = scores[scores != MIN_INT]
@@ -151,9 +140,3 @@ def _spread_exactly(scores: Ints, low: int, high: int) -> Ints:
     """The same where 64 bits are too few on the way."""
     points = [(max(score, low) - low) * MAX_NODE_SCORE // (high - low) for score in scores.tolist()]
     return np.array(points, np.int64)
-
-
-def _own_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
-    own = isinstance(new, Pod) and new.uid == pod.uid
-    return QueueingHint.QUEUE if own else QueueingHint.SKIP

@@ -2,32 +2,31 @@
 
 from collections.abc import Collection
 
-from moorage.framework.cluster_events import QueueingHint, Subjects
+from moorage.framework.cluster_events import Subjects
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import matches_all
 
 
-def after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+def after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     """A friend that came, a foe that went, or labels that changed either way."""
     before = old if isinstance(old, Pod) else None
     after = new if isinstance(new, Pod) else None
     if before is not None and after is not None and after.uid == pod.uid:
-        return QueueingHint.QUEUE
+        return True
     if any(other is not None and not _placed(other) for other in (before, after)):
-        return QueueingHint.SKIP
+        return False
     terms = pod.affinity_terms
     friends, foes = terms.affinity, terms.anti_affinity
     if before is not None and after is not None:
         joined = not matches_all(friends, before) and matches_all(friends, after)
         left = matches_all(foes, before) and not matches_all(foes, after)
-        return _hint(joined or left)
+        return joined or left
     if after is not None:
-        return _hint(matches_all(friends, after))
-    return _hint(
-        before is not None
-        and (matches_all(foes, before) or matches_all(before.affinity_terms.anti_affinity, pod))
+        return matches_all(friends, after)
+    return before is not None and (
+        matches_all(foes, before) or matches_all(before.affinity_terms.anti_affinity, pod)
     )
 
 
@@ -52,28 +51,24 @@ FRIENDS = Subjects(_wanted_labels, _labels_of_newcomer)
 """Pods wait by the thousand for friends of their own, and every pod that is placed is news."""
 
 
-def after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+def after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     """A node that enters a domain the pod wants to be in, or leaves one it must avoid."""
     if not isinstance(new, Node):
-        return QueueingHint.SKIP
+        return False
     terms = pod.affinity_terms
     if not isinstance(old, Node):
         wanted = any(term.topology_key in new.labels for term in terms.affinity)
-        return _hint(wanted or bool(terms.anti_affinity))
+        return wanted or bool(terms.anti_affinity)
     for term in terms.affinity:
         now = new.labels.get(term.topology_key)
         if now is not None and now != old.labels.get(term.topology_key):
-            return QueueingHint.QUEUE
+            return True
     for term in terms.anti_affinity:
         before = old.labels.get(term.topology_key)
         if before is not None and before != new.labels.get(term.topology_key):
-            return QueueingHint.QUEUE
-    return QueueingHint.SKIP
+            return True
+    return False
 
 
 def _placed(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
-
-
-def _hint(queue: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if queue else QueueingHint.SKIP

@@ -84,7 +84,6 @@ class InterPodAffinity(
 
     def normalize(self, scores: Ints, state: PreferredState | None) -> Ints:
         """Stretch to 0..100."""
-        del state
         return scoring.normalize(scores)
 
     def events_to_register(self) -> Sequence[EventRegistration]:

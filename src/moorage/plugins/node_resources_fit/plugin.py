@@ -11,13 +11,7 @@ from moorage.cluster.derived import EXACT, DerivedColumns, Floats, are_plain, pl
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.placements import Assignments, PlacementScorePlugin
 from moorage.framework.plugin import (
     FilterPlugin,
@@ -29,12 +23,7 @@ from moorage.framework.plugin import (
     SingleRowMixin,
 )
 from moorage.framework.status import Code, Reason, Status, Verdicts
-from moorage.model.devices import (
-    DEVICE_CLASS_PREFIX,
-    DeviceClass,
-    ResourceClaim,
-    ResourceSlice,
-)
+from moorage.model.devices import DEVICE_CLASS_PREFIX, DeviceClass, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -104,7 +93,6 @@ class NodeResourcesFit(
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[Wanted]:
         """Every pod needs at least a place, so this plugin never skips."""
-        del nodes
         return PreFilterResult(tuple(self._checked(pod)))
 
     def filter(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Verdicts:
@@ -146,7 +134,6 @@ class NodeResourcesFit(
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Wanted:
         """What counts of the pod's requests; the plugin never skips."""
-        del nodes
         return tuple(self._scored(pod))
 
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> int:
@@ -204,7 +191,6 @@ class NodeResourcesFit(
         self, group: GroupKey, assignments: Assignments, nodes: NodeView
     ) -> int | Status:
         """How full the placement would be as a whole; the fuller the better, by any strategy."""
-        del group
         shares = []
         for name, weight in self._resources:
             wanted = sum(
@@ -246,54 +232,21 @@ class NodeResourcesFit(
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Room made by pods, more room on a node, or devices that may stand for a resource."""
+        freed = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
+        grown = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         events = [
-            on(
-                EventResource.POD,
-                ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN,
-                self._after_pod_change,
-            ),
-            on(
-                EventResource.NODE,
-                ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE,
-                self._after_node_change,
-            ),
+            on(EventResource.POD, freed, _after_pod_change),
+            on(EventResource.NODE, grown, self._after_node_change),
         ]
         if self.handle.gates.enabled("DRAExtendedResource"):
-            events.append(
-                on(
-                    EventResource.DEVICE_CLASS,
-                    ActionType.ADD | ActionType.UPDATE,
-                    self._after_class_change,
-                )
-            )
+            change = ActionType.ADD | ActionType.UPDATE
+            events.append(on(EventResource.DEVICE_CLASS, change, _after_class_change))
         return events
 
-    def _after_pod_change(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
-        if not isinstance(old, Pod):
-            return QueueingHint.SKIP
-        if new is None:
-            placed = old.spec.node_name or old.status.nominated_node_name
-            return QueueingHint.QUEUE if placed else QueueingHint.SKIP
-        if not isinstance(new, Pod):
-            return QueueingHint.SKIP
-        if new.uid == pod.uid:
-            return QueueingHint.QUEUE
-        if not new.spec.node_name:
-            return QueueingHint.SKIP
-        before, after = old.requests.occupied, new.requests.occupied
-        freed = any(
-            after.get(name, 0) < before.get(name, 0) for name, _ in self._wanted_at_all(pod)
-        )
-        return QueueingHint.QUEUE if freed else QueueingHint.SKIP
-
-    def _after_node_change(
-        self, pod: Pod, old: ApiObject | None, new: ApiObject | None
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         if not isinstance(new, Node):
-            return QueueingHint.SKIP
-        wanted = dict(self._wanted_at_all(pod))
+            return False
+        wanted = dict(_wanted_at_all(pod))
         offered = new.allocatable
         delegated = {
             name for name in wanted if not offered.get(name, 0) and self._devices.backs(name)
@@ -303,32 +256,47 @@ class NodeResourcesFit(
             for name, amount in wanted.items()
             if name not in delegated
         ):
-            return QueueingHint.SKIP
+            return False
         if isinstance(old, Node) and not delegated:
             grown = (
                 offered.get(name, 0) > old.allocatable.get(name, 0) for name in (PODS, *wanted)
             )
             if not any(grown):
-                return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+                return False
+        return True
 
-    @staticmethod
-    def _after_class_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-        if not isinstance(new, DeviceClass):
-            return QueueingHint.SKIP
-        wanted = pod.requests.incoming
-        name = new.spec.extended_resource_name
-        if isinstance(old, DeviceClass):
-            if (old.spec.extended_resource_name or "") == (name or ""):
-                return QueueingHint.SKIP
-        elif DEVICE_CLASS_PREFIX + new.name in wanted:
-            return QueueingHint.QUEUE
-        return QueueingHint.QUEUE if name is not None and name in wanted else QueueingHint.SKIP
 
-    @staticmethod
-    def _wanted_at_all(pod: Pod) -> Iterator[tuple[str, int]]:
-        """Hints look at every resource the pod asks for, ignored ones included."""
-        return ((name, v) for name, v in pod.requests.incoming.items() if v and name != PODS)
+def _after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(old, Pod):
+        return False
+    if new is None:
+        return bool(old.spec.node_name or old.status.nominated_node_name)
+    if not isinstance(new, Pod):
+        return False
+    if new.uid == pod.uid:
+        return True
+    before, after = old.requests.occupied, new.requests.occupied
+    return bool(new.spec.node_name) and any(
+        after.get(name, 0) < before.get(name, 0) for name, _ in _wanted_at_all(pod)
+    )
+
+
+def _after_class_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(new, DeviceClass):
+        return False
+    wanted = pod.requests.incoming
+    name = new.spec.extended_resource_name
+    if isinstance(old, DeviceClass):
+        if (old.spec.extended_resource_name or "") == (name or ""):
+            return False
+    elif DEVICE_CLASS_PREFIX + new.name in wanted:
+        return True
+    return name is not None and name in wanted
+
+
+def _wanted_at_all(pod: Pod) -> Iterator[tuple[str, int]]:
+    """Hints look at every resource the pod asks for, ignored ones included."""
+    return ((name, v) for name, v in pod.requests.incoming.items() if v and name != PODS)
 
 
 @lru_cache(maxsize=256)

@@ -15,13 +15,7 @@ from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import TranslationError
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    QueueingHint,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, Handle, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Reason, Skip, Verdicts
 from moorage.model.csi_migration import handle_of_inline, plugin_of
@@ -64,12 +58,10 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip:
         """Nothing to do without a volume that might be attached."""
-        del nodes
         return PreFilterResult(None) if any(map(attachable, pod.spec.volumes)) else SKIP
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Nodes with a CSINode and nodes without are told apart: only the former translate."""
-        del state
         verdicts = Verdicts(len(nodes), (self.exceeded,))
         if not pod.spec.volumes:
             return verdicts
@@ -182,45 +174,36 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
         return kept
 
 
-def _after_csi_node_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del pod
+def _after_csi_node_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
-        return QueueingHint.QUEUE
-    raised = any(limit > old.limits.get(driver, 0) for driver, limit in new.limits.items())
-    return QueueingHint.QUEUE if raised else QueueingHint.SKIP
+        return True
+    return any(limit > old.limits.get(driver, 0) for driver, limit in new.limits.items())
 
 
-def _after_pod_deleted(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del pod, new
+def _after_pod_deleted(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     if not isinstance(old, Pod):
-        return QueueingHint.QUEUE
-    placed = old.spec.node_name or old.status.nominated_node_name
-    if placed and any(map(attachable, old.spec.volumes)):
-        return QueueingHint.QUEUE
-    return QueueingHint.SKIP
+        return True
+    placed = bool(old.spec.node_name or old.status.nominated_node_name)
+    return placed and any(map(attachable, old.spec.volumes))
 
 
-def _after_claim_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del old
-    if isinstance(new, PersistentVolumeClaim) and not uses_claim(pod, new):
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE
+def _after_claim_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return not isinstance(new, PersistentVolumeClaim) or uses_claim(pod, new)
 
 
-def _after_detached(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
-    del new
+def _after_detached(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     if not isinstance(old, VolumeAttachment):
-        return QueueingHint.QUEUE
+        return True
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
-            return QueueingHint.QUEUE
+            return True
         plugin = plugin_of(volume)
         if plugin is None:
             continue
         try:
             handle_of_inline(volume)
         except TranslationError:
-            return QueueingHint.QUEUE  # a mistake here may be a mistake elsewhere: try again
+            return True  # a mistake here may be a mistake elsewhere: try again
         if plugin.driver == old.spec.attacher:
-            return QueueingHint.QUEUE
-    return QueueingHint.SKIP
+            return True
+    return False

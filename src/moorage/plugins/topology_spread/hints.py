@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from moorage.framework.cluster_events import QueueingHint
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -17,35 +16,33 @@ class SpreadHints:
     def __init__(self, constraints: Constraints) -> None:
         self._constraints = constraints
 
-    def pod_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    def pod_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         """A pod that came, went, or changed its labels."""
         before = old if isinstance(old, Pod) else None
         after = new if isinstance(new, Pod) else None
         if any(other is not None and not _involved(other, pod) for other in (before, after)):
-            return QueueingHint.SKIP
+            return False
         constraints = self._constraints(pod)
         if before is not None and after is not None:
-            return _hint(_update_matters(pod, before, after, constraints))
+            return _update_matters(pod, before, after, constraints)
         other = after or before
-        return _hint(
-            other is not None and any(c.selector.matches(other.labels) for c in constraints)
-        )
+        return other is not None and any(c.selector.matches(other.labels) for c in constraints)
 
-    def node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> QueueingHint:
+    def node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         """A node that joins or leaves the domains, or moves between them."""
         constraints = self._constraints(pod)
         before = old if isinstance(old, Node) else None
         after = new if isinstance(new, Node) else None
         had, has = _labelled(before, constraints), _labelled(after, constraints)
         if before is None or after is None:
-            return _hint(had or has)
+            return had or has
         if had != has:
-            return QueueingHint.QUEUE
+            return True
         moved = any(
             before.labels.get(c.topology_key, "") != after.labels.get(c.topology_key, "")
             for c in constraints
         )
-        return _hint(has and (moved or before.spec.taints != after.spec.taints))
+        return has and (moved or before.spec.taints != after.spec.taints)
 
 
 def _update_matters(
@@ -73,7 +70,3 @@ def _involved(other: Pod, pod: Pod) -> bool:
 
 def _labelled(node: Node | None, constraints: tuple[SpreadConstraint, ...]) -> bool:
     return node is not None and all(c.topology_key in node.labels for c in constraints)
-
-
-def _hint(queue: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if queue else QueueingHint.SKIP

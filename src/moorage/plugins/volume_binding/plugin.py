@@ -100,14 +100,12 @@ class VolumeBinding(
 
     def filter(self, pod: Pod, nodes: NodeView, state: PodClaims | None) -> Verdicts:
         """Refuse nodes that do not reach the volumes there are, or get the volumes wanted."""
-        del pod
         if state is None:
             return Verdicts(len(nodes)).reject(np.ones(len(nodes), np.bool_), self.no_state)
         return self._search(state, nodes).verdicts
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> PodClaims | Skip:
         """Scores are given only behind a feature gate; then to pods without claims, too."""
-        del nodes
         if not self.handle.gates.enabled(SCORING_GATE):
             return SKIP
         claims = self._classified(pod)
@@ -115,7 +113,6 @@ class VolumeBinding(
 
     def score(self, pod: Pod, nodes: NodeView, state: PodClaims | None) -> Ints:
         """By how much of its storage the pod would take."""
-        del pod
         shape = self._settings.shape
         if not shape or state is None or not state.delayed:
             return np.zeros(len(nodes), np.int64)
@@ -147,14 +144,12 @@ class VolumeBinding(
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
         """Give the volumes back, as far as nothing was written yet."""
-        del node_name
         assumed = self._reserved.pop(pod.uid, None)
         if assumed is not None:
             revert(assumed, self._volumes, self._claims)
 
     def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
         """Only pods for which something was reserved."""
-        del node_name
         return pod.uid in self._reserved
 
     def pre_bind_offline(self, pod: Pod) -> None:
