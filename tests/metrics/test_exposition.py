@@ -14,7 +14,6 @@ from moorage.metrics.exporter import AllMetrics
 from moorage.metrics.exposition import TEXT, go_float, render
 from moorage.metrics.families import Counter, Gauge, Histogram, exponential
 from moorage.metrics.options import MetricsOptions
-from moorage.metrics.registry import MetricsRegistry
 
 
 @pytest.mark.parametrize(
@@ -87,13 +86,6 @@ def test_a_family_with_labels_appears_with_its_first_label_set() -> None:
 def test_a_wrong_number_of_labels_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="has labels"):
         Counter("c_total", "", ("a", "b")).labels("x")
-
-
-def test_two_families_of_one_name_are_a_mistake() -> None:
-    registry = MetricsRegistry()
-    registry.register(Counter("c_total", ""))
-    with pytest.raises(ValueError, match="c_total"):
-        registry.register(Gauge("c_total", ""))
 
 
 def test_exponential_buckets_grow_by_multiplying_step_by_step() -> None:

@@ -1,12 +1,15 @@
 """Metrics about everything around the scheduler: client, election, port, process, reloads."""
 
+import inspect
 import os
 import time
+from collections.abc import Callable
 
-from metrics.measuring import values_in
+from metrics.measuring import Always, values_in
 from metrics.upstream import described
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.config.feature_gates import FeatureGates
+from moorage.framework.status import Code
 from moorage.http.endpoints import PortObserver
 from moorage.kube.client import ClientObserver
 from moorage.kube.lease_claim import ElectionObserver
@@ -206,3 +209,30 @@ def test_requests_for_the_whole_pod_replace_the_sums() -> None:
     text = all_metrics().render_resources([pod])[1]
     assert list(values_in(text, "kube_pod_resource_request").values()) == [5]
     assert list(values_in(text, "kube_pod_resource_limit").values()) == [6]
+
+
+def _plain_events(observer: object) -> list[tuple[Callable[..., None], list[object]]]:
+    """The methods that take nothing but plain values, with some value for each."""
+    some = {"str": "x", "float": 1.0, "int": 1, "bool": True, "Code": Code.SUCCESS}
+    some |= {"float | None": 1.0}
+    found = []
+    for name, method in inspect.getmembers(type(observer), inspect.isfunction):
+        kinds = [str(p.annotation) for p in inspect.signature(method).parameters.values()][1:]
+        kinds = [
+            kind.rpartition(".")[2].removesuffix("'>").removeprefix("<class '") for kind in kinds
+        ]
+        if not name.startswith("_") and all(kind in some for kind in kinds):
+            found.append((getattr(observer, name), [some[kind] for kind in kinds]))
+    return found
+
+
+def test_whatever_is_told_is_counted_in_a_family_that_there_is() -> None:
+    metrics = AllMetrics(DEFAULT_FEATURE_GATES, random=Always(0.0))
+    observers = (metrics.scheduler, metrics.client, metrics.election, metrics.operations)
+    events = [event for observer in observers for event in _plain_events(observer)]
+    assert len(events) > 30
+    for told, values in events:
+        told(*values)
+    for kind in ("TokenReview", "SubjectAccessReview"):
+        metrics.serving.reviewed(kind, "201", 0.1)
+    metrics.render()

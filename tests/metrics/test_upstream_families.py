@@ -9,7 +9,7 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.metrics.exporter import AllMetrics
 from moorage.metrics.exposition import go_float
 from moorage.metrics.families import AnyFamily, Histogram
-from moorage.metrics.pod_resources import pod_resource_families
+from moorage.metrics.registry import MetricsRegistry
 
 UPSTREAM = known()
 
@@ -33,8 +33,8 @@ def ours() -> dict[str, AnyFamily]:
     """Everything we can show, with the gates on that bring more."""
     gates = FeatureGates({"GenericWorkload": True, "SchedulerAsyncAPICalls": True})
     metrics = AllMetrics(gates)
-    families = {**metrics.slis_registry.families, **metrics.registry.families}
-    return families | {family.name: family for family in pod_resource_families()}
+    resources = MetricsRegistry("resources.yaml")
+    return metrics.slis_registry.families | resources.families | metrics.registry.families
 
 
 def _describe(family: AnyFamily) -> dict[str, Any]:

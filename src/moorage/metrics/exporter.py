@@ -1,22 +1,27 @@
 """All metrics of a scheduler in one place: who records what, and the texts that are served.
 
-Owns the assembly only; each part is a module of its own.
+Owns the assembly, and what the options do: `--disabled-metrics`, `--allow-metric-labels` and its
+manifest. `--show-hidden-metrics-for-version` is taken, but no metric of 1.36 that a scheduler has
+is hidden, so it shows nothing more.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 from moorage.config.feature_gates import FeatureGates
+from moorage.errors import ConfigError
 from moorage.metrics.client import ClientMetrics, ElectionMetrics
-from moorage.metrics.families import Gauge
-from moorage.metrics.options import MetricsOptions
+from moorage.metrics.options import MetricsOptions, read_allow_lists
 from moorage.metrics.pod_resources import render_pod_resources
-from moorage.metrics.process import OperationMetrics, ProcessMetrics, register_component
+from moorage.metrics.process import OperationMetrics, ProcessMetrics, set_constants
 from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler import SchedulerMetrics
-from moorage.metrics.serving import HealthMetrics, ServingMetrics
+from moorage.metrics.serving import ServingMetrics
 from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 
 class AllMetrics:
@@ -35,21 +40,29 @@ class AllMetrics:
         clock: Callable[[], float] = time.time,
         random: Random | None = None,
     ) -> None:
-        self.registry = MetricsRegistry(options, gates.enabled)
-        self.registry.register_self()
+        self.registry = MetricsRegistry("metrics.yaml", gates.enabled)
+        self.slis_registry = MetricsRegistry("slis.yaml")
+        self.registry.count_families()
+        self._apply(options or MetricsOptions())
         self.scheduler = SchedulerMetrics(self.registry, now=now, random=random)
         self.client = ClientMetrics(self.registry)
         self.election = ElectionMetrics(self.registry)
         self.operations = OperationMetrics(self.registry, clock)
-        register_component(self.registry, gates)
+        self.serving = ServingMetrics(self.registry, self.slis_registry)
+        set_constants(self.registry, gates)
         ProcessMetrics(self.registry)
-        self.slis_registry = MetricsRegistry(options)
-        self.slis = HealthMetrics(self.slis_registry)
-        self.serving = ServingMetrics(self.registry, self.slis)
-        # Here, other than on /metrics, upstream says how stable it is.
-        text = "Start time of the process since unix epoch in seconds."
-        started = self.slis_registry.register(Gauge("process_start_time_seconds", text))
-        started.labels().set(clock())
+        self.slis_registry.set("process_start_time_seconds", clock())
+
+    def _apply(self, options: MetricsOptions) -> None:
+        if "" in options.disabled_metrics:
+            log.warning("Attempted to disable an empty metric name, ignoring.")
+        disabled = set(options.disabled_metrics) - {""}
+        self.registry.disable(disabled)
+        for name in disabled:
+            self.slis_registry.hide(name)
+        allowed = _allow_lists(options)
+        for registry in (self.registry, self.slis_registry):
+            registry.limit(allowed, self.registry.count_unexpected)
 
     def render(self) -> tuple[str, bytes]:
         """Content type and text of /metrics."""
@@ -67,3 +80,15 @@ class AllMetrics:
         """DELETE /metrics: begin to count again; gauges keep saying how things stand."""
         self.scheduler.forget()
         self.registry.reset()
+
+
+def _allow_lists(options: MetricsOptions) -> Mapping[str, str]:
+    """From the flag, or from the file; as upstream, a bad file is told of and left out."""
+    path = options.allow_metric_labels_manifest
+    if options.allow_metric_labels or not path:
+        return options.allow_metric_labels
+    try:
+        return read_allow_lists(path)
+    except ConfigError as error:
+        log.error("%s", error)
+        return {}

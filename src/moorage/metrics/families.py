@@ -33,10 +33,6 @@ class Value:
         """Count on."""
         self.value += amount
 
-    def set(self, value: float) -> None:
-        """Take another value."""
-        self.value = value
-
     def clear(self) -> None:
         """Begin again."""
         self.value = 0.0
@@ -151,10 +147,6 @@ class Counter(Family[Value]):
 
     kind = "counter"
 
-    def add(self, amount: float = 1) -> None:
-        """Count on, in a family without labels."""
-        self.labels().value += amount
-
     def _new_child(self) -> Value:
         return Value()
 
@@ -187,10 +179,6 @@ class Histogram(Family[Distribution]):
     ) -> None:
         self.buckets = list(buckets)
         super().__init__(name, help_text, labels, stability)
-
-    def observe(self, value: float) -> None:
-        """Take note of a value, in a family without labels."""
-        self.labels().observe(value)
 
     def _new_child(self) -> Distribution:
         return Distribution(self.buckets)

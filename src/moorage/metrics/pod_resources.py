@@ -6,8 +6,7 @@ asks, and kept by nobody.
 
 from collections.abc import Iterable
 
-from moorage.metrics.exposition import render
-from moorage.metrics.families import Gauge
+from moorage.metrics.registry import MetricsRegistry
 from moorage.model.pod import Container, Pod
 from moorage.model.pod_requests import container_totals
 from moorage.model.resources import (
@@ -21,43 +20,22 @@ from moorage.model.resources import (
     to_milli,
 )
 
-_LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
-_EXPLANATION = (
-    "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod "
-    "for resources along with the unit for the resource if any."
-)
 _BYTES = frozenset((MEMORY, "storage", EPHEMERAL_STORAGE))
-
-
-def pod_resource_families() -> tuple[Gauge, Gauge]:
-    """Requests and limits, without any values."""
-    requests = Gauge(
-        "kube_pod_resource_request",
-        f"Resources requested by workloads on the cluster, {_EXPLANATION}",
-        _LABELS,
-        "STABLE",
-    )
-    limits = Gauge(
-        "kube_pod_resource_limit",
-        f"Resources limit for workloads on the cluster, {_EXPLANATION}",
-        _LABELS,
-        "STABLE",
-    )
-    return requests, limits
 
 
 def render_pod_resources(pods: Iterable[Pod]) -> tuple[str, bytes]:
     """The content type and the text for these pods."""
-    requests, limits = pod_resource_families()
+    registry = MetricsRegistry("resources.yaml")
     for pod in pods:
         # One that was never on a node cannot have ended, whatever its phase says.
         if pod.spec.node_name and pod.finished:
             continue
-        for family, amounts in ((requests, pod_requests(pod)), (limits, pod_limits(pod))):
+        for kind, amounts in (("request", pod_requests(pod)), ("limit", pod_limits(pod))):
             for resource, milli in amounts.items():
                 if milli:
-                    family.labels(*_labels(pod, resource)).set(milli / 1000)
-    return render((requests, limits))
+                    name = f"kube_pod_resource_{kind}"
+                    registry.set(name, milli / 1000, *_labels(pod, resource))
+    return registry.render()
 
 
 def pod_requests(pod: Pod) -> Resources:

@@ -27,39 +27,31 @@ _PROC = Path("/proc")
 # Where the columns of /proc/<pid>/stat stand behind the command's name, which may hold blanks.
 _UTIME, _STIME, _STARTTIME, _VSIZE, _RSS = 11, 12, 19, 20, 21
 _UNLIMITED = 2.0**64
-_GAUGES = (
-    *("max_fds", "open_fds", "resident_memory_bytes", "start_time_seconds"),
-    *("virtual_memory_bytes", "virtual_memory_max_bytes"),
-)
 
 
 class ProcessMetrics:
     """Read anew whenever somebody asks."""
 
     def __init__(self, registry: MetricsRegistry, proc: Path = _PROC) -> None:
+        self._registry = registry
         self._proc = proc
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._page = os.sysconf("SC_PAGE_SIZE")
         if (proc / "self" / "stat").exists():
-            self._cpu = registry.counter("process_cpu_seconds_total")
-            self._received = registry.counter("process_network_receive_bytes_total")
-            self._sent = registry.counter("process_network_transmit_bytes_total")
-            self._gauges = {name: registry.gauge(f"process_{name}") for name in _GAUGES}
             registry.before_render(self._refresh)
-        self._threads = registry.gauge("python_threads")
-        self._collections = registry.counter("python_gc_collections_total")
-        self._collected = registry.counter("python_gc_objects_collected_total")
-        self._uncollectable = registry.counter("python_gc_objects_uncollectable_total")
+        else:
+            for name in [name for name in registry.families if name.startswith("process_")]:
+                registry.hide(name)
         registry.before_render(self._refresh_python)
 
     def _refresh(self) -> None:
         stat = (self._proc / "self" / "stat").read_text()
         columns = stat[stat.rindex(")") + 2 :].split()
-        self._cpu.labels().set((int(columns[_UTIME]) + int(columns[_STIME])) / self._ticks)
         received, sent = self._network()
-        self._received.labels().set(received)
-        self._sent.labels().set(sent)
         values = {
+            "cpu_seconds_total": (int(columns[_UTIME]) + int(columns[_STIME])) / self._ticks,
+            "network_receive_bytes_total": received,
+            "network_transmit_bytes_total": sent,
             "max_fds": _limit(resource.RLIMIT_NOFILE),
             "open_fds": len(os.listdir(self._proc / "self" / "fd")),
             "resident_memory_bytes": int(columns[_RSS]) * self._page,
@@ -68,15 +60,15 @@ class ProcessMetrics:
             "virtual_memory_max_bytes": _limit(resource.RLIMIT_AS),
         }
         for name, value in values.items():
-            self._gauges[name].labels().set(value)
+            self._registry.set(f"process_{name}", value)
 
     def _refresh_python(self) -> None:
-        self._threads.labels().set(threading.active_count())
+        put = self._registry.set
+        put("python_threads", threading.active_count())
         for generation, counts in enumerate(gc.get_stats()):
-            label = str(generation)
-            self._collections.labels(label).set(counts["collections"])
-            self._collected.labels(label).set(counts["collected"])
-            self._uncollectable.labels(label).set(counts["uncollectable"])
+            put("python_gc_collections_total", counts["collections"], str(generation))
+            put("python_gc_objects_collected_total", counts["collected"], str(generation))
+            put("python_gc_objects_uncollectable_total", counts["uncollectable"], str(generation))
 
     def _boot_time(self) -> float:
         for line in (self._proc / "stat").read_text().splitlines():
@@ -86,19 +78,15 @@ class ProcessMetrics:
 
     def _network(self) -> tuple[int, int]:
         """Bytes in and out of the whole network namespace, as Prometheus' clients count them."""
-        counts = self._network_counts()
-        return counts.get("InOctets", 0), counts.get("OutOctets", 0)
-
-    def _network_counts(self) -> Mapping[str, int]:
         try:
             lines = (self._proc / "self" / "net" / "netstat").read_text().splitlines()
         except OSError:
-            return {}
+            return 0, 0
         for names, values in zip(lines[::2], lines[1::2], strict=False):
             if names.startswith("IpExt:"):
-                numbers = map(int, values.split()[1:])
-                return dict(zip(names.split()[1:], numbers, strict=False))
-        return {}
+                counts = dict(zip(names.split(), values.split(), strict=False))
+                return int(counts.get("InOctets", 0)), int(counts.get("OutOctets", 0))
+        return 0, 0
 
 
 def _limit(which: int) -> float:
@@ -106,24 +94,19 @@ def _limit(which: int) -> float:
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
-def register_component(registry: MetricsRegistry, gates: FeatureGates) -> None:
-    """Add what is constant from the start."""
+def set_constants(registry: MetricsRegistry, gates: FeatureGates) -> None:
+    """Say what this process is and stays: builds, versions, feature gates."""
     python = platform.python_version()
     version = map(str, sys.version_info[:3])
-    registry.gauge("python_info").labels(python, platform.python_implementation(), *version).set(1)
-    registry.gauge("kubernetes_build_info").labels(*_build()).set(1)
-    registry.gauge("moorage_build_info").labels(__version__, python, sys.implementation.name).set(1)
-    features = registry.gauge("kubernetes_feature_enabled")
+    registry.set("python_info", 1, python, platform.python_implementation(), *version)
+    registry.set("kubernetes_build_info", 1, *_build())
+    registry.set("moorage_build_info", 1, __version__, python, sys.implementation.name)
     for one in gates.known():
         stage = "" if one.stage is Stage.GA else one.stage.value
-        features.labels(one.name, stage).set(1 if one.enabled else 0)
-    effective = gates.version
-    registry.gauge("version_info").labels(
-        "kube",
-        KUBERNETES_VERSION.lstrip("v"),
-        str(effective.emulation),
-        str(effective.min_compatibility),
-    ).set(1)
+        registry.set("kubernetes_feature_enabled", one.enabled, one.name, stage)
+    emulation, oldest = gates.version.emulation, gates.version.min_compatibility
+    kubernetes = KUBERNETES_VERSION.lstrip("v")
+    registry.set("version_info", 1, "kube", kubernetes, str(emulation), str(oldest))
 
 
 def _build() -> LabelValues:
@@ -136,40 +119,35 @@ def _build() -> LabelValues:
     )
 
 
-RELOADED = "success"
-REFUSED = "error"
-
-
 class OperationMetrics:
-    """Reloads and shadow decisions; `now` tells the time of day."""
+    """Reloads, shadow decisions and skipped objects; `now` tells the time of day."""
 
     def __init__(self, registry: MetricsRegistry, now: Callable[[], float] = time.time) -> None:
+        self._registry = registry
         self._now = now
-        self._reloads = registry.counter("moorage_config_reloads_total")
-        self._last_success = registry.gauge("moorage_config_last_reload_success_timestamp_seconds")
-        self._last_success.labels().set(now())
-        self._shadowed = registry.counter("moorage_shadow_decisions_total")
-        self._skipped = registry.gauge("moorage_skipped_objects")
-        self._skipped_by_kind: Callable[[], Mapping[str, int]] = dict
-        registry.before_render(self._refresh)
+        self._note_reading()
 
     def count_skipped(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
         """Count skipped objects with `by_kind` whenever the metrics are read."""
-        self._skipped_by_kind = by_kind
 
-    def _refresh(self) -> None:
-        for kind, count in self._skipped_by_kind().items():
-            self._skipped.labels(kind).set(count)
+        def refresh() -> None:
+            for kind, count in by_kind().items():
+                self._registry.set("moorage_skipped_objects", count, kind)
+
+        self._registry.before_render(refresh)
 
     def reloaded(self) -> None:
         """A new configuration is in use."""
-        self._reloads.labels(RELOADED).add()
-        self._last_success.labels().set(self._now())
+        self._registry.add("moorage_config_reloads_total", "success")
+        self._note_reading()
 
     def reload_refused(self) -> None:
         """A new configuration was wrong, and the old one stays."""
-        self._reloads.labels(REFUSED).add()
+        self._registry.add("moorage_config_reloads_total", "error")
 
     def shadow_compared(self, result: str) -> None:
         """A decision was compared with the real one."""
-        self._shadowed.labels(result).add()
+        self._registry.add("moorage_shadow_decisions_total", result)
+
+    def _note_reading(self) -> None:
+        self._registry.set("moorage_config_last_reload_success_timestamp_seconds", self._now())

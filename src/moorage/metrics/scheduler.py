@@ -17,12 +17,6 @@ from moorage.framework.profile import Profile
 from moorage.framework.status import Code
 from moorage.framework.timing import SUCCESS, AttemptTimes, PointDuration
 from moorage.metrics.registry import MetricsRegistry
-from moorage.metrics.scheduler_families import (
-    ActionFamilies,
-    AttemptFamilies,
-    GatedFamilies,
-    QueueFamilies,
-)
 
 SAMPLE_PERCENT = 10
 """In how many of a hundred attempts each plugin is measured by itself."""
@@ -31,9 +25,10 @@ _MISSED = math.log1p(-SAMPLE_PERCENT / 100)
 _MOST_ATTEMPTS = 15
 _MOST_DURATIONS = 32_768
 """With so many durations they are sorted in, when an attempt is next sampled."""
-_SUCCEEDED = "success"
-_BINDING = "binding"
 _PRE_ENQUEUE = "PreEnqueue"
+_EVALUATIONS = "scheduler_plugin_evaluation_total"
+_PLUGIN_DURATION = "scheduler_plugin_execution_duration_seconds"
+_POINT_DURATION = "scheduler_framework_extension_point_duration_seconds"
 
 
 class SchedulerMetrics(SchedulerObserver):
@@ -49,13 +44,10 @@ class SchedulerMetrics(SchedulerObserver):
         self._now = now
         self._random = random or Random()
         self._until_sample = self._gap()
-        self._attempts = AttemptFamilies(registry)
-        self._queue = QueueFamilies(registry)
-        self._actions = ActionFamilies(registry)
-        self._gated = GatedFamilies(registry)
+        self._registry = registry
         # These are there from the beginning, as upstream; gauges are never reset.
         for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED):
-            self._queue.pending.labels(queue)
+            registry.number("scheduler_pending_pods", queue)
         self._cache_sizes = self._queue_sizes = _no_sizes
         # What attempts left here. Sorting it in at once, between the work on two pods, was measured
         # to cost nearly twice as much as doing it for many pods together.
@@ -103,7 +95,7 @@ class SchedulerMetrics(SchedulerObserver):
                 ("Score", profile.score),
             ):
                 for plugin in plugins:
-                    self._attempts.evaluations.labels(plugin.name, point, name)
+                    self._registry.number(_EVALUATIONS, plugin.name, point, name)
 
     def sizes_known(
         self, cache: Callable[[], Mapping[str, int]], queue: Callable[[], Mapping[str, int]]
@@ -114,9 +106,9 @@ class SchedulerMetrics(SchedulerObserver):
     def _refresh(self) -> None:
         self._gather()
         for kind, size in self._cache_sizes().items():
-            self._queue.cache_size.labels(kind).set(size)
+            self._registry.set("scheduler_cache_size", size, kind)
         for place, size in self._queue_sizes().items():
-            self._queue.pending.labels(place).set(size)
+            self._registry.set("scheduler_pending_pods", size, place)
 
     def forget(self) -> None:
         """What was counted is going to be reset, and what lies about with it."""
@@ -124,21 +116,25 @@ class SchedulerMetrics(SchedulerObserver):
 
     def _gather(self) -> None:
         """Sort in what attempts left since the last time."""
-        families = self._attempts
+        registry = self._registry
         self._gather_durations()
-        for (plugin, point, profile), times in self._evaluations.items():
-            families.evaluations.labels(plugin, point, profile).value += times
-        families.algorithm_duration.labels().observe_all(self._algorithm)
+        for labels, times in self._evaluations.items():
+            registry.add(_EVALUATIONS, *labels, by=times)
+        algorithm = registry.distribution("scheduler_scheduling_algorithm_duration_seconds")
+        algorithm.observe_all(self._algorithm)
         for profile, durations in self._bound.items():
             self._ends[SCHEDULED, profile] = durations
-        for (result, profile), durations in self._ends.items():
-            families.attempt_duration.labels(result, profile).observe_all(durations)
-            families.attempts.labels(result, profile).value += len(durations)
+        for end, durations in self._ends.items():
+            name = "scheduler_scheduling_attempt_duration_seconds"
+            registry.distribution(name, *end).observe_all(durations)
+            registry.add("scheduler_schedule_attempts_total", *end, by=len(durations))
         for attempts, waits in self._waits.items():
-            families.pod_attempts.labels().observe(attempts, len(waits))
+            tried = registry.distribution("scheduler_pod_scheduling_attempts")
+            tried.observe(attempts, len(waits))
             shown = str(attempts) if attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             if known := [waited for waited in waits if waited is not None]:
-                families.sli_duration.labels(shown).observe_all(known)
+                name = "scheduler_pod_scheduling_sli_duration_seconds"
+                registry.distribution(name, shown).observe_all(known)
         self._evaluations.clear()
         self._algorithm.clear()
         self._ends.clear()
@@ -146,19 +142,15 @@ class SchedulerMetrics(SchedulerObserver):
         self._waits.clear()
 
     def _gather_durations(self) -> None:
-        families = self._attempts
-        points: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
-        plugins: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+        gathered: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         for profile, point, plugin, status, seconds in self._durations:
             if plugin:
-                plugins[plugin, point, status].append(seconds)
+                gathered[_PLUGIN_DURATION, plugin, point, status].append(seconds)
             else:
-                points[point, status, profile].append(seconds)
+                gathered[_POINT_DURATION, point, status, profile].append(seconds)
         self._durations.clear()
-        for labels, durations in points.items():
-            families.point_duration.labels(*labels).observe_all(durations)
-        for labels, durations in plugins.items():
-            families.plugin_duration.labels(*labels).observe_all(durations)
+        for labels, durations in gathered.items():
+            self._registry.distribution(*labels).observe_all(durations)
 
     # Attempts.
 
@@ -195,97 +187,104 @@ class SchedulerMetrics(SchedulerObserver):
 
     def permit_waited(self, status: str, seconds: float) -> None:
         """A pod was held back so long."""
-        self._attempts.permit_wait.labels(status).observe(seconds)
+        self._registry.observe("scheduler_permit_wait_duration_seconds", seconds, status)
 
     def binding_cycles(self, change: int) -> None:
         """What upstream does in goroutines; here, tasks and a queue before them."""
-        self._actions.goroutines.labels(_BINDING).value += change
+        self._registry.add("scheduler_goroutines", "binding", by=change)
 
     # Preemption.
 
     def preemption_attempted(self) -> None:
         """DefaultPreemption was asked."""
-        self._actions.preemptions.add()
+        self._registry.add("scheduler_preemption_attempts_total")
 
     def victims_selected(self, victims: int) -> None:
         """Pods are to leave."""
-        self._actions.victims.observe(victims)
+        self._registry.observe("scheduler_preemption_victims", victims)
 
     def preemption_finished(self) -> None:
         """Upstream fixes result and duration when it begins: success after no time, always."""
-        self._actions.preemption_duration.labels(_SUCCEEDED).observe(0.0)
-        self._actions.preemption_runs.labels(_SUCCEEDED).add()
+        name = "scheduler_preemption_goroutines"
+        self._registry.observe(f"{name}_duration_seconds", 0.0, "success")
+        self._registry.add(f"{name}_execution_total", "success")
 
     # The queue.
 
     def incoming_pods(self, queue: str, event: str) -> None:
         """A pod entered a part of the queue."""
-        self._queue.incoming.labels(queue, event).value += 1
+        self._registry.add("scheduler_queue_incoming_pods_total", queue, event)
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         """More or fewer pods were turned away."""
-        self._queue.unschedulable.labels(plugin, profile).value += change
+        self._registry.add("scheduler_unschedulable_pods", plugin, profile, by=change)
 
     def in_flight_events(self, event: str, change: int) -> None:
         """More or fewer events are kept."""
-        self._queue.in_flight.labels(event).value += change
+        self._registry.add("scheduler_inflight_events", event, by=change)
 
     def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered."""
-        self._queue.hint_duration.labels(plugin, event, hint).observe(seconds)
+        name = "scheduler_queueing_hint_execution_duration_seconds"
+        self._registry.observe(name, seconds, plugin, event, hint)
 
     def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
         """A PreEnqueue plugin answered; chance decides whether it counts."""
         if self._random.random() * 100 < SAMPLE_PERCENT:
-            self._attempts.plugin_duration.labels(plugin, _PRE_ENQUEUE, code.value).observe(seconds)
+            self._registry.observe(_PLUGIN_DURATION, seconds, plugin, _PRE_ENQUEUE, code.value)
 
     def pre_enqueue_finished(self, profile: str, seconds: float) -> None:
         """Upstream's status is a success here, whoever refused."""
-        self._attempts.point_duration.labels(_PRE_ENQUEUE, SUCCESS, profile).observe(seconds)
+        self._registry.observe(_POINT_DURATION, seconds, _PRE_ENQUEUE, SUCCESS, profile)
 
     def event_handled(self, event: str, seconds: float) -> None:
         """The cluster state follows an event."""
-        self._queue.event_duration.labels(event).observe(seconds)
+        self._registry.observe("scheduler_event_handling_duration_seconds", seconds, event)
 
     # Volumes and devices.
 
     def volume_stage_failed(self, stage: str) -> None:
         """Something broke in the volume binder."""
-        self._actions.volume_errors.labels(stage).add()
+        self._registry.add("scheduler_volume_scheduling_stage_error_total", stage)
 
     def claim_created(self, status: str) -> None:
         """A claim was sent to the API."""
-        self._actions.claim_creates.labels(status).add()
+        self._registry.add("scheduler_resourceclaim_creates_total", status)
 
     def binding_conditions_waited(
         self, profile: str, driver: str, status: str, seconds: float
     ) -> None:
         """A wait for devices ended."""
-        self._actions.conditions_wait.labels(profile, driver, status).observe(seconds)
+        name = "scheduler_dra_bindingconditions_wait_duration_seconds"
+        self._registry.observe(name, seconds, profile, driver, status)
 
     def binding_conditions_allocated(self, profile: str, driver: str, status: str) -> None:
         """A device with conditions was waited for."""
-        self._actions.conditions_total.labels(profile, driver, status).add()
+        name = "scheduler_dra_bindingconditions_allocations_total"
+        self._registry.add(name, profile, driver, status)
 
     # Behind gates; without the gate nobody sees these.
 
     def group_attempt_finished(self, result: str, profile: str, seconds: float) -> None:
         """An attempt at a whole group ended."""
-        self._gated.group_duration.labels(result, profile).observe(seconds)
-        self._gated.group_attempts.labels(result, profile).add()
+        name = "scheduler_podgroup_scheduling_attempt_duration_seconds"
+        self._registry.observe(name, seconds, result, profile)
+        self._registry.add("scheduler_podgroup_schedule_attempts_total", result, profile)
 
     def group_algorithm_finished(self, seconds: float) -> None:
         """It is known what becomes of a group."""
-        self._gated.group_algorithm_duration.observe(seconds)
+        name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
+        self._registry.observe(name, seconds)
 
     def api_calls_pending(self, call_type: str, change: int) -> None:
         """More or fewer calls are not answered yet."""
-        self._gated.pending_calls.labels(call_type).add(change)
+        self._registry.add("scheduler_pending_async_api_calls", call_type, by=change)
 
     def api_call_finished(self, call_type: str, result: str, seconds: float) -> None:
         """A call was answered."""
-        self._gated.calls.labels(call_type, result).add()
-        self._gated.call_duration.labels(call_type, result).observe(seconds)
+        name = "scheduler_async_api_call_execution"
+        self._registry.add(f"{name}_total", call_type, result)
+        self._registry.observe(f"{name}_duration_seconds", seconds, call_type, result)
 
 
 def _no_sizes() -> Mapping[str, int]:
