@@ -57,7 +57,7 @@ def score_placements(
                     f"range of [0, {MAX_NODE_SCORE}] after normalizing"
                 )
                 return Status(Code.ERROR, (text,))
-            totals[index] += score * profile.placement_weights[plugin.name]
+            totals[index] += score * profile.effective.placement_weights[plugin.name]
     return totals
 
 

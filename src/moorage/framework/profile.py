@@ -50,8 +50,8 @@ class Profile:
 
         self.name = name
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        self.effective = effective
         self.weights = effective.weights
-        self.placement_weights = effective.placement_weights
         self.plugins = instances
         self._slow = tuple(
             plugin

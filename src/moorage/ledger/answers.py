@@ -34,9 +34,6 @@ EXTENDERS = "*"
 PODLESS = "podless"
 """Its status code if nodes came back without their pods."""
 
-Numbers = tuple[str, bytes]
-
-
 # Taking down
 
 
@@ -49,36 +46,31 @@ def answers_of(
         found.append(_extenders_answer(attempt, order, chosen))
         names = {one.name for one in attempt.extenders}
         parts = () if attempt.scores is None else attempt.scores.parts
-        for part in parts:
-            if part.plugin in names:
-                raw = _ordered(attempt, part.raw, order)
-                found.append(RecordedAnswer(part.plugin, raw=_written(raw)))
+        found += [
+            RecordedAnswer(part.plugin, raw=_ordered(attempt, part.raw, order))
+            for part in parts
+            if part.plugin in names
+        ]
     return tuple(found)
 
 
 def _plugin_answer(attempt: AttemptResult, name: str, order: Rows) -> RecordedAnswer:
     before, outcome, scores = attempt.before, attempt.outcome, attempt.scores
     status = before.rejection
-    refused = status is not None and status.plugin == name
     verdicts = () if outcome is None else outcome.verdicts
     said = next((one for plugin, one in verdicts if plugin == name), None)
     parts = () if scores is None else scores.parts
     part = next((one for one in parts if one.plugin == name), None)
-    raw = normalized = ("", b"")
-    if part is not None:
-        weight = attempt.profile.weights[name] or 1
-        raw = _written(_ordered(attempt, part.raw, order))
-        normalized = _written(_ordered(attempt, part.weighted, order) // weight)
     return RecordedAnswer(
         name,
-        status=(status.code.value, status.reasons) if status is not None and refused else None,
+        status=(status.code.value, status.reasons) if status and status.plugin == name else None,
         nodes=tuple(before.node_names or ()) if name in before.named else None,
         skipped=name in before.skipped,
         unscored=part is None,
         reasons=() if said is None else tuple((r.text, r.code.value) for r in said.reasons),
-        bits=("", b"") if said is None else _written(said.bits[order]),
-        raw=raw,
-        normalized=normalized,
+        bits=() if said is None else _listed(said.bits[order]),
+        raw=() if part is None else _ordered(attempt, part.raw, order),
+        normalized=() if part is None else _ordered(attempt, part.normalized, order),
     )
 
 
@@ -96,40 +88,30 @@ def _extenders_answer(attempt: AttemptResult, order: Rows, chosen: str) -> Recor
         status=(PODLESS, ()) if attempt.podless else None,
         nodes=left or ((chosen,) if chosen else ()),
         reasons=tuple((reason.text, reason.code.value) for reason in verdicts.reasons),
-        bits=_written(verdicts.bits[order]),
+        bits=_listed(verdicts.bits[order]),
     )
 
 
-def _ordered(attempt: AttemptResult, values: Ints, order: Rows) -> Ints:
+def _ordered(attempt: AttemptResult, values: Ints, order: Rows) -> tuple[int, ...]:
     """Numbers of the scored rows as numbers of all nodes in the search order."""
     every: Ints = np.zeros(len(order), np.int64)
     every[attempt.scored] = values
-    return every[order]
+    return _listed(every[order])
 
 
-def _written(values: NDArray[Any]) -> Numbers:
-    values = np.ascontiguousarray(values)
-    if values.dtype.kind == "i" and len(values):
-        values = values.astype(
-            np.result_type(*map(np.min_scalar_type, (values.min(), values.max())))
-        )
-    return values.dtype.newbyteorder("<").str, values.tobytes()
-
-
-def _read(numbers: Numbers, size: int) -> NDArray[Any]:
-    """Numbers as they were written; ValueError if they are not one for each node."""
-    kind, data = numbers
-    if not kind:
-        return np.zeros(size, np.int64)
-    if kind[1:] not in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8") or kind[0] not in "<|":
-        raise ValueError(f"numbers of type {kind}")
-    values = np.frombuffer(data, np.dtype(kind))
-    if len(values) != size:
-        raise ValueError(f"an answer about {len(values)} of {size} nodes")
-    return values
+def _listed(values: NDArray[Any]) -> tuple[int, ...]:
+    return tuple(values.astype(np.int64).tolist())
 
 
 # Giving again
+
+
+def _read(numbers: Sequence[int], size: int) -> Ints:
+    """Numbers as they were noted; ValueError if they are not one for each node, or none."""
+    values: Ints = np.array(numbers, np.int64) if numbers else np.zeros(size, np.int64)
+    if len(values) != size:
+        raise ValueError(f"an answer about {len(values)} of {size} nodes")
+    return values
 
 
 class RecordedPlugin(
@@ -202,7 +184,7 @@ class RecordedPlugin(
     def _about(self, pod: Pod) -> RecordedAnswer | None:
         return self.answer if pod.uid == self.uid else None
 
-    def _by_row(self, numbers: Numbers) -> Ints:
+    def _by_row(self, numbers: Sequence[int]) -> Ints:
         values: Ints = np.zeros(len(self.order), np.int64)
         values[self.order] = _read(numbers, len(self.order))
         return values

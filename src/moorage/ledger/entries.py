@@ -6,13 +6,15 @@ version of the format, if what was written without it still reads.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from moorage.config.feature_gates import EffectiveVersion
+from moorage.config.plugins import EffectivePlugins
 from moorage.engine.observer import SCHEDULED
 from moorage.explain.report import DecisionSummary
 from moorage.model.decode import KINDS
@@ -23,17 +25,15 @@ VERSION = 1
 _LEVEL = 1
 _MOST_BYTES = 2**30
 
-T = TypeVar("T")
 
-
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Shape(msgspec.Struct, frozen=True, array_like=True):
     """Base of everything that is written."""
 
 
 # What changed. An object by itself stands for one that was added or replaced.
 
 
-class Deleted(Entry, frozen=True):
+class Deleted(Shape, frozen=True):
     """An object is gone."""
 
     kind: str
@@ -42,7 +42,7 @@ class Deleted(Entry, frozen=True):
     uid: str
 
 
-class Assumed(Entry, frozen=True):
+class Assumed(Shape, frozen=True):
     """A pod counts on a node without confirmation; part of a snapshot."""
 
     pod: Pod
@@ -50,45 +50,37 @@ class Assumed(Entry, frozen=True):
     profile: str
 
 
-class Forgotten(Entry, frozen=True):
+class Forgotten(Shape, frozen=True):
     """A pod that was sent to a node does not count there any more."""
 
     uid: str
 
 
-class Asked(Entry, frozen=True):
+class Asked(Shape, frozen=True):
     """The pod of the next decision, where it is not the one among the objects."""
 
     pod: Pod
 
 
-class Nominations(Entry, frozen=True):
+class Nominations(Shape, frozen=True):
     """All pods that wait for a node to be freed: uid and node of each."""
 
     pods: tuple[tuple[str, str], ...] = ()
 
 
-class PluginArguments(Entry, frozen=True):
-    """The decoded arguments of a plugin: their type in `moorage.config.args`, and MessagePack."""
-
-    kind: str
-    data: bytes
-
-
-class ProfileSettings(Entry, frozen=True):
-    """One profile: its plugins at each extension point, in their order."""
+class ProfileSettings(Shape, frozen=True):
+    """One profile."""
 
     name: str
-    points: dict[str, tuple[str, ...]]
-    weights: dict[str, int]
-    placement_weights: dict[str, int]
+    plugins: EffectivePlugins
     percentage_of_nodes_to_score: int | None
-    arguments: dict[str, PluginArguments]
+    arguments: dict[str, bytes]
+    """By plugin, what it was configured with, as MessagePack."""
     foreign: tuple[str, ...] = ()
     """The plugins that do not come with Moorage: their answers are recorded."""
 
 
-class ExtenderSettings(Entry, frozen=True):
+class ExtenderSettings(Shape, frozen=True):
     """One extender."""
 
     name: str
@@ -97,13 +89,12 @@ class ExtenderSettings(Entry, frozen=True):
     prioritizes: bool
 
 
-class SchedulerSettings(Entry, frozen=True):
+class SchedulerSettings(Shape, frozen=True):
     """What decides from now on."""
 
     profiles: tuple[ProfileSettings, ...]
     gates: dict[str, bool]
-    emulation: tuple[int, int]
-    min_compatibility: tuple[int, int]
+    version: EffectiveVersion
     extenders: tuple[ExtenderSettings, ...] = ()
 
 
@@ -113,7 +104,7 @@ Change = ApiObject | Deleted | Assumed | Forgotten | Asked | Nominations | Sched
 # What was decided.
 
 
-class RecordedAnswer(Entry, frozen=True):
+class RecordedAnswer(Shape, frozen=True):
     """What somebody said who cannot be asked again; a value for each node in the search order."""
 
     name: str
@@ -127,13 +118,13 @@ class RecordedAnswer(Entry, frozen=True):
     """... or Score."""
     reasons: tuple[tuple[str, str], ...] = ()
     """Text and code of each reason to refuse a node."""
-    bits: tuple[str, bytes] = ("", b"")
-    """Which of the reasons each node is refused for: NumPy's type, and the numbers."""
-    raw: tuple[str, bytes] = ("", b"")
-    normalized: tuple[str, bytes] = ("", b"")
+    bits: tuple[int, ...] = ()
+    """Which of the reasons each node is refused for: bit i stands for `reasons[i]`."""
+    raw: tuple[int, ...] = ()
+    normalized: tuple[int, ...] = ()
 
 
-class Refused(Entry, frozen=True):
+class Refused(Shape, frozen=True):
     """Who refused the chosen node."""
 
     point: str
@@ -142,7 +133,7 @@ class Refused(Entry, frozen=True):
     reasons: tuple[str, ...] = ()
 
 
-class RecordedDecision(Entry, frozen=True):
+class RecordedDecision(Shape, frozen=True):
     """How one attempt ended."""
 
     time: float
@@ -196,38 +187,57 @@ class RecordedDecision(Entry, frozen=True):
         )
 
 
+Entry = Change | RecordedDecision
+
+_KINDS: dict[str, type[Any]] = {name: kind.struct for name, kind in KINDS.items()} | {
+    kind.__name__: kind
+    for kind in (
+        Deleted,
+        Assumed,
+        Forgotten,
+        Asked,
+        Nominations,
+        SchedulerSettings,
+        RecordedDecision,
+    )
+}
+_NAMED = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
+
+
 # Many of them.
 
 
-class Chunk(Entry, frozen=True):
+class Chunk(Shape, frozen=True):
     """A stretch of the stream."""
 
     first: int
     """The number of its first decision, or of the next one if it has none."""
     count: int
+    """How many decisions it has."""
     hashes: bytes
     """CRC-32 of each decision's pod, little-endian: where to look for a pod."""
-    places: tuple[int, ...]
-    """How many of the changes stand before each decision."""
-    decisions: bytes
-    changes: bytes
+    entries: bytes
+
+    @property
+    def numbers(self) -> range:
+        """Of its decisions."""
+        return range(self.first, self.first + self.count)
 
     @property
     def bytes(self) -> int:
         """About how much memory it takes."""
-        return 500 + len(self.hashes) + len(self.decisions) + len(self.changes) + 8 * self.count
+        return 500 + len(self.hashes) + len(self.entries)
 
 
 class ChunkPlace:
     """A chunk in memory or in a file; what is in it is read when it is asked for, and kept."""
 
     def __init__(self, chunk: Chunk, read: Callable[[], Chunk] | None = None) -> None:
-        self.numbers = range(chunk.first, chunk.first + chunk.count)
-        """Of its decisions."""
+        self.numbers = chunk.numbers
         self._hashes = chunk.hashes
         self.chunk: Callable[[], Chunk] = read or (lambda: chunk)
         self._decisions: list[RecordedDecision] | None = None
-        self._changes: list[Change] | None = None
+        self._entries: list[Entry] | None = None
 
     def mentions(self, pod: str) -> bool:
         """May it have a decision about a pod?"""
@@ -238,80 +248,57 @@ class ChunkPlace:
     def decisions(self) -> list[RecordedDecision]:
         """Its decisions; ValueError if they cannot be read."""
         if self._decisions is None:
-            chunk = self.chunk()
-            self._decisions = _expand(chunk.decisions, list[RecordedDecision])
-            if not len(self._decisions) == len(chunk.places) == len(self.numbers):
+            found = unpack(self.chunk().entries, (RecordedDecision.__name__,))
+            self._decisions = [one for one in found if isinstance(one, RecordedDecision)]
+            if len(self._decisions) != len(self.numbers):
                 raise ValueError("a chunk with another number of decisions than it says")
         return self._decisions
 
     @property
-    def changes(self) -> list[Change]:
-        """Its changes; ValueError if they cannot be read."""
-        if self._changes is None:
-            self._changes = changes_of(self.chunk().changes)
-        return self._changes
+    def entries(self) -> list[Entry]:
+        """Everything in it, in order; ValueError if it cannot be read."""
+        if self._entries is None:
+            self._entries = unpack(self.chunk().entries)
+        return self._entries
 
     def close(self) -> None:
         """Keep what was read no longer."""
-        self._decisions = self._changes = None
+        self._decisions = self._entries = None
 
 
-def pack(first: int, entries: Iterable[Change | RecordedDecision]) -> Chunk:
+def make_chunk(first: int, entries: Sequence[Entry]) -> Chunk:
     """Make a chunk of some entries."""
-    decisions: list[RecordedDecision] = []
-    changes: list[Change] = []
-    places: list[int] = []
-    for entry in entries:
-        if isinstance(entry, RecordedDecision):
-            decisions.append(entry)
-            places.append(len(changes))
-        else:
-            changes.append(entry)
-    hashes = np.array([zlib.crc32(one.pod.encode()) for one in decisions], "<u4").tobytes()
-    return Chunk(
-        first, len(decisions), hashes, tuple(places), _squeeze(decisions), pack_changes(changes)
-    )
+    pods = [one.pod for one in entries if isinstance(one, RecordedDecision)]
+    hashes = np.array([zlib.crc32(pod.encode()) for pod in pods], "<u4").tobytes()
+    return Chunk(first, len(pods), hashes, pack(entries))
 
 
-def pack_changes(changes: Sequence[Change]) -> bytes:
-    """Changes as compressed MessagePack, each after its kind."""
-    return _squeeze([(type(change).__name__, change) for change in changes])
+def pack(entries: Iterable[Entry]) -> bytes:
+    """Entries as compressed MessagePack, each after its kind."""
+    named = [(type(entry).__name__, entry) for entry in entries]
+    return zlib.compress(msgspec.msgpack.encode(named), _LEVEL)
 
 
-def changes_of(data: bytes) -> list[Change]:
-    """What `pack_changes` wrote; ValueError if it is not that."""
-    found = []
-    for kind, raw in _expand(data, list[tuple[str, msgspec.Raw]]):
-        if kind in KINDS or kind in _OTHERS:
-            try:
-                found.append(_decoder(kind).decode(raw))
-            except msgspec.MsgspecError as error:
-                raise ValueError(f"{kind}: {error}") from error
-    return found
+def unpack(data: bytes, kinds: Container[str] = _KINDS) -> list[Entry]:
+    """The entries of some kinds that `pack` wrote; ValueError if it is not that."""
+    try:
+        stream = zlib.decompressobj()
+        plain = stream.decompress(data, _MOST_BYTES)
+        if not stream.eof:
+            raise ValueError("the compressed data do not end")
+        return [_decoded(kind, raw) for kind, raw in _NAMED.decode(plain) if kind in kinds]
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise ValueError(str(error)) from error
 
 
-_OTHERS: dict[str, type[Entry]] = {
-    kind.__name__: kind
-    for kind in (Deleted, Assumed, Forgotten, Asked, Nominations, SchedulerSettings)
-}
+def _decoded(kind: str, raw: msgspec.Raw) -> Entry:
+    try:
+        entry: Entry = _decoder(kind).decode(raw)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{kind}: {error}") from error
+    return entry
 
 
 @lru_cache(maxsize=64)
 def _decoder(kind: str) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(_OTHERS[kind] if kind in _OTHERS else KINDS[kind].struct)
-
-
-def _squeeze(value: Any) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(value), _LEVEL)
-
-
-def _expand(body: bytes, kind: type[T]) -> T:
-    """What `_squeeze` wrote; ValueError if it is not that."""
-    try:
-        stream = zlib.decompressobj()
-        plain = stream.decompress(body, _MOST_BYTES)
-        if not stream.eof:
-            raise ValueError("the compressed data do not end")
-        return msgspec.msgpack.decode(plain, type=kind)
-    except (zlib.error, msgspec.MsgspecError) as error:
-        raise ValueError(str(error)) from error
+    return msgspec.msgpack.Decoder(_KINDS[kind])

@@ -21,7 +21,7 @@ from typing import BinaryIO
 import msgspec
 
 from moorage.errors import InputError
-from moorage.ledger.entries import VERSION, Change, Chunk, ChunkPlace, changes_of, pack_changes
+from moorage.ledger.entries import VERSION, Change, Chunk, ChunkPlace, pack, unpack
 from moorage.ledger.objects import Objects
 
 log = logging.getLogger(__name__)
@@ -51,10 +51,8 @@ class LedgerFiles:
         self._kept_files = max(kept_files, 1)
         self._file: BinaryIO | None = None
         self._size = 0
-        self._snapshot: deque[Sequence[Change]] = deque()
-        """What is left of the snapshot that the current file begins with ..."""
-        self._chunks: deque[Chunk] = deque()
-        """... and what has to be written after that."""
+        self._pending: deque[Chunk | Sequence[Change]] = deque()
+        """What is left of the snapshot that the current file begins with, and the chunks after."""
         self.broken = False
         """The disk failed: nothing is written any more."""
         try:
@@ -80,8 +78,8 @@ class LedgerFiles:
 
     @property
     def behind(self) -> bool:
-        """Is a snapshot being written?"""
-        return bool(self._snapshot)
+        """Is there something to write?"""
+        return bool(self._pending)
 
     def begin(self, first: int, snapshot: Sequence[Change]) -> None:
         """Begin a file with the objects as they are before decision `first`."""
@@ -89,37 +87,36 @@ class LedgerFiles:
         if not self.broken:
             try:
                 self._rotate(first)
-                self._snapshot.extend(
-                    snapshot[start : start + _SLICE] for start in range(0, len(snapshot), _SLICE)
-                )
-                self.write_some()
             except OSError as error:
                 self._give_up(error)
+                return
+            parts = range(0, len(snapshot), _SLICE)
+            self._pending.extend(snapshot[start : start + _SLICE] for start in parts)
+            self.write_some()
 
     def write(self, chunk: Chunk) -> None:
         """Append a chunk, after the snapshot; a disk that fails is told once and not used again."""
-        if self.broken:
-            return
-        self._chunks.append(chunk)
-        self.write_some()
+        if not self.broken:
+            self._pending.append(chunk)
+            self.write_some()
 
     def write_some(self) -> None:
         """Write a part of what waits."""
-        if self.broken or self._file is None:
+        if not self._pending:
             return
+        part = self._pending.popleft()
         try:
-            if self._snapshot:
-                self._append(_SNAPSHOT, pack_changes(self._snapshot.popleft()))
-            while self._chunks and not self._snapshot:
-                self._append(_CHUNK, msgspec.msgpack.encode(self._chunks.popleft()))
+            if isinstance(part, Chunk):
+                self._append(_CHUNK, msgspec.msgpack.encode(part))
+            else:
+                self._append(_SNAPSHOT, pack(part))
         except OSError as error:
             self._give_up(error)
 
     def _finish(self) -> None:
         """Write all that waits, and close the file."""
-        while self.behind and not self.broken:
+        while self._pending:
             self.write_some()
-        self.write_some()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -133,8 +130,7 @@ class LedgerFiles:
 
     def _give_up(self, error: OSError) -> None:
         self.broken = True
-        self._snapshot.clear()
-        self._chunks.clear()
+        self._pending.clear()
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -239,8 +235,8 @@ class LedgerFile:
         """The objects that it begins with; ValueError if they cannot be read."""
         objects = Objects()
         for read in self._snapshot:
-            for change in changes_of(read()):
-                objects.apply(change)
+            for change in unpack(read()):
+                objects.follow(change)
         return objects
 
     def note(self, kind: int, offset: int, payload: bytes) -> bool:

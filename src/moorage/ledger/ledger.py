@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from moorage.explain.report import DecisionSummary
-from moorage.ledger.entries import Change, Chunk, ChunkPlace, RecordedDecision, pack
+from moorage.ledger.entries import Chunk, ChunkPlace, Entry, RecordedDecision, make_chunk
 from moorage.ledger.files import FILE_BYTES, KEPT_FILES, LedgerFiles
 from moorage.ledger.moment import Moment, Steps
 from moorage.ledger.objects import Objects
@@ -56,17 +56,20 @@ class Ring:
         self.bytes += chunk.bytes
         self.count += chunk.count
 
-    def drop(self, known: Callable[[Change], Change]) -> None:
+    def drop(self, known: Callable[[Entry], Entry]) -> None:
         """Let the oldest chunk go; `known` says which objects are in memory anyway."""
         place = self.chunks.popleft()
         self.bytes -= place.chunk().bytes
         self.count -= len(place.numbers)
-        place.changes[:] = map(known, place.changes)
-        self.base.follow(place)
+        for entry in place.entries:
+            self.base.follow(known(entry))
 
 
 class Ledger(Reader):
-    """Records changes and attempts through `recorder`, and answers questions about them."""
+    """Records changes and attempts through `recorder`, and answers questions about them.
+
+    Before the first decision there is nothing to explain, so changes need no entry at all.
+    """
 
     def __init__(
         self,
@@ -80,22 +83,25 @@ class Ledger(Reader):
         self._ring = Ring()
         super().__init__((self._ring,))
         self.limit_bytes = limit_bytes
-        self._files: LedgerFiles | None = None
+        self.recorder = Recorder(self._note, self.rest)
+        """What `Scheduler.record` wants to have."""
+        self._waiting: deque[Entry] = deque()
+        """What is not packed yet."""
+        self._weight = 0
+        self._decisions = 0
+        """How many decisions wait."""
+        self._begun = False
+        """Was there a decision?"""
         self._next = 1
         """The number of the first decision that is not packed, or that comes next."""
+        self._most_weight = max(limit_bytes // (4 * _ENTRY_BYTES), 16)
+        self._files: LedgerFiles | None = None
         if directory is not None:
             self._files = LedgerFiles(Path(directory), file_bytes, kept_files)
             self._next = self._files.next_number
-        self._cut: tuple[int, list[Change]] | None = None
-        """After how many waiting entries another file begins, and with which objects."""
         self._stopwatch = stopwatch
         self._written_at = self._asked_at = stopwatch()
         self._listeners: list[Listener] = []
-        self._most_weight = max(limit_bytes // (4 * _ENTRY_BYTES), 16)
-        self.recorder = Recorder(
-            self._ring.base, self._decided, self._pack, self.rest, self._most_weight
-        )
-        """What `Scheduler.record` wants to have."""
 
     @property
     def directory(self) -> Path | None:
@@ -105,24 +111,24 @@ class Ledger(Reader):
     @property
     def used_bytes(self) -> int:
         """About how much memory it takes, beside the objects that the scheduler has anyway."""
-        return self._ring.bytes + self.recorder.weight * _ENTRY_BYTES
+        return self._ring.bytes + self._weight * _ENTRY_BYTES
 
     def __len__(self) -> int:
-        return self._ring.count + self.recorder.decisions
+        return self._ring.count + self._decisions
 
     def unpacked(self) -> Sequence[RecordedDecision]:
         """The newest decisions, which are in no chunk yet."""
-        return [one for one in self.recorder.waiting if isinstance(one, RecordedDecision)]
+        return [one for one in self._waiting if isinstance(one, RecordedDecision)]
 
     def _numbers(self) -> range:
         chunks = self._ring.chunks
         first = chunks[0].numbers.start if chunks else self._next
-        return range(first, self._next + self.recorder.decisions)
+        return range(first, self._next + self._decisions)
 
     def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
         """The cluster just before a decision, and the decision; in steps."""
         self._asked_at = self._stopwatch()
-        while self._next <= number < self._next + self.recorder.decisions:
+        while self._next <= number < self._next + self._decisions:
             self._pack()
             yield
         return (yield from super().moment(number))
@@ -142,16 +148,15 @@ class Ledger(Reader):
 
     def rest(self) -> float | None:
         """There is nothing to decide: do some work; the seconds until there is more to do."""
-        recorder, files = self.recorder, self._files
-        now = self._stopwatch()
-        if recorder.weight >= _CHUNK_WEIGHT:
+        files, now = self._files, self._stopwatch()
+        if self._weight >= _CHUNK_WEIGHT:
             self._pack()
             return 0.0
         if files is not None and files.behind:
             files.write_some()
             return 0.0
         left: list[float] = []
-        if files is not None and recorder.decisions:
+        if files is not None and self._decisions:
             left.append(self._written_at + _REST_SECONDS - now)
             if left[-1] <= 0:
                 self._pack()
@@ -165,7 +170,7 @@ class Ledger(Reader):
 
     def flush(self) -> None:
         """Pack all that waits."""
-        while self.recorder.waiting:
+        while self._waiting:
             self._pack()
 
     def close(self) -> None:
@@ -174,13 +179,31 @@ class Ledger(Reader):
             self.flush()
             self._files.close()
 
-    def _decided(self, decision: RecordedDecision) -> None:
-        """A decision was noted, and the cluster is as the stream says: a file may begin here."""
-        recorder = self.recorder
-        if self._files is not None and self._files.full and self._cut is None:
-            self._cut = len(recorder.waiting), recorder.snapshot()
+    def _note(self, entry: Entry) -> None:
+        """Take an entry in, which is the newest."""
+        if not isinstance(entry, RecordedDecision):
+            if self._begun:
+                self._append(entry)
+            else:
+                self._ring.base.follow(entry)
+            return
+        self._begun = True
+        self._decisions += 1
+        self._append(entry)
+        if self._files is not None and self._files.full:
+            # The cluster is now as the stream says, so another file may begin.
+            self.flush()
+            self._files.begin(self._next, self.recorder.snapshot())
+        self._tell(entry, self._next + self._decisions - 1)
+
+    def _append(self, entry: Entry) -> None:
+        self._waiting.append(entry)
+        self._weight += _weight(entry)
+        if self._weight > self._most_weight:
+            self._pack()
+
+    def _tell(self, decision: RecordedDecision, number: int) -> None:
         if self._listeners:
-            number = self._next + recorder.decisions - 1
             summary = decision.summary(number)
             for listener in tuple(self._listeners):
                 try:
@@ -190,35 +213,43 @@ class Ledger(Reader):
 
     def _pack(self) -> None:
         """Pack the oldest entries that wait."""
-        files, cut = self._files, self._cut
-        entries = self.recorder.take(_CHUNK_WEIGHT, None if cut is None else cut[0])
-        chunk = pack(self._next, entries)
+        entries: list[Entry] = []
+        weight = 0
+        while self._waiting and weight < _CHUNK_WEIGHT:
+            entries.append(self._waiting.popleft())
+            weight += _weight(entries[-1])
+        chunk = make_chunk(self._next, entries)
+        self._weight -= weight
+        self._decisions -= chunk.count
         self._next += chunk.count
         self._written_at = self._stopwatch()
-        if files is not None:
-            if not files.begun:
-                files.begin(chunk.first, self._ring.base.changes())
-            files.write(chunk)
-        if cut is not None:
-            self._cut = cut[0] - len(entries), cut[1]
-            if files is not None and self._cut[0] == 0:
-                files.begin(self._next, cut[1])
-                self._cut = None
+        if self._files is not None:
+            if not self._files.begun:
+                self._files.begin(chunk.first, self._ring.base.changes())
+            self._files.write(chunk)
         self._ring.add(chunk)
         limit = self.limit_bytes - self._most_weight * _ENTRY_BYTES
         while self._ring.bytes > limit and self._ring.chunks:
             self._ring.drop(self._known)
 
-    def _known(self, change: Change) -> Change:
+    def _known(self, entry: Entry) -> Entry:
         """The object that the scheduler has, if it is the same: then it takes no memory twice."""
         cycle = self.recorder.cycle
-        if cycle is None or not isinstance(change, ApiObject):
-            return change
+        if cycle is None or not isinstance(entry, ApiObject):
+            return entry
         state = cycle.state
         current: ApiObject | None
-        if isinstance(change, Node):
-            row = state.nodes.row_of.get(change.name)
+        if isinstance(entry, Node):
+            row = state.nodes.row_of.get(entry.name)
             current = None if row is None else state.nodes.nodes[row]
         else:
-            current = state.listers.of(type(change)).get(change.name, change.namespace)
-        return current if current is not None and current == change else change
+            current = state.listers.of(type(entry)).get(entry.name, entry.namespace)
+        return current if current is not None and current == entry else entry
+
+
+def _weight(entry: Entry) -> int:
+    """How much an entry counts for: 1 for a kilobyte or so."""
+    if isinstance(entry, RecordedDecision):
+        numbers = sum(len(a.bits) + len(a.raw) + len(a.normalized) for a in entry.answers)
+        return 1 + len(entry.message) // 500 + numbers // 50
+    return 8 if isinstance(entry, Node) else 1

@@ -24,7 +24,7 @@ from moorage.framework.reserving import assumed, reserve
 from moorage.ledger.answers import RecordedPlugin, recorded_extenders
 from moorage.ledger.entries import Assumed, RecordedDecision
 from moorage.ledger.objects import Objects
-from moorage.ledger.settings import gates_of, profiles_of
+from moorage.ledger.settings import profiles_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
@@ -56,7 +56,7 @@ class Moment:
         if objects.settings is None:
             raise ConfigError("the record does not say which plugins decided")
         self.settings = objects.settings
-        self.gates: FeatureGates = gates_of(self.settings)
+        self.gates = FeatureGates(self.settings.gates, self.settings.version)
         self.state = ClusterState()
         self.handle = Handle(self.state.listers, self.gates)
         self.profiles: Mapping[str, Profile] = profiles_of(

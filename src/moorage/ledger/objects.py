@@ -11,6 +11,7 @@ from moorage.ledger.entries import (
     Change,
     ChunkPlace,
     Deleted,
+    Entry,
     Forgotten,
     Nominations,
     RecordedDecision,
@@ -57,28 +58,33 @@ class Objects:
             changes += objects.values()
         changes += self.pods.values()
         changes += self.assumed.values()
+        changes += [] if self.asked is None else [Asked(self.asked)]
         return [*changes, self.nominations]
 
-    def apply(self, change: Change) -> None:
-        """Follow a change."""
-        match change:
+    def follow(self, entry: Entry) -> None:
+        """Follow a change, or a decision: a pod that is sent to a node counts there."""
+        match entry:
             case ApiObject():
-                self.put(change)
+                self._put(entry)
             case Deleted():
-                self._delete(change)
+                self._delete(entry)
             case Assumed():
-                self.assumed[change.pod.uid] = change
+                self.assumed[entry.pod.uid] = entry
             case Forgotten():
-                self.assumed.pop(change.uid, None)
+                self.assumed.pop(entry.uid, None)
             case Asked():
-                self.asked = change.pod
+                self.asked = entry.pod
             case Nominations():
-                self.nominations = change
+                self.nominations = entry
             case SchedulerSettings():
-                self.settings = change
+                self.settings = entry
+            case RecordedDecision():
+                pod = self.pod_of(entry)
+                if entry.scheduled and pod is not None:
+                    self.assumed[pod.uid] = Assumed(pod, entry.node, entry.profile)
+                self.asked = None
 
-    def put(self, obj: ApiObject) -> None:
-        """An object was added or replaced."""
+    def _put(self, obj: ApiObject) -> None:
         if isinstance(obj, Pod):
             self.pods[obj.uid] = obj
             if obj.spec.node_name:
@@ -90,27 +96,15 @@ class Objects:
             kind = self.others.setdefault(type(obj).__name__, {})
             kind[obj.namespace, obj.name] = obj
 
-    def decide(self, decision: RecordedDecision) -> None:
-        """Follow a decision: a pod that is sent to a node counts there."""
-        pod = self.pod_of(decision)
-        if decision.scheduled and pod is not None:
-            self.assumed[pod.uid] = Assumed(pod, decision.node, decision.profile)
-        self.asked = None
-
-    def follow(self, chunk: ChunkPlace, until: int | None = None) -> None:
-        """Follow a chunk, to just before the decision at an index or to the end."""
-        done, changes = 0, chunk.changes
-        for index, (decision, place) in enumerate(
-            zip(chunk.decisions, chunk.chunk().places, strict=True)
-        ):
-            for change in changes[done:place]:
-                self.apply(change)
-            done = place
-            if index == until:
-                return
-            self.decide(decision)
-        for change in changes[done:]:
-            self.apply(change)
+    def follow_chunk(self, chunk: ChunkPlace, until: int | None = None) -> None:
+        """Follow a chunk, to just before a decision or to the end."""
+        number = chunk.numbers.start
+        for entry in chunk.entries:
+            if isinstance(entry, RecordedDecision):
+                if number == until:
+                    return
+                number += 1
+            self.follow(entry)
 
     def pod_of(self, decision: RecordedDecision) -> Pod | None:
         """The pod that a decision was about, as it was looked at."""

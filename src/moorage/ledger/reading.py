@@ -94,9 +94,8 @@ class Reader:
         stretch, place = self._find(number)
         with _readable(f"Decision {number}"):
             objects = yield from self._objects(stretch, place)
-            index = place.numbers.index(number)
-            decision = self._opened(place).decisions[index]
-            objects.follow(place, index)
+            decision = self._opened(place).decisions[number - place.numbers.start]
+            objects.follow_chunk(place, until=number)
             near, self._near = self._near, None
             moment = yield from at(objects, decision, near)
         return moment, decision
@@ -109,7 +108,7 @@ class Reader:
             last = self._stretches[-1]
             objects = last.start()
             for place in last.chunks:
-                objects.follow(self._opened(place))
+                objects.follow_chunk(self._opened(place))
             return finish(at(objects, None, None))
 
     def _objects(self, stretch: Stretch, wanted: ChunkPlace) -> Steps[Objects]:
@@ -122,7 +121,7 @@ class Reader:
         else:
             objects = stretch.start()
         for place in before:
-            objects.follow(self._opened(place))
+            objects.follow_chunk(self._opened(place))
             yield
         self._passed = wanted, objects.copy()
         return objects

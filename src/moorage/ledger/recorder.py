@@ -1,7 +1,7 @@
-"""The ledger's ear in the engine: notes what happens, and has it packed later.
+"""What the engine tells, as entries of a ledger.
 
-While pods are decided this only appends references to values that nobody changes. Packing takes
-longer; it waits for a moment without work, or until too much waits.
+While pods are decided this only hands on references to values that nobody changes. What becomes of
+the entries is the ledger's business.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +16,15 @@ from moorage.ledger.entries import (
     Asked,
     Change,
     Deleted,
+    Entry,
     Forgotten,
+    Nominations,
     RecordedAnswer,
     RecordedDecision,
     Refused,
     SchedulerSettings,
 )
-from moorage.ledger.objects import Objects, nominations_of, snapshot
+from moorage.ledger.objects import nominations_of, snapshot
 from moorage.ledger.settings import answering_plugins, settings_of
 from moorage.model.decode import KINDS
 from moorage.model.meta import ApiObject
@@ -34,35 +36,16 @@ _RECORDED = frozenset(kind.struct for kind in KINDS.values())
 
 
 class Recorder(DecisionRecorder):
-    """Notes changes and attempts in `waiting`.
+    """Hands every change and attempt to `note`; `rest` is called when there is time to spare."""
 
-    Before the first attempt there is nothing to explain, so changes go into `base` right away.
-    """
-
-    def __init__(
-        self,
-        base: Objects,
-        decided: Callable[[RecordedDecision], None],
-        full: Callable[[], None],
-        rest: Callable[[], float | None],
-        most_weight: int,
-    ) -> None:
+    def __init__(self, note: Callable[[Entry], None], rest: Callable[[], float | None]) -> None:
         super().__init__()
-        self.base = base
-        self.waiting: list[Change | RecordedDecision] = []
-        self.weight = 0
-        """How much waits."""
-        self.decisions = 0
-        """How many decisions wait."""
         self.cycle: Cycle | None = None
-        self._decided = decided
-        self._full = full
+        self._note = note
         self._rest = rest
-        self._most_weight = most_weight
-        self._absorbs = True
         self._settings: SchedulerSettings | None = None
         self._foreign: Mapping[str, tuple[str, ...]] = {}
-        self._nominations = base.nominations
+        self._nominations = Nominations()
 
     def follow(self, cycle: Cycle, profiles: Mapping[str, Profile]) -> None:
         """Begin with what a cycle knows."""
@@ -70,7 +53,7 @@ class Recorder(DecisionRecorder):
         self._pods = cycle.state.listers.of(Pod)
         self._configure(profiles, cycle.extenders)
         for change in self.snapshot():
-            self._append(change)
+            self._note(change)
 
     def snapshot(self) -> list[Change]:
         """The changes that make all objects as they are after what was noted last."""
@@ -80,7 +63,7 @@ class Recorder(DecisionRecorder):
 
     def configured(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender]) -> None:
         """Other profiles decide from now on."""
-        self._append(self._configure(profiles, extenders))
+        self._note(self._configure(profiles, extenders))
 
     def _configure(
         self, profiles: Mapping[str, Profile], extenders: Sequence[Extender]
@@ -92,17 +75,17 @@ class Recorder(DecisionRecorder):
     def changed(self, obj: ApiObject, old: ApiObject | None = None) -> None:
         """An object appeared, or took the place of an `old` one."""
         if type(obj) in _RECORDED and not (isinstance(obj, Node) and _says_the_same(obj, old)):
-            self._append(obj)
+            self._note(obj)
 
     def deleted(self, obj: ApiObject) -> None:
         """An object is gone."""
         if type(obj) in _RECORDED:
             meta = obj.metadata
-            self._append(Deleted(type(obj).__name__, meta.namespace, meta.name, meta.uid))
+            self._note(Deleted(type(obj).__name__, meta.namespace, meta.name, meta.uid))
 
     def forgotten(self, pod: Pod) -> None:
         """A pod that was sent to a node does not count there any more."""
-        self._append(Forgotten(pod.uid))
+        self._note(Forgotten(pod.uid))
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
         """An attempt ended."""
@@ -111,86 +94,51 @@ class Recorder(DecisionRecorder):
         if cycle.nominated or self._nominations.pods:
             before, self._nominations = self._nominations, nominations_of(cycle)
             if self._nominations != before:
-                self._append(self._nominations)
-        self._absorbs = False
+                self._note(self._nominations)
         meta = pod.metadata
         if self._pods.get(meta.name, meta.namespace) is not pod:
-            self._append(Asked(pod))
+            self._note(Asked(pod))
         now, placed, failure = self.clock(), ended.placed, ended.failure
         refusal = None if failure is None else failure.refusal
-        decision = RecordedDecision(
-            now,
-            now - ended.started if ended.started else 0.0,
-            meta.namespace,
-            meta.name,
-            meta.uid,
-            ended.profile.name,
-            ended.result,
-            ended.attempts,
-            len(cycle.state),
-            ended.node_name,
-            0 if placed is None else placed.feasible_nodes,
-            None if placed is None else placed.total_score,
-            "" if failure is None else failure.message,
-            "" if failure is None else failure.nominated_node or "",
-            () if failure is None else tuple(victim.key for victim in failure.victims),
-            None if refusal is None else _refused(refusal),
-            ended.search_start,
-            ended.binding,
-            () if ended.attempt is None else self._answers(ended),
+        self._note(
+            RecordedDecision(
+                now,
+                now - ended.started if ended.started else 0.0,
+                meta.namespace,
+                meta.name,
+                meta.uid,
+                ended.profile.name,
+                ended.result,
+                ended.attempts,
+                len(cycle.state),
+                ended.node_name,
+                0 if placed is None else placed.feasible_nodes,
+                None if placed is None else placed.total_score,
+                "" if failure is None else failure.message,
+                "" if failure is None else failure.nominated_node or "",
+                () if failure is None else tuple(victim.key for victim in failure.victims),
+                None if refusal is None else _refused(refusal),
+                ended.search_start,
+                ended.binding,
+                self._answers(cycle, ended),
+            )
         )
-        self.decisions += 1
-        self._append(decision)
-        self._decided(decision)
 
     def rest(self) -> float | None:
         """There is nothing to decide now."""
         return self._rest()
 
-    def _answers(self, ended: EndedAttempt) -> tuple[RecordedAnswer, ...]:
+    def _answers(self, cycle: Cycle, ended: EndedAttempt) -> tuple[RecordedAnswer, ...]:
         attempt, foreign = ended.attempt, self._foreign.get(ended.profile.name, ())
-        if attempt is None or not (foreign or attempt.extenders) or self.cycle is None:
+        if attempt is None or not (foreign or attempt.extenders):
             return ()
-        state = self.cycle.state
-        order = state.order.rows(state.nodes.row_of)
+        order = cycle.state.order.rows(cycle.state.nodes.row_of)
         return answers_of(attempt, foreign, order, ended.node_name)
-
-    def _append(self, entry: Change | RecordedDecision) -> None:
-        if self._absorbs and not isinstance(entry, RecordedDecision):
-            self.base.apply(entry)
-            return
-        self.waiting.append(entry)
-        self.weight += _weight(entry)
-        if self.weight > self._most_weight:
-            self._full()
-
-    def take(self, weight: int, most: int | None = None) -> list[Change | RecordedDecision]:
-        """Take the oldest entries of about a weight away, and no more than `most` of them."""
-        end, taken = 0, 0
-        waiting = self.waiting
-        limit = len(waiting) if most is None else min(most, len(waiting))
-        while end < limit and taken < weight:
-            entry = waiting[end]
-            taken += _weight(entry)
-            self.decisions -= isinstance(entry, RecordedDecision)
-            end += 1
-        found = waiting[:end]
-        del waiting[:end]
-        self.weight -= taken
-        return found
 
 
 def _refused(refusal: Refusal) -> Refused:
     status = refusal.status
     return Refused(refusal.point, status.plugin, status.code.value, status.reasons)
-
-
-def _weight(entry: Change | RecordedDecision) -> int:
-    """How much an entry counts for: 1 for a kilobyte or so."""
-    if isinstance(entry, RecordedDecision):
-        answers = sum(len(a.bits[1]) + len(a.raw[1]) + len(a.normalized[1]) for a in entry.answers)
-        return 1 + (len(entry.message) + answers) // 500
-    return 8 if isinstance(entry, Node) else 1
 
 
 def _says_the_same(new: Node, old: ApiObject | None) -> bool:

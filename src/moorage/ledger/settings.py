@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from moorage.config import args as plugin_args
-from moorage.config.feature_gates import EffectiveVersion, FeatureGates, MajorMinor
-from moorage.config.plugins import EffectivePlugins
+from moorage.config.args import ARGS_OF_PLUGIN
+from moorage.config.feature_gates import FeatureGates
 from moorage.config.types import ExtensionPoint, PluginArgs
 from moorage.errors import ConfigError
 from moorage.framework.extenders import Extender
@@ -18,12 +17,7 @@ from moorage.framework.plugin import Handle, Plugin
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
 from moorage.ledger.answers import recorded_plugin
-from moorage.ledger.entries import (
-    ExtenderSettings,
-    PluginArguments,
-    ProfileSettings,
-    SchedulerSettings,
-)
+from moorage.ledger.entries import ExtenderSettings, ProfileSettings, SchedulerSettings
 
 _ASKED_AGAIN = (
     ExtensionPoint.PRE_FILTER,
@@ -42,12 +36,10 @@ def settings_of(
     gates = FeatureGates()
     for profile in profiles.values():
         gates = profile.queue_sort.handle.gates
-    emulation, oldest = gates.version.emulation, gates.version.min_compatibility
     return SchedulerSettings(
         tuple(_profile_settings(profile, registry) for profile in profiles.values()),
         dict(gates.settings),
-        (emulation.major, emulation.minor),
-        (oldest.major, oldest.minor),
+        gates.version,
         tuple(
             ExtenderSettings(one.name, one.weight, one.filters, one.prioritizes)
             for one in extenders
@@ -57,45 +49,23 @@ def settings_of(
 
 def answering_plugins(settings: ProfileSettings) -> tuple[str, ...]:
     """Those that do not come with Moorage and say something about nodes."""
-    asked = {name for point in _ASKED_AGAIN for name in settings.points[point.value]}
+    asked = {name for point in _ASKED_AGAIN for name in settings.plugins.at(point)}
     return tuple(name for name in settings.foreign if name in asked)
 
 
 def _profile_settings(profile: Profile, registry: Registry) -> ProfileSettings:
-    points = {
-        point.value: tuple(one.name for one in _at(profile, point)) for point in ExtensionPoint
-    }
     foreign = tuple(
         name
         for name, plugin in profile.plugins.items()
         if name not in registry or type(plugin) is not registry[name]
     )
-    return ProfileSettings(
-        profile.name,
-        points,
-        dict(profile.weights),
-        dict(profile.placement_weights),
-        profile.percentage_of_nodes_to_score,
-        {
-            name: PluginArguments(type(plugin.args).__name__, msgspec.msgpack.encode(plugin.args))
-            for name, plugin in profile.plugins.items()
-            if isinstance(plugin.args, PluginArgs) and name not in foreign
-        },
-        foreign,
-    )
-
-
-def _at(profile: Profile, point: ExtensionPoint) -> Sequence[Plugin]:
-    found: Plugin | Sequence[Plugin] = getattr(profile, point.name.lower())
-    return (found,) if isinstance(found, Plugin) else found
-
-
-def gates_of(settings: SchedulerSettings) -> FeatureGates:
-    """The feature gates that were in force; `ConfigError` if this version does not know them."""
-    version = EffectiveVersion(
-        MajorMinor(*settings.emulation), MajorMinor(*settings.min_compatibility)
-    )
-    return FeatureGates(settings.gates, version)
+    arguments = {
+        name: msgspec.msgpack.encode(plugin.args)
+        for name, plugin in profile.plugins.items()
+        if isinstance(plugin.args, PluginArgs) and name not in foreign
+    }
+    percentage = profile.percentage_of_nodes_to_score
+    return ProfileSettings(profile.name, profile.effective, percentage, arguments, foreign)
 
 
 def profiles_of(
@@ -106,31 +76,26 @@ def profiles_of(
 
 
 def _profile_of(settings: ProfileSettings, registry: Registry, handle: Handle) -> Profile:
-    by_point: dict[ExtensionPoint, tuple[str, ...]] = {}
-    for point in ExtensionPoint:
-        names = settings.points.get(point.value, ())
-        if point not in _RECORDED_AT:
-            names = tuple(name for name in names if name not in settings.foreign)
-        by_point[point] = names
+    by_point = dict(settings.plugins.by_point)
+    for point in by_point.keys() - set(_RECORDED_AT):
+        by_point[point] = tuple(n for n in by_point[point] if n not in settings.foreign)
     plugins: dict[str, Plugin] = {}
     for name in dict.fromkeys(name for names in by_point.values() for name in names):
         if name in settings.foreign:
             plugins[name] = recorded_plugin(name, handle)
         elif name in registry:
-            plugins[name] = registry[name](_arguments(settings.arguments.get(name)), handle)
+            plugins[name] = registry[name](_arguments(name, settings.arguments.get(name)), handle)
         else:
             raise ConfigError(f"there is no plugin {name} in this version of Moorage")
-    effective = EffectivePlugins(by_point, settings.weights, settings.placement_weights)
+    effective = msgspec.structs.replace(settings.plugins, by_point=by_point)
     return Profile(settings.name, effective, plugins, settings.percentage_of_nodes_to_score)
 
 
-def _arguments(written: PluginArguments | None) -> PluginArgs | None:
-    if written is None:
+def _arguments(plugin: str, data: bytes | None) -> PluginArgs | None:
+    kind = ARGS_OF_PLUGIN.get(plugin)
+    if kind is None or data is None:
         return None
-    kind = getattr(plugin_args, written.kind, None)
-    if not (isinstance(kind, type) and issubclass(kind, PluginArgs)):
-        raise ConfigError(f"plugin arguments of kind {written.kind} are not known")
     try:
-        return msgspec.msgpack.decode(written.data, type=kind)
+        return msgspec.msgpack.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{written.kind}: {error}") from error
+        raise ConfigError(f"{kind.__name__}: {error}") from error
