@@ -76,6 +76,7 @@ class NodeView:
     def __init__(self, state: ClusterState, rows: Rows | None = None) -> None:
         self._state = state
         self._rows = rows
+        self._size = len(state) if rows is None else len(rows)
         self._whole: NodeView | None = None
         self._terms: tuple[Pod, tuple[TermEntry, ...]] | None = None
         """The pod that terms were found for last, and these."""
@@ -84,7 +85,7 @@ class NodeView:
         """Amounts of some rows, picked out once for all plugins."""
 
     def __len__(self) -> int:
-        return len(self._state) if self._rows is None else len(self._rows)
+        return self._size
 
     def __iter__(self) -> Iterator[NodeRow]:
         for index, row in enumerate(self.rows):

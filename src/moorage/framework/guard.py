@@ -162,7 +162,8 @@ def ask_normalize(plugin: ScorePlugin[Any], scores: Ints, state: Any) -> Ints:
 def checked_range(plugin: Plugin, scores: Ints) -> Ints:
     """Normalised scores, or `PluginError` if one is not in 0..100."""
     # As unsigned numbers negative scores are huge, so one reduction tests both ends.
-    if len(scores) and int(scores.view(np.uint64).max()) > MAX_NODE_SCORE:
+    unsigned = scores.view(np.uint64)
+    if len(scores) and unsigned[unsigned.argmax()] > MAX_NODE_SCORE:
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
         raise PluginError(
             plugin.name,

@@ -38,7 +38,7 @@ from moorage.framework.outcomes import (
 )
 from moorage.framework.plugin import FilterPlugin, PreEnqueuePlugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.profile import Profile
-from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
+from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.framework.timing import SKIPPED, SUCCESS, UNSCHEDULABLE
 from moorage.model.pod import Pod
 
@@ -116,6 +116,7 @@ def _pre_filter(attempt: AttemptResult, ask: Ask) -> PreFiltered:
     named: dict[str, frozenset[str]] = {}
     node_names: frozenset[str] | None = None
     rejections: list[Status] = []
+    sampled = attempt.times.sampled
     with attempt.times.point("PreFilter") as point:
         for plugin in plugins:
             ran += 1
@@ -126,16 +127,15 @@ def _pre_filter(attempt: AttemptResult, ask: Ask) -> PreFiltered:
                 if ask is Ask.UNTIL_REJECTED:
                     raise
                 answer = Status(Code.ERROR, (str(error),), plugin.name)
+            if sampled:
+                point.ran(plugin.name, _status_of(answer))
             if answer is SKIP:
-                point.ran(plugin.name, SKIPPED)
                 skipped.add(plugin.name)
             elif isinstance(answer, Status):
-                point.ran(plugin.name, answer.code.value)
                 rejections.append(answer)
                 if answer.code is Code.UNRESOLVABLE and ask is Ask.UNTIL_REJECTED:
                     break
             else:
-                point.ran(plugin.name)
                 states[plugin.name] = answer.state
                 if answer.node_names is not None:
                     named[plugin.name] = names = frozenset(answer.node_names)
@@ -153,6 +153,13 @@ def _pre_filter(attempt: AttemptResult, ask: Ask) -> PreFiltered:
         rejections=tuple(rejections),
         ran=attempt.profile.pre_filter_names[:ran],
     )
+
+
+def _status_of(answer: object) -> str:
+    """How metrics call what a plugin answered."""
+    if isinstance(answer, Status):
+        return answer.code.value
+    return SKIPPED if answer is SKIP else SUCCESS
 
 
 def _unsatisfied(plugins: Mapping[str, object]) -> str:
@@ -187,8 +194,7 @@ def _filter(attempt: AttemptResult, ask: Ask) -> FilterOutcome:
                 outcome.rejected |= kept.rejected
             else:
                 verdicts = _verdicts(plugin, attempt, outcome, ask)
-                if verdicts.bits.any():
-                    outcome.rejected |= verdicts.rejected
+                outcome.rejected |= verdicts.rejected
             outcome.verdicts.append((plugin.name, verdicts))
             if attempt.times.sampled:
                 some_left = (considered & ~outcome.rejected).any()
@@ -232,6 +238,7 @@ def _worth_asking(attempt: AttemptResult, outcome: FilterOutcome, ask: Ask) -> B
 def _pre_score(attempt: AttemptResult, nodes: NodeView) -> tuple[dict[str, Any], set[str]]:
     states: dict[str, Any] = {}
     skipped: set[str] = set()
+    sampled = attempt.times.sampled
     with attempt.times.point("PreScore") as point:
         for plugin in attempt.profile.pre_score:
             kept = attempt.kept.get(plugin.name)
@@ -240,7 +247,8 @@ def _pre_score(attempt: AttemptResult, nodes: NodeView) -> tuple[dict[str, Any],
                 skipped.add(plugin.name)
             else:
                 states[plugin.name] = answer
-            point.ran(plugin.name, SKIPPED if answer is SKIP else SUCCESS)
+            if sampled:
+                point.ran(plugin.name, _status_of(answer))
     return states, skipped
 
 
@@ -263,29 +271,29 @@ def _score(
             name = plugin.name
             if name in skipped:
                 continue
-            state, kept = states.get(name), attempt.kept.get(name)
+            state, kept, weight = states.get(name), attempt.kept.get(name), profile.weights[name]
+            answer: Ints | Skip
             if kept is not None and kept.raw is not None:
-                raw = kept.raw if rows is None else kept.raw.take(rows)
+                answer = kept.raw if rows is None else kept.raw.take(rows)
             elif most is not None and is_cacheable(plugin):
-                raw = raw_scores(plugin, attempt.pod, attempt.nodes, state).take(most)
+                answer = raw_scores(plugin, attempt.pod, attempt.nodes, state).take(most)
             else:
                 answer = ask_score(plugin, attempt.pod, nodes, state)
-                if answer is SKIP:
-                    parts.append(PluginScores(name, nothing, nothing, profile.weights[name]))
-                    point.ran(name)
-                    continue
-                raw = answer
-            if type(plugin).normalize is not ScorePlugin.normalize:
-                normalized = ask_normalize(plugin, raw.copy(), state)
-            elif kept is not None and kept.in_range:
-                normalized = raw
+            if answer is SKIP:
+                parts.append(PluginScores(name, nothing, nothing, weight))
             else:
-                normalized = checked_range(plugin, raw)
-            weight = profile.weights[name]
-            totals += normalized if weight == 1 else normalized * weight
-            parts.append(PluginScores(name, raw, normalized, weight))
-            point.ran(name)
+                normalized = _normalized(plugin, answer, state)
+                totals += normalized if weight == 1 else normalized * weight
+                parts.append(PluginScores(name, answer, normalized, weight))
+            if attempt.times.sampled:
+                point.ran(name)
     return Scores(totals, tuple(parts), frozenset(skipped))
+
+
+def _normalized(plugin: ScorePlugin[Any], scores: Ints, state: Any) -> Ints:
+    if type(plugin).normalize is ScorePlugin.normalize:
+        return checked_range(plugin, scores)
+    return ask_normalize(plugin, scores.copy(), state)
 
 
 # Nodes as they would be: with pods that are nominated to them, or without victims.
