@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from moorage.kube.resources import Resource, resource_for
 
-# Methods of KubeClient, functions of kube.requests and classes that ask for what they are given.
+# Methods of KubeClient and functions that ask for what they are given.
 _VERBS = {
     "create": "create",
     "delete": "delete",
     "get": "get",
     "list_": "list",
     "list_all": "list",
-    "ObjectWatch": "watch",
+    "follow_object": "watch",
     "patch": "patch",
     "update": "update",
     "watch": "watch",
@@ -80,13 +80,13 @@ class _Finder:
             return Call(place, resource_for(kind), subresource, verb)
         if name not in _VERBS:
             return None
-        # A method takes the resource first, a class that calls the API its client before that.
-        candidates = node.args[:2] if name == "ObjectWatch" else node.args[:1]
+        # A method takes the resource first, a function that calls the API its client before that.
+        candidates = node.args[:2] if name == "follow_object" else node.args[:1]
         for argument in candidates:
             resource = self._resolved(argument)
             if resource is not None:
                 return Call(place, resource, _subresource(node), _VERBS[name])
-        if _about_a_client(node.func) or name == "ObjectWatch":
+        if _about_a_client(node.func) or name == "follow_object":
             return Call(place, None, _subresource(node), _VERBS[name])
         return None
 

@@ -31,7 +31,7 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
         ("ResourceClaim", "patch"),
     ),
     # Whoever makes one says what to follow, and is found itself.
-    "kube/object_watch.py:_watch": (),
+    "kube/object_watch.py:follow_object": (),
     # One for every watched kind.
     "kube/reflector.py:_list": (),
     "kube/reflector.py:_watch_request": (),

@@ -10,7 +10,7 @@ import pytest
 
 from kube.fake_api import JumpingTimer, run
 from moorage.kube.client import Read
-from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
 
@@ -47,7 +47,7 @@ def test_an_event_without_an_object_is_skipped_and_the_watch_goes_on(object_: by
             seen.append((kind, obj))
             changed.set()
 
-        watch = ObjectWatch(
+        watch = follow_object(
             client,
             resource_for("Lease"),
             "kube-system",
@@ -56,7 +56,7 @@ def test_an_event_without_an_object_is_skipped_and_the_watch_goes_on(object_: by
             timer=JumpingTimer(),
             random=Random(1),
         )
-        task = asyncio.create_task(watch.run())
+        task = asyncio.create_task(watch)
         await changed.wait()
         task.cancel()
         assert seen == [("MODIFIED", {"metadata": {"name": "lease"}})]

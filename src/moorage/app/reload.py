@@ -21,7 +21,7 @@ from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler
-from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Json
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import WallTimer
@@ -165,7 +165,7 @@ class Reloader:
             return
         key = self._source.config_map
         if key is not None:
-            await ObjectWatch(
+            await follow_object(
                 self._client,
                 resource_for("ConfigMap"),
                 key.namespace,
@@ -173,7 +173,7 @@ class Reloader:
                 _Changes(self.ask),
                 timer=WallTimer(),
                 random=Random(),
-            ).run()
+            )
         elif self._source.file:
             await self._watch_file(Path(self._source.file))
 

@@ -16,7 +16,7 @@ from moorage.errors import ApiError, InputError
 from moorage.http.authentication import ClientCertificates, Proxies, ProxyHeaders
 from moorage.http.certificates import Bundle
 from moorage.kube.client import KubeClient
-from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Json
 from moorage.kube.resources import RESOURCES
 from moorage.kube.timing import Timer, WallTimer
@@ -52,15 +52,7 @@ class ClusterLookup:
         self._certificates = certificates
         self._proxies = proxies
         self._listeners: list[Callable[[], None]] = []
-        self._watch = ObjectWatch(
-            client,
-            _CONFIG_MAPS,
-            NAMESPACE,
-            NAME,
-            self._noticed,
-            timer=timer or WallTimer(),
-            random=Random(),
-        )
+        self._timer = timer or WallTimer()
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called after every change of an authority."""
@@ -88,7 +80,15 @@ class ClusterLookup:
 
     async def follow(self) -> None:
         """Keep up with it until cancelled."""
-        await self._watch.run()
+        await follow_object(
+            self._client,
+            _CONFIG_MAPS,
+            NAMESPACE,
+            NAME,
+            self._noticed,
+            timer=self._timer,
+            random=Random(),
+        )
 
     def _noticed(self, change: str, found: Json) -> None:
         if change != "DELETED":

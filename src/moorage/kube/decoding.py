@@ -7,15 +7,16 @@ the one place that decides that and logs it. Keeps no objects and emits no event
 
 import logging
 import re
-from collections.abc import Callable, Container
+from collections.abc import AsyncIterator, Callable, Container
 from typing import Any
 
 import msgspec
 
 from moorage.cluster.attached_volumes import weight_of
 from moorage.config.pod_level import Adjust
-from moorage.errors import CorruptStateError, DecodeError, MoorageError, reason_of
+from moorage.errors import ApiError, CorruptStateError, DecodeError, MoorageError, reason_of
 from moorage.kube import deep_json
+from moorage.kube.client import Read, status_error
 from moorage.kube.extender_messages import keep_source
 from moorage.kube.interning import InternedParts
 from moorage.kube.pod_decode_cache import PodDecodeCache, pod_text
@@ -133,6 +134,20 @@ def envelope(line: bytes) -> Envelope | None:
     except _UNREADABLE:
         found = _EVENT.fullmatch(line)
         return None if found is None else Envelope(found[1].decode(), msgspec.Raw(found[2]))
+
+
+async def watch_events(read: Read) -> AsyncIterator[Envelope]:
+    """The events of a watch until it ends; `ApiError` for what is no event, or reports an error."""
+    buffer = LineBuffer()
+    while piece := await read():
+        for line in buffer.feed(piece):
+            event = envelope(line)
+            if event is None:
+                text = f"a line of the watch is not an event: {line[:80]!r}"
+                raise ApiError(0, "Unreadable", text)
+            if event.type == "ERROR":
+                raise status_error(bytes(event.object), otherwise="the watch ended with an error")
+            yield event
 
 
 def outline(data: msgspec.Raw | bytes) -> Outline:

@@ -23,9 +23,9 @@ from moorage.kube.access import Access
 from moorage.kube.client import ClientObserver, KubeClient, user_agent
 from moorage.kube.lease import LEASE, LeaseApi, LeaseEvents, LeaseLock
 from moorage.kube.lease_claim import NAME, ElectionObserver, LeaseClaim, LeaseOutcome, Unobserved
-from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Json
-from moorage.kube.timing import Timer, WallTimer
+from moorage.kube.timing import Timer, WallTimer, meanwhile
 from moorage.log_fields import V, fields
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,6 @@ class LeaderElector:
         observer: ElectionObserver | None = None,
         events: LeaseEvents | None = None,
         coordinated: bool = False,
-        stop_grace: float = STOP_GRACE,
     ) -> None:
         check_parameters(config, identity)
         timer = timer or WallTimer()
@@ -126,16 +125,14 @@ class LeaderElector:
             coordinated=coordinated,
         )
         self._random = random or Random()
-        self._watch = ObjectWatch(
-            client, LEASE, namespace, name, self._noticed, timer=timer, random=self._random
-        )
+        self._client = client
+        self._timer = timer
         self._lease_duration = config.lease_duration.seconds
         self._renew_deadline = config.renew_deadline.seconds
         self._retry_period = config.retry_period.seconds
         self._clock = clock
         self._events = events
         self._coordinated = coordinated
-        self._stop_grace = stop_grace
         self._free = asyncio.Event()
         self._leading = False
         self._reported = ""
@@ -202,24 +199,32 @@ class LeaderElector:
 
     async def _acquire(self, stop: asyncio.Event) -> bool:
         """Try until the lease is held (True) or `stop` is set."""
-        log.info("Attempting to acquire leader lease...", extra=fields(lock=str(self._claim.lock)))
-        watching = asyncio.create_task(self._watch.run())
+        lock = self._claim.lock
+        log.info("Attempting to acquire leader lease...", extra=fields(lock=str(lock)))
+        watching = follow_object(
+            self._client,
+            LEASE,
+            lock.namespace,
+            lock.name,
+            self._noticed,
+            timer=self._timer,
+            random=self._random,
+        )
         try:
-            while not stop.is_set():
-                self._free.clear()
-                outcome = await self._attempt(None, stop)
-                self._report()
-                if outcome is LeaseOutcome.HELD and self._clock() < self._claim.safe_until:
-                    if not stop.is_set():
-                        return True
-                    await self._claim.release(self._renew_deadline)
-                    break
-                log.log(V(4), "Failed to acquire lease", extra=fields(lock=str(self._claim.lock)))
-                await _first(stop, self._free, seconds=self._standby_wait())
-            return False
+            async with meanwhile(watching):
+                while not stop.is_set():
+                    self._free.clear()
+                    outcome = await self._attempt(None, stop)
+                    self._report()
+                    if outcome is LeaseOutcome.HELD and self._clock() < self._claim.safe_until:
+                        if not stop.is_set():
+                            return True
+                        await self._claim.release(self._renew_deadline)
+                        break
+                    log.log(V(4), "Failed to acquire lease", extra=fields(lock=str(lock)))
+                    await _first(stop, self._free, seconds=self._standby_wait())
+                return False
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
             if self._claim.unsure:
                 await self._claim.release(RELEASE_AFTER_LOSS)
 
@@ -267,7 +272,7 @@ class LeaderElector:
             if not work.cancelled():
                 work.result()
         else:
-            await asyncio.wait({work}, timeout=self._stop_grace)
+            await asyncio.wait({work}, timeout=STOP_GRACE)
             if work.done() and _failed(work):
                 log.error("what was led ended with an error", exc_info=work.exception())
         return ended
@@ -277,7 +282,7 @@ class LeaderElector:
         stopped = ended is Ended.STOPPED
         try:
             if stopped:
-                await asyncio.wait({work}, timeout=self._stop_grace)
+                await asyncio.wait({work}, timeout=STOP_GRACE)
         finally:
             try:
                 await self._claim.release(self._renew_deadline if stopped else RELEASE_AFTER_LOSS)

@@ -8,7 +8,7 @@ waits for them.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from random import Random
 from typing import Any, Protocol
 
@@ -19,8 +19,8 @@ from moorage.kube.event_series import event_name
 from moorage.kube.object_watch import StreamApi
 from moorage.kube.requests import Json
 from moorage.kube.resources import RESOURCES, Resource
-from moorage.kube.timing import Timer, WallTimer, parse_time, rfc3339
-from moorage.model.decode import describe, sentence
+from moorage.kube.timing import WallTimer, parse_time, rfc3339
+from moorage.model.decode import describe, sentence, without_nulls
 
 LEASE = RESOURCES["Lease"]
 log = logging.getLogger(__name__)
@@ -48,67 +48,43 @@ class LeaseApi(StreamApi, Protocol):
         ...
 
 
-class LeaderElectionRecord(msgspec.Struct, frozen=True):
+class LeaderElectionRecord(msgspec.Struct, frozen=True, rename="camel"):
     """What a Lease says about leadership; times are MicroTime texts, None where it has none."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
     acquire_time: str | None = None
     renew_time: str | None = None
-    leader_transitions: int = 0
+    leader_transitions: int = msgspec.field(default=0, name="leaseTransitions")
     strategy: str = ""
     preferred_holder: str = ""
 
     def spec(self) -> Json:
         """The Lease's whole spec: what is not part of the record does not survive a write."""
-        spec: Json = {
-            "holderIdentity": self.holder_identity,
-            "leaseDurationSeconds": self.lease_duration_seconds,
-            "acquireTime": self.acquire_time,
-            "renewTime": self.renew_time,
-            "leaseTransitions": self.leader_transitions,
-        }
-        if self.preferred_holder:
-            spec["preferredHolder"] = self.preferred_holder
-        if self.strategy:
-            spec["strategy"] = self.strategy
+        spec: Json = msgspec.to_builtins(self)
+        for field in ("strategy", "preferredHolder"):
+            if not spec[field]:
+                del spec[field]
         return spec
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-    strategy: str | None = None
-    preferred_holder: str | None = None
-
-
 class _Lease(msgspec.Struct):
-    spec: _Spec | None = None
+    spec: LeaderElectionRecord = LeaderElectionRecord()
 
 
 def read_record(lease: Json) -> LeaderElectionRecord:
     """The record in a Lease; `DecodeError` says which field of which Lease means nothing."""
     try:
-        spec = msgspec.convert(lease, _Lease).spec or _Spec()
-        for name, text in (("acquireTime", spec.acquire_time), ("renewTime", spec.renew_time)):
+        spec = {"spec": without_nulls(lease["spec"])} if lease.get("spec") is not None else {}
+        record = msgspec.convert(spec, _Lease).spec
+        for name, text in (("acquireTime", record.acquire_time), ("renewTime", record.renew_time)):
             _check_time(name, text)
     except msgspec.ValidationError as error:
         metadata = lease.get("metadata")
         meta: Json = metadata if isinstance(metadata, dict) else {}
         subject = describe("Lease", str(meta.get("namespace", "")), str(meta.get("name", "")))
         raise DecodeError(sentence(subject, str(error))) from None
-    return LeaderElectionRecord(
-        holder_identity=spec.holder_identity or "",
-        lease_duration_seconds=spec.lease_duration_seconds or 0,
-        acquire_time=spec.acquire_time,
-        renew_time=spec.renew_time,
-        leader_transitions=spec.lease_transitions or 0,
-        strategy=spec.strategy or "",
-        preferred_holder=spec.preferred_holder or "",
-    )
+    return record
 
 
 def _check_time(name: str, text: str | None) -> None:
@@ -124,21 +100,12 @@ def _check_time(name: str, text: str | None) -> None:
 class LeaseLock:
     """One Lease; `lease` is how it was last seen, which is what an update builds upon."""
 
-    def __init__(
-        self,
-        client: LeaseApi,
-        namespace: str,
-        name: str,
-        *,
-        timeout: float,
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, client: LeaseApi, namespace: str, name: str, *, timeout: float) -> None:
         self.namespace = namespace
         self.name = name
         self.lease: Json | None = None
         self._client = client
         self._timeout = timeout
-        self._labels = dict(labels or {})
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -152,13 +119,10 @@ class LeaseLock:
 
     async def create(self, record: LeaderElectionRecord) -> None:
         """Make the Lease; 409 if somebody else was faster."""
-        metadata: Json = {"name": self.name, "namespace": self.namespace}
-        if self._labels:
-            metadata["labels"] = self._labels
         body = {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
-            "metadata": metadata,
+            "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": record.spec(),
         }
         self.lease = await self._bounded(self._client.create(LEASE, self.namespace, body))
@@ -168,10 +132,6 @@ class LeaseLock:
         if self.lease is None:
             raise ApiError(0, "", "lease not initialized, call get or create first")
         body = {**self.lease, "spec": record.spec()}
-        if self._labels:
-            metadata = body.get("metadata") or {}
-            labels = {**(metadata.get("labels") or {}), **self._labels}
-            body["metadata"] = {**metadata, "labels": labels}
         self.lease = await self._bounded(
             self._client.update(LEASE, self.namespace, self.name, body)
         )
@@ -189,18 +149,11 @@ class LeaseLock:
 class LeaseEvents:
     """Writes events in the name of `component`, the first profile's scheduler name."""
 
-    def __init__(
-        self,
-        client: LeaseApi,
-        component: str,
-        *,
-        timer: Timer | None = None,
-        random: Random | None = None,
-    ) -> None:
+    def __init__(self, client: LeaseApi, component: str) -> None:
         self._client = client
         self._component = component
-        self._timer = timer or WallTimer()
-        self._random = random or Random()
+        self._timer = WallTimer()
+        self._random = Random()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def record(self, lease: Json, message: str) -> None:

@@ -7,14 +7,15 @@ the lease that a chosen candidate holds is `leader_election`'s business.
 
 import asyncio
 import logging
+from contextlib import suppress
 from random import Random
 
 from moorage.errors import ApiError, KubeconfigError
 from moorage.kube.lease import LeaseApi
-from moorage.kube.object_watch import ObjectWatch
+from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Json
 from moorage.kube.resources import Resource
-from moorage.kube.timing import Backoff, Timer, WallTimer, micro_time, parse_time
+from moorage.kube.timing import Backoff, WallTimer, meanwhile, micro_time, parse_time
 from moorage.log_fields import V, fields
 
 log = logging.getLogger(__name__)
@@ -38,9 +39,6 @@ class LeaseCandidate:
         emulation_version: str,
         lease_name: str = "kube-scheduler",
         namespace: str = "kube-system",
-        strategy: str = OLDEST_EMULATION_VERSION,
-        timer: Timer | None = None,
-        random: Random | None = None,
     ) -> None:
         self.synced = asyncio.Event()
         """Set once the API server knows the candidate."""
@@ -51,45 +49,37 @@ class LeaseCandidate:
             "leaseName": lease_name,
             "binaryVersion": binary_version,
             "emulationVersion": emulation_version,
-            "strategy": strategy,
+            "strategy": OLDEST_EMULATION_VERSION,
         }
-        self._timer = timer or WallTimer()
-        random = random or Random()
-        self._backoff = Backoff(self._timer, random)
+        self._timer = WallTimer()
+        self._random = Random()
+        self._backoff = Backoff(self._timer, self._random)
         self._pinged = asyncio.Event()
-        self._watch = ObjectWatch(
-            client,
-            LEASE_CANDIDATE,
-            namespace,
-            identity,
-            self._noticed,
-            timer=self._timer,
-            random=random,
-        )
 
     async def run(self) -> None:
         """Be a candidate: make the object, answer pings, renew it now and then."""
-        watching = asyncio.create_task(self._watch.run())
-        try:
+        watching = follow_object(
+            self._client,
+            LEASE_CANDIDATE,
+            self._namespace,
+            self._identity,
+            self._noticed,
+            timer=self._timer,
+            random=self._random,
+        )
+        async with meanwhile(watching):
             while True:
                 self._pinged.clear()
-                await self._ensured()
-                await self._pinged_or(RENEW_EVERY)
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-
-    async def _ensured(self) -> None:
-        """Make or renew the object, however often that takes."""
-        while True:
-            try:
-                await self._ensure()
-            except (ApiError, KubeconfigError) as error:
-                log.error("Ensuring lease failed", extra=fields(candidate=str(self), err=error))
-                await self._timer.sleep(self._backoff.next())
-            else:
+                try:
+                    await self._ensure()
+                except (ApiError, KubeconfigError) as error:
+                    log.error("Ensuring lease failed", extra=fields(candidate=str(self), err=error))
+                    await self._timer.sleep(self._backoff.next())
+                    continue
                 self.synced.set()
-                return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(RENEW_EVERY):
+                        await self._pinged.wait()
 
     async def _ensure(self) -> None:
         now = micro_time(self._timer.now())
@@ -119,16 +109,6 @@ class LeaseCandidate:
     def _noticed(self, change: str, candidate: Json) -> None:
         if change == "DELETED" or _unanswered(candidate):
             self._pinged.set()
-
-    async def _pinged_or(self, seconds: float) -> None:
-        waiting = asyncio.create_task(self._pinged.wait())
-        passing = asyncio.ensure_future(self._timer.sleep(seconds))
-        try:
-            await asyncio.wait({waiting, passing}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            passing.cancel()
-            await asyncio.gather(waiting, passing, return_exceptions=True)
 
     def __str__(self) -> str:
         return f"{self._namespace}/{self._identity}"

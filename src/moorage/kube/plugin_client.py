@@ -11,8 +11,8 @@ import msgspec
 from moorage.errors import ApiError
 from moorage.framework.api_access import NO_LABELS, ApiClient, Kind, WatchEvent
 from moorage.kube import deep_json, requests
-from moorage.kube.client import KubeClient, status_error
-from moorage.kube.decoding import LineBuffer, envelope
+from moorage.kube.client import KubeClient
+from moorage.kube.decoding import watch_events
 from moorage.kube.resources import Resource, resource_for
 from moorage.model.custom import CustomObject
 from moorage.model.labels import Labels
@@ -74,25 +74,18 @@ class PluginClient(ApiClient):
         """All objects as ADDED, then their changes."""
         request = requests.watch(_resource(kind), namespace, label_selector=_selector(labels))
         async with self._client.stream(request) as read:
-            lines = LineBuffer()
-            while piece := await read():
-                for line in lines.feed(piece):
-                    event = _event(line)
-                    if event.type != "BOOKMARK":
-                        yield event
+            async for event in watch_events(read):
+                if event.type != "BOOKMARK":
+                    yield WatchEvent(event.type, _object(event.object))
 
 
 def _selector(labels: Labels) -> str:
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
-def _event(line: bytes) -> WatchEvent:
-    event = envelope(line)
-    if event is None:
-        raise ApiError(0, "Unreadable", f"a line of the watch is not an event: {line[:80]!r}")
-    if event.type == "ERROR":
-        raise status_error(bytes(event.object), otherwise="the watch ended with an error")
+def _object(data: msgspec.Raw) -> Json:
     try:
-        return WatchEvent(event.type, deep_json.decode(event.object))
+        decoded: Json = deep_json.decode(data)
+        return decoded
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ApiError(0, "Unreadable", f"an object of the watch is not JSON: {error}") from None

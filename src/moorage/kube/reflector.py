@@ -8,20 +8,20 @@ back-off. `decoding` decides what an object means, `store` what handlers get.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from moorage.config.pod_level import Adjust
 from moorage.errors import ApiError, DecodeError, KubeconfigError, MoorageError, UnreachableError
 from moorage.kube import requests
-from moorage.kube.client import KubeClient, Read, status_error
+from moorage.kube.client import KubeClient, Read
 from moorage.kube.decoding import (
     INITIAL_EVENTS_END,
     Envelope,
-    LineBuffer,
     Malformed,
     ObjectReader,
-    envelope,
     outline,
+    watch_events,
 )
 from moorage.kube.resources import Resource
 from moorage.kube.store import Store
@@ -30,7 +30,6 @@ from moorage.model.meta import ApiObject
 
 log = logging.getLogger(__name__)
 
-WATCH_SECONDS = (300.0, 600.0)
 SHORT_WATCH = 1.0
 INITIAL_SILENCE = 30.0
 """A server that says nothing for so long in the middle of a streaming list is not offering one."""
@@ -97,11 +96,15 @@ class Reflector:
             async with self._client.stream(self._watch_request()) as read:
                 # Only a full set of initial events makes a list, so they are gathered first.
                 gathered: Listed | None = None if self._listed else {}
-                buffer = LineBuffer()
-                while piece := await self._piece(read):
-                    for line in buffer.feed(piece):
-                        gathered = await self._take(line, gathered)
+                events = watch_events(partial(self._piece, read))
+                try:
+                    async for event in events:
+                        gathered = await self._take(event, gathered)
                         count += 1
+                except ApiError as error:
+                    if not (isinstance(error, UnreachableError) or _may_resume_after(error)):
+                        self._listed = False
+                    raise
         except UnreachableError as error:
             if not count:
                 raise
@@ -117,13 +120,12 @@ class Reflector:
         return worked
 
     def _watch_request(self) -> requests.Request:
-        low, high = WATCH_SECONDS
         initial = not self._listed
         return requests.watch(
             self.resource,
             field_selector=self._field_selector,
             resource_version="" if initial and self._version_unavailable else self.resource_version,
-            timeout_seconds=int(low + self._random.random() * (high - low)),
+            timeout_seconds=requests.watch_seconds(self._random),
             initial_events=initial,
         )
 
@@ -147,22 +149,11 @@ class Reflector:
         except TimeoutError:
             return b""
 
-    async def _take(self, line: bytes, gathered: Listed | None) -> Listed | None:
-        """Act on one line of the watch."""
-        event = envelope(line)
-        if event is None:
-            raise ApiError(0, "Unreadable", f"a line of the watch is not an event: {line[:80]!r}")
-        if event.type == "ERROR":
-            error = status_error(bytes(event.object), otherwise="the watch ended with an error")
-            if not error.is_expired and error.status != 429:
-                self._listed = False
-            raise error
-        if event.type == "BOOKMARK":
-            return await self._bookmark(event, gathered)
-        self._change(event, gathered)
-        return gathered
-
-    async def _bookmark(self, event: Envelope, gathered: Listed | None) -> Listed | None:
+    async def _take(self, event: Envelope, gathered: Listed | None) -> Listed | None:
+        """Act on one event of the watch; what is gathered from then on."""
+        if event.type != "BOOKMARK":
+            self._change(event, gathered)
+            return gathered
         meta = outline(event.object).metadata
         if gathered is None:
             self._seen(meta.resource_version)
@@ -232,7 +223,7 @@ class Reflector:
             self._streaming = False
             return True
         self._server_errors += error.status >= 500
-        if error.reason == "Unreadable" or self._server_errors >= PATIENCE:
+        if self._server_errors >= PATIENCE:
             self._server_errors = 0
             self._listed = False
         return False
@@ -242,3 +233,8 @@ class Reflector:
         doing = "watch" if self._listed else "list"
         level = logging.WARNING if serious else logging.INFO
         log.log(level, "cannot %s %s: %s", doing, self.resource.kind, error)
+
+
+def _may_resume_after(error: ApiError) -> bool:
+    """Did the watch end in a way that leaves its resource version as good as it was?"""
+    return error.is_expired or error.status == 429

@@ -5,6 +5,7 @@ request can be printed, compared and sent twice.
 """
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 PAGE_SIZE = 500
+_WATCH_SECONDS = (300.0, 600.0)
 
 Query = tuple[tuple[str, str], ...]
 Json = dict[str, Any]
@@ -90,6 +92,11 @@ def watch(
     # The server ends the watch by itself; the grace is for one that has forgotten to.
     timeout = timeout_seconds + 30.0
     return Request("GET", resource.collection(namespace), _query(query), timeout=timeout)
+
+
+def watch_seconds(random: Random) -> int:
+    """How long a watch is to last, so that not all of them end at once."""
+    return int(random.uniform(*_WATCH_SECONDS))
 
 
 def create(resource: Resource, namespace: str, body: Any) -> Request:

@@ -6,11 +6,12 @@ belong to the HTTP library instead.
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Coroutine, Generator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -97,6 +98,17 @@ class Backoff:
         seconds soon waits for a minute, and longer if the next attempt fails as well.
         """
         self._next = FIRST
+
+
+@asynccontextmanager
+async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do something beside while this lasts."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def in_slices(steps: Generator[None, None, T]) -> T:
