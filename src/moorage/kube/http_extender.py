@@ -11,27 +11,31 @@ follow the latter.
 """
 
 import asyncio
-import http.client
-import io
 import os
 import select
 import socket
 import ssl
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.as_built import extenders_in_order
 from moorage.config.types import ExtenderConfig, ExtenderTLSConfig
-from moorage.errors import ConfigError, ExtenderError, KubeconfigError
+from moorage.errors import (
+    ConfigError,
+    ConnectError,
+    ExtenderError,
+    KubeconfigError,
+    WireError,
+)
 from moorage.framework.extenders import Extender, FilterReply, MetaVictims, in_thread, uses_any
 from moorage.framework.plugin import Candidate
 from moorage.kube import extender_messages as messages
 from moorage.kube.access import Pem
+from moorage.kube.credentials import Headers, basic_authorization
+from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes
 from moorage.kube.proxies import proxy_for
 from moorage.kube.tls import client_context
 from moorage.model.meta import ApiObject
@@ -140,225 +144,166 @@ class _Client:
     """Connections to one server; may be used from several threads."""
 
     def __init__(self, config: ExtenderConfig, seconds: float, env: Mapping[str, str]) -> None:
+        self._idle: list[socket.socket] = []
         self._prefix = config.url_prefix.rstrip("/")
         self._seconds = seconds
         self._server = urlsplit(self._prefix)
         tls = config.tls_config or ExtenderTLSConfig()
-        self._server_name = tls.server_name
+        self._server_name = tls.server_name or self._server.hostname or ""
+        secure = self._server.scheme == "https"
         try:
             # Loading the system's authorities takes a while; plain HTTP can do without them.
-            needed = self._server.scheme == "https" or config.tls_config is not None
-            self._context = _context(tls, insecure=config.enable_https) if needed else None
+            needed = secure or config.tls_config is not None
+            context = _context(tls, insecure=config.enable_https) if needed else None
             proxy = proxy_for(self._prefix, env)
         except KubeconfigError as error:
             raise ConfigError(f"couldn't build extenders: {error}") from error
+        self._context = context if secure else None
         self._proxy = urlsplit(proxy) if proxy else None
-        self._idle: list[_Connection] = []
+        self._host = self._server.netloc.rpartition("@")[2]
+        headers = _credentials(self._proxy) if self._proxy is not None and not secure else ()
+        self._head = fixed_head(self._host, (("Accept-Encoding", "identity"), *headers))
 
     def post(self, verb: str, body: bytes) -> bytes:
-        """The body of the answer."""
+        """The body of the answer; connecting, asking and reading share the time there is."""
         url = f"{self._prefix}/{verb}"
         shown = redacted_url(url)
         if self._server.scheme not in ("http", "https"):
             scheme = self._server.scheme
             raise ExtenderError(f'Post "{shown}": unsupported protocol scheme "{scheme}"')
+        path = url if self._proxy is not None and self._context is None else _path(url)
+        data = request_bytes("POST", path, self._head, body, "application/json")
         deadline = time.monotonic() + self._seconds
-        connection, response = self._ask(url, body, deadline)
+        answer = AnswerReader()
+        sock: socket.socket | None = None
+        pieces: list[bytes] = []
         try:
-            if response.status != _OK:
-                raise ExtenderError(
-                    f"failed {verb} with extender at URL {shown}, code {response.status}"
-                )
-            answer = response.read()
-        except TimeoutError:
-            raise ExtenderError(
-                "context deadline exceeded (Client.Timeout or context cancellation while "
-                "reading body)"
-            ) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise ExtenderError(_reason(error)) from None
-        finally:
-            self._put_back(connection, response)
-        return answer
+            sock = self._ask(data, deadline)
+            while not answer.done and answer.status in (0, _OK):
+                pieces.append(_received(sock, answer, deadline))
+        except (OSError, ValueError, ConnectError, WireError) as error:
+            if sock is not None:
+                sock.close()
+            # What was asked is told only where nothing was answered.
+            where = "" if answer.status else f'Post "{shown}": '
+            raise ExtenderError(where + _reason(error, answer)) from None
+        if answer.done and answer.reusable and len(self._idle) < _IDLE_CONNECTIONS:
+            self._idle.append(sock)
+        else:
+            sock.close()
+        if answer.status != _OK:
+            raise ExtenderError(f"failed {verb} with extender at URL {shown}, code {answer.status}")
+        return b"".join(pieces)
 
     def close(self) -> None:
         """Close what is idle."""
         while self._idle:
             self._idle.pop().close()
 
-    def _ask(
-        self, url: str, body: bytes, deadline: float
-    ) -> tuple["_Connection", http.client.HTTPResponse]:
-        connection = self._take()
-        connection.deadline = deadline
-        headers = {"Content-Type": "application/json", **self._proxy_headers()}
-        target = url if self._via_plain_proxy else _path(url)
-        try:
+    def __del__(self) -> None:
+        # Of a configuration that was replaced, nobody says so.
+        self.close()
+
+    def _ask(self, data: bytes, deadline: float) -> socket.socket:
+        """A connection on which the request has been sent."""
+        while (sock := self._idle_socket()) is not None:
             try:
-                connection.request("POST", target, body, headers)
+                _send(sock, data, deadline)
             except (BrokenPipeError, ConnectionResetError):
-                if not connection.used:
-                    raise
-                # An idle connection that the other side had closed: nothing was asked yet.
-                connection.close()
-                connection = self._connection()
-                connection.deadline = deadline
-                connection.request("POST", target, body, headers)
-            return connection, connection.getresponse()
-        except TimeoutError:
-            connection.close()
-            raise ExtenderError(
-                f'Post "{redacted_url(url)}": context deadline exceeded (Client.Timeout exceeded '
-                "while awaiting headers)"
-            ) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            where = connection.where
-            connection.close()
-            raise ExtenderError(f'Post "{redacted_url(url)}": {_reason(error, where)}') from None
+                sock.close()  # by the other side already: nothing was asked yet
+            else:
+                return sock
+        sock = self._connected(deadline)
+        try:
+            _send(sock, data, deadline)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
-    @property
-    def _via_plain_proxy(self) -> bool:
-        return self._proxy is not None and self._server.scheme == "http"
-
-    def _proxy_headers(self) -> dict[str, str]:
-        return _credentials(self._proxy) if self._via_plain_proxy and self._proxy else {}
-
-    def _take(self) -> "_Connection":
+    def _idle_socket(self) -> socket.socket | None:
+        """An idle connection that the other side has neither closed nor sent anything on."""
         # Not "while there is one": another thread may take the last.
         with suppress(IndexError):
             while True:
-                connection = self._idle.pop()
-                if connection.alive:
-                    connection.used = True
-                    return connection
-                connection.close()
-        return self._connection()
-
-    def _put_back(self, connection: "_Connection", response: http.client.HTTPResponse) -> None:
-        reusable = response.isclosed() and not response.will_close
-        if reusable and len(self._idle) < _IDLE_CONNECTIONS:
-            self._idle.append(connection)
-        else:
-            response.close()
-            connection.close()
-
-    def _connection(self) -> "_Connection":
-        context = self._context if self._server.scheme == "https" else None
-        name = self._server_name or self._server.hostname or ""
-        return _Connection(self._server, self._proxy, context, name)
-
-
-class _Connection(http.client.HTTPConnection):
-    """A connection on which everything together has to end by `deadline`."""
-
-    def __init__(
-        self,
-        server: SplitResult,
-        proxy: SplitResult | None,
-        context: ssl.SSLContext | None,
-        server_name: str,
-    ) -> None:
-        hop = proxy or server
-        port = hop.port or (443 if hop.scheme == "https" else 80)
-        super().__init__(hop.hostname or "", port)
-        if proxy is not None and context is not None:
-            self.set_tunnel(server.hostname or "", server.port or 443, _credentials(proxy))
-        self._context = context
-        self._server_name = server_name
-        self._proxy_context = (
-            ssl.create_default_context() if proxy and proxy.scheme == "https" else None
-        )
-        self.deadline = 0.0
-        self.used = False
-        self.where = ""
-        """The address that is or was to be reached."""
-
-    @property
-    def alive(self) -> bool:
-        """Has the other side neither closed nor sent anything unasked?"""
-        if self.sock is None:
-            return False
-        return not select.select([self.sock], [], [], 0)[0]
-
-    def connect(self) -> None:
-        """Connect, through the proxy if there is one."""
-        plain = self._reach()
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock = plain
-        if self._proxy_context is not None:
-            self.sock = self._proxy_context.wrap_socket(plain, server_hostname=self.host)
-        if self._tunnel_host:  # type: ignore[attr-defined]  # as set by set_tunnel
-            self._tunnel()  # type: ignore[attr-defined]
-        if self._context is not None:
-            self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
-        self.sock = _Timed(self.sock, self)
-
-    def _reach(self) -> socket.socket:
-        failure: OSError | None = None
-        for address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
-            family, kind, protocol, _, where = address
-            host, port = str(where[0]), int(where[1])
-            self.where = f"[{host}]:{port}" if family == socket.AF_INET6 else f"{host}:{port}"
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.settimeout(self.left())
-                sock.connect(where)
-            except OSError as error:
+                sock = self._idle.pop()
+                if not select.select([sock], [], [], 0)[0]:
+                    return sock
                 sock.close()
-                failure = error
-            else:
-                return sock
-        raise failure or OSError("no address")
+        return None
 
-    def left(self) -> float:
-        """The seconds left."""
-        seconds = self.deadline - time.monotonic()
-        if seconds <= 0:
-            raise TimeoutError
-        return seconds
+    def _connected(self, deadline: float) -> socket.socket:
+        sock = _reach(self._proxy or self._server, deadline)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._proxy is not None and self._proxy.scheme == "https":
+                context = ssl.create_default_context()
+                sock = context.wrap_socket(sock, server_hostname=self._proxy.hostname)
+            if self._context is not None:
+                if self._proxy is not None:
+                    self._tunnel(sock, self._proxy, deadline)
+                sock = self._context.wrap_socket(sock, server_hostname=self._server_name)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
-
-class _Timed:
-    """A socket as `http.client` uses it, every wait cut to what is left of the time."""
-
-    def __init__(self, sock: Any, connection: _Connection) -> None:
-        self._sock = sock
-        self._connection = connection
-
-    def sendall(self, data: Any) -> None:
-        self._sock.settimeout(self._connection.left())
-        self._sock.sendall(data)
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        # The unbuffered file keeps the socket open until it is closed itself.
-        raw = self._sock.makefile(mode, buffering=0)
-        return io.BufferedReader(_TimedReader(raw, self._sock, self._connection), _PIECE)
-
-    def fileno(self) -> int:
-        number: int = self._sock.fileno()
-        return number
-
-    def close(self) -> None:
-        self._sock.close()
+    def _tunnel(self, sock: socket.socket, proxy: SplitResult, deadline: float) -> None:
+        """Have the proxy pass on what is sent from here on."""
+        target = f"{self._server.hostname}:{self._server.port or 443}"
+        head = fixed_head(target, _credentials(proxy))
+        _send(sock, request_bytes("CONNECT", target, head, None, ""), deadline)
+        answer = AnswerReader()
+        while not answer.status:
+            _received(sock, answer, deadline)
+        if answer.status != _OK:
+            raise ConnectError(f"Tunnel connection failed: {answer.status} {answer.reason}")
 
 
-class _TimedReader(io.RawIOBase):
-    def __init__(self, raw: io.RawIOBase, sock: Any, connection: _Connection) -> None:
-        super().__init__()
-        self._raw = raw
-        self._sock = sock
-        self._connection = connection
+def _reach(hop: SplitResult, deadline: float) -> socket.socket:
+    """A connection to the first address that takes one."""
+    failure: Exception | None = None
+    port = hop.port or (443 if hop.scheme == "https" else 80)
+    found = socket.getaddrinfo(hop.hostname, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, where in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(_left(deadline))
+            sock.connect(where)
+        except ConnectionRefusedError:
+            host = str(where[0])
+            host = f"[{host}]" if family == socket.AF_INET6 else host
+            failure = ConnectError(f"dial tcp {host}:{where[1]}: connect: connection refused")
+        except OSError as error:
+            failure = error
+        else:
+            return sock
+        sock.close()
+    raise failure or OSError("no address")
 
-    def readable(self) -> bool:
-        return True
 
-    def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(self._connection.left())
-        return self._raw.readinto(buffer)
+def _left(deadline: float) -> float:
+    """The seconds left."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
 
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+
+def _send(sock: socket.socket, data: bytes, deadline: float) -> None:
+    sock.settimeout(_left(deadline))
+    sock.sendall(data)
+
+
+def _received(sock: socket.socket, answer: AnswerReader, deadline: float) -> bytes:
+    """More of the answer's body; `answer` is done if there was no more to come."""
+    sock.settimeout(_left(deadline))
+    data = sock.recv(_PIECE)
+    if data:
+        return answer.feed(data)
+    if not answer.end():
+        raise ConnectError("unexpected EOF" if answer.status else "EOF")
+    return b""
 
 
 def _context(tls: ExtenderTLSConfig, *, insecure: bool) -> ssl.SSLContext:
@@ -382,16 +327,23 @@ def _path(url: str) -> str:
     return f"{path}?{parts.query}" if parts.query else path
 
 
-def _credentials(proxy: SplitResult) -> dict[str, str]:
+def _credentials(proxy: SplitResult) -> Headers:
     if proxy.username is None:
-        return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        return ()
+    user, password = unquote(proxy.username), unquote(proxy.password or "")
+    return (("Proxy-Authorization", basic_authorization(user, password)),)
 
 
-def _reason(error: Exception, where: str = "") -> str:
+def _reason(error: Exception, answer: AnswerReader) -> str:
     """Go's messages for the commonest failures; Python's for the rest."""
     match error:
+        case TimeoutError() if answer.status:
+            return (
+                "context deadline exceeded (Client.Timeout or context cancellation while "
+                "reading body)"
+            )
+        case TimeoutError():
+            return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         case ssl.SSLCertVerificationError() if error.verify_code in _UNKNOWN_AUTHORITY:
             return (
                 "tls: failed to verify certificate: x509: certificate signed by unknown authority"
@@ -400,12 +352,6 @@ def _reason(error: Exception, where: str = "") -> str:
             return f"tls: {error.reason or error}"
         case socket.gaierror():
             return f"dial tcp: lookup failed: {error.strerror}"
-        case ConnectionRefusedError():
-            return f"dial tcp {where}: connect: connection refused"
-        case http.client.RemoteDisconnected():
-            return "EOF"
-        case http.client.IncompleteRead():
-            return "unexpected EOF"
         case OSError() if error.strerror:
             return error.strerror.lower()
         case _:
