@@ -1,27 +1,24 @@
 """JSON that is nested deeper than the decoder can follow.
 
 The decoder recurses even into values that nobody reads, and any user may store an object with
-thousands of levels. A scan without recursion finds where the deep values begin and end, piece by
-piece since lists may be large; they stay bytes (`msgspec.Raw`). Only needed after the decoder has
-failed. Must not know what the documents mean.
+thousands of levels. A scan without recursion finds where the deep values begin and end; they stay
+bytes (`msgspec.Raw`). Only needed after the decoder has failed. Must not know what the documents
+mean.
 """
 
+import re
 import secrets
 from bisect import bisect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from moorage.model.meta import DEEPEST
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-_CHUNK = 1 << 20
-_QUOTE, _BACKSLASH, _OPEN, _CLOSE = b'"\\{}'
-_CASE = 0x20  # the difference between a brace and a bracket
+# What stands between two brackets, strings included; nothing in it is looked at twice.
+_TEXT = rb'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{}]*+)*+'
+_BETWEEN, _BRACKET = re.compile(_TEXT, re.DOTALL), re.compile(_TEXT + rb"([\[\]{}])", re.DOTALL)
 MOST_LEVELS = DEEPEST // 2
 """Values below this level stay bytes if they reach below `DEEPEST`; all others are decoded."""
 
@@ -70,49 +67,18 @@ def _restored(value: Any, mark: str, cut: Sequence[msgspec.Raw]) -> Any:
 
 def _spans(data: bytes, level: int) -> list[Span]:
     """Where the objects and lists below so many levels begin and end."""
-    # Commands that talk to a server do not wait for NumPy, which hardly any of them needs.
-    import numpy as np
-
-    codes = np.frombuffer(data, np.uint8)
-    begins: list[NDArray[np.intp]] = []
-    ends: list[NDArray[np.intp]] = []
-    depth, quoted, escaped = 0, 0, False
-    for at in range(0, len(codes), _CHUNK):
-        chunk = codes[at : at + _CHUNK]
-        quotes = chunk == _QUOTE
-        escapes = _escapes(chunk, escaped)
-        quotes[1:] &= ~escapes[:-1]
-        quotes[0] &= not escaped
-        escaped = bool(escapes[-1])
-        inside = (np.cumsum(quotes, dtype=np.int32) + quoted) & 1
-        quoted = int(inside[-1])
-        folded = chunk | _CASE
-        opens = (folded == _OPEN) & (inside == 0)
-        places = np.flatnonzero(opens | ((folded == _CLOSE) & (inside == 0)))
-        if not len(places):
-            continue
-        opening = opens[places]
-        depths = depth + np.cumsum(np.where(opening, 1, -1))
-        depth = int(depths[-1])
-        begins.append(at + places[opening & (depths == level + 1)])
-        ends.append(at + places[~opening & (depths == level)] + 1)
-    first = np.concatenate(begins).tolist() if begins else []
-    last = np.concatenate(ends).tolist() if ends else []
-    if depth or quoted or len(first) != len(last):
+    spans: list[Span] = []
+    depth, begin, at = 0, 0, 0
+    while match := _BRACKET.match(data, at):
+        at = match.end()
+        if match[1] in b"[{":
+            depth += 1
+            if depth == level + 1:
+                begin = at - 1
+        else:
+            depth -= 1
+            if depth == level:
+                spans.append((begin, at))
+    if depth or _BETWEEN.fullmatch(data, at) is None:
         raise msgspec.DecodeError("brackets or quotes are not closed")
-    return list(zip(first, last, strict=True))
-
-
-def _escapes(chunk: "NDArray[np.uint8]", escaped: bool) -> "NDArray[np.bool_]":
-    """The backslashes that escape what follows them; `escaped`: the first byte is escaped."""
-    import numpy as np
-
-    slashes: NDArray[np.bool_] = chunk == _BACKSLASH
-    if not slashes.any():
-        return slashes
-    places = np.arange(len(chunk))
-    others = np.where(slashes, -1, places)
-    if escaped:
-        others[0] = 0
-    found: NDArray[np.bool_] = slashes & ((places - np.maximum.accumulate(others)) % 2 == 1)
-    return found
+    return spans

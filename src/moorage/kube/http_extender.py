@@ -271,9 +271,9 @@ def _reach(hop: SplitResult, deadline: float) -> socket.socket:
             sock.settimeout(_left(deadline))
             sock.connect(where)
         except ConnectionRefusedError:
-            host = str(where[0])
+            host, number = str(where[0]), int(where[1])
             host = f"[{host}]" if family == socket.AF_INET6 else host
-            failure = ConnectError(f"dial tcp {host}:{where[1]}: connect: connection refused")
+            failure = ConnectError(f"dial tcp {host}:{number}: connect: connection refused")
         except OSError as error:
             failure = error
         else:
