@@ -52,7 +52,7 @@ def right(resource: Resource, verb: str, subresource: str = "") -> Right:
 def needed_to_watch(gates: str) -> set[Right]:
     parsed = FeatureGates.parse(gates)
     scheduler = build_scheduler(default_config(parsed), full_registry(), parsed, WallClock())
-    kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups is not None)
+    kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups.enabled)
     return {right(resource_for(kind), verb) for kind in kinds for verb in ("list", "watch")}
 
 

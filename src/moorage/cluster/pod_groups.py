@@ -1,8 +1,7 @@
 """Books about pod groups: which pods each has, and how far those are.
 
 Owns who is unscheduled, assumed or assigned in every group that has pods. Must not know the groups'
-policies (they are API objects, see `listers`) nor decide anything. Nobody calls it while the gate
-GenericWorkload is off, so it stays empty then.
+policies (they are API objects, see `listers`) nor decide anything.
 """
 
 from collections.abc import Iterator, Sequence
@@ -97,6 +96,8 @@ class PodGroups:
     """The groups that have pods. Pods without a group may be passed, and are ignored."""
 
     def __init__(self) -> None:
+        self.enabled = True
+        """The gate GenericWorkload: while it is off there are no groups."""
         self._groups: dict[GroupKey, PodGroupState] = {}
 
     def __len__(self) -> int:
@@ -109,7 +110,7 @@ class PodGroups:
     def put(self, pod: Pod) -> None:
         """A pod appeared, changed or was bound."""
         key = group_of(pod)
-        if key is None:
+        if key is None or not self.enabled:
             return
         group = self._groups.get(key)
         if group is None:

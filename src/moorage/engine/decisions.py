@@ -72,17 +72,18 @@ def _logged_reason(pod: Pod, error: BaseException) -> str:
     return reason
 
 
-def refused_there(pod: Pod, refusal: Refusal) -> Unschedulable:
-    """The decision about a pod that Reserve or Permit refused on the node chosen for it."""
+def refused_there(pod: Pod, refusal: Refusal, *, waits: bool = True) -> Unschedulable:
+    """The decision about a pod that was refused on the node chosen for it.
+
+    `waits`: a rejection is told as if that node were the only one, and the plugin's events can
+    bring the pod back.
+    """
     status = refusal.status
-    rejected = status.code.rejected
+    message, plugins = status.message, frozenset[str]()
+    if waits and status.code.rejected:
+        message, plugins = one_node_sentence(status), frozenset({status.plugin})
     return Unschedulable(
-        pod,
-        one_node_sentence(status) if rejected else status.message,
-        frozenset({status.plugin}) if rejected else frozenset(),
-        nominated_node="",
-        code=status.code,
-        refusal=refusal,
+        pod, message, plugins, nominated_node="", code=status.code, refusal=refusal
     )
 
 

@@ -12,9 +12,12 @@ from moorage.cluster.state import ClusterState
 from moorage.engine.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_DELETE,
+    UNSCHEDULABLE_POD_UPDATE,
     label,
     node_update_events,
     nominated_node_changed,
@@ -27,9 +30,7 @@ from moorage.engine.requeueing import priority_at_most
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
 from moorage.framework.plugin import Handle
-from moorage.framework.preemptions import Preemptions
 from moorage.framework.profile import Profile
-from moorage.framework.waiting_pods import WaitingPods
 from moorage.model.devices import DeviceTaintRule, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -39,15 +40,6 @@ log = logging.getLogger(__name__)
 
 Change = Callable[[Pod], None]
 
-# What the handling of events is measured by.
-_ASSIGNED_ADD = label(ASSIGNED_POD_ADD)
-_ASSIGNED_UPDATE = label(ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE))
-_ASSIGNED_DELETE = label(ASSIGNED_POD_DELETE)
-_PENDING_ADD = label(UNSCHEDULABLE_POD_ADD)
-_PENDING_UPDATE = label(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE))
-_PENDING_DELETE = label(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE))
-_NODE_ADD, _NODE_DELETE = label(NODE_ADD), label(NODE_DELETE)
-
 _RESOURCE_OF = {one.value.rpartition("/")[2]: one for one in EventResource}
 """By kind. Changes of these may wake pods; objects of other kinds are only looked up."""
 
@@ -55,8 +47,7 @@ _RESOURCE_OF = {one.value.rpartition("/")[2]: one for one in EventResource}
 class EventHandlers:
     """Keeps one scheduler's cluster state and queue up to date.
 
-    `workloads` is the plugins' handle if pods may come in groups. `observer` gets how long each
-    event took, by the event's label.
+    `observer` gets how long each event took, by the event's label.
     """
 
     def __init__(
@@ -64,21 +55,19 @@ class EventHandlers:
         state: ClusterState,
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
-        waiting: WaitingPods,
-        preempting: Preemptions,
-        workloads: Handle | None = None,
-        observer: SchedulerObserver | None = None,
+        handle: Handle,
+        observer: SchedulerObserver,
     ) -> None:
-        self._observer = observer or SchedulerObserver()
+        self._observer = observer
         self.recorder: DecisionRecorder = NO_RECORD
         self._state = state
         self._queue = queue
         self._profiles = profiles
-        self._waiting = waiting
-        self._preempting = preempting
+        self._waiting = handle.waiting
+        self._preempting = handle.preempting
         self._pods = state.listers.of(Pod)
-        self._groups = None if workloads is None else workloads.groups
-        self._gangs = workloads is not None and workloads.gates.enabled("GangScheduling")
+        self._groups = handle.groups
+        self._gangs = handle.gates.enabled("GangScheduling")
 
     # Pods
 
@@ -90,13 +79,12 @@ class EventHandlers:
             self._add_assigned(pod)
         elif self._ours(pod):
             started = self._observer.time()
-            if self._groups is not None:
-                self._groups.put(pod)
+            self._groups.put(pod)
             self._queue.add(pod)
             if self._gangs:
                 # It may be the one that others of its gang wait for.
                 self._queue.move_all_to_active_or_backoff(UNSCHEDULABLE_POD_ADD, None, pod)
-            self._handled(_PENDING_ADD, started)
+            self._handled(UNSCHEDULABLE_POD_ADD, started)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed."""
@@ -112,7 +100,7 @@ class EventHandlers:
                 # Bound, by us or somebody else; either way nobody is woken because it left.
                 started = self._observer.time()
                 self._queue.delete(old)
-                self._handled(_PENDING_DELETE, started)
+                self._handled(UNSCHEDULABLE_POD_DELETE, started)
         elif self._ours(old) or self._state.is_assumed(old):
             self._update_pending(old, new)
 
@@ -122,12 +110,10 @@ class EventHandlers:
         started = self._observer.time()
         self._pods.remove(pod)
         self._preempting.left(pod)
-        if self._groups is not None:
-            self._groups.remove(pod)
+        self._groups.remove(pod)
         if pod.spec.node_name:
             self._apply("remove", self._state.remove_pod, pod)
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
-            self._handled(_ASSIGNED_DELETE, started)
+            self._wake(ASSIGNED_POD_DELETE, pod, None, started)
         elif self._ours(pod) or self._state.is_assumed(pod):
             # One that is assumed may be of a profile that is not configured any more.
             self._queue.delete(pod)
@@ -135,29 +121,22 @@ class EventHandlers:
                 self._drop_assumed(pod)
             elif pod.status.nominated_node_name:
                 self._free_nomination(pod)
-            self._handled(_PENDING_DELETE, started)
-
-    def _handled(self, event: str, started: float) -> None:
-        self._observer.event_handled(event, self._observer.time() - started)
-
-    def _update_assigned(self, old: Pod, new: Pod) -> None:
-        started = self._observer.time()
-        self._apply("update", self._state.update_pod, new)
-        if self._groups is not None:
-            self._groups.put(new)
-        for event in pod_update_events(old, new):
-            self._queue.move_all_to_active_or_backoff(event, old, new)
-            self._handled(label(event), started)
-        # As upstream, which measures the whole beside its parts, even where that is the same.
-        self._handled(_ASSIGNED_UPDATE, started)
+            self._handled(UNSCHEDULABLE_POD_DELETE, started)
 
     def _add_assigned(self, pod: Pod) -> None:
         started = self._observer.time()
         self._apply("add", self._state.add_pod, pod)
-        if self._groups is not None:
-            self._groups.put(pod)
-        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
-        self._handled(_ASSIGNED_ADD, started)
+        self._groups.put(pod)
+        self._wake(ASSIGNED_POD_ADD, None, pod, started)
+
+    def _update_assigned(self, old: Pod, new: Pod) -> None:
+        started = self._observer.time()
+        self._apply("update", self._state.update_pod, new)
+        self._groups.put(new)
+        for event in pod_update_events(old, new):
+            self._wake(event, old, new, started)
+        # As upstream, which measures the whole beside its parts, even where that is the same.
+        self._handled(ASSIGNED_POD_UPDATE, started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         if old.metadata.resource_version and (
@@ -165,8 +144,7 @@ class EventHandlers:
         ):
             return
         started = self._observer.time()
-        if self._groups is not None:
-            self._groups.put(new)
+        self._groups.put(new)
         if self._state.is_assumed(new):
             if new.terminating and not old.terminating:
                 self._drop_assumed(new)
@@ -174,9 +152,9 @@ class EventHandlers:
             self._queue.update(old, new)
             if nominated_node_changed(old, new):
                 self._free_nomination(old)
-        names = {label(event) for event in pod_update_events(old, new)}
-        for name in sorted(names | {_PENDING_UPDATE}):
-            self._handled(name, started)
+        events = dict.fromkeys((UNSCHEDULABLE_POD_UPDATE, *pod_update_events(old, new)))
+        for event in sorted(events, key=label):
+            self._handled(event, started)
 
     def _drop_assumed(self, pod: Pod) -> None:
         """A pod that is on its way to a node was deleted."""
@@ -187,8 +165,7 @@ class EventHandlers:
         else:
             self.recorder.forgotten(pod)
             self._state.forget(pod)
-            if self._groups is not None:
-                self._groups.forget(pod)
+            self._groups.forget(pod)
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
 
     def _free_nomination(self, pod: Pod) -> None:
@@ -200,6 +177,16 @@ class EventHandlers:
     def _ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
 
+    def _wake(
+        self, event: ClusterEvent, old: ApiObject | None, new: ApiObject | None, started: float
+    ) -> None:
+        """Wake the pods that an event may help: then it is handled."""
+        self._queue.move_all_to_active_or_backoff(event, old, new)
+        self._handled(event, started)
+
+    def _handled(self, event: ClusterEvent, started: float) -> None:
+        self._observer.event_handled(label(event), self._observer.time() - started)
+
     # Nodes
 
     def add_node(self, node: Node) -> None:
@@ -207,8 +194,7 @@ class EventHandlers:
         self.recorder.changed(node)
         started = self._observer.time()
         self._state.add_node(node)
-        self._queue.move_all_to_active_or_backoff(NODE_ADD, None, node)
-        self._handled(_NODE_ADD, started)
+        self._wake(NODE_ADD, None, node, started)
 
     def update_node(self, old: Node, new: Node) -> None:
         """A node changed."""
@@ -216,8 +202,7 @@ class EventHandlers:
         started = self._observer.time()
         self._state.add_node(new)
         for event in node_update_events(old, new):
-            self._queue.move_all_to_active_or_backoff(event, old, new)
-            self._handled(label(event), started)
+            self._wake(event, old, new, started)
 
     def delete_node(self, node: Node) -> None:
         """A node is gone; pods are woken before the state changes, as upstream does."""
@@ -228,7 +213,7 @@ class EventHandlers:
             self._state.remove_node(node.name)
         except StateError as error:
             log.error("node %s: %s", node.name, error)
-        self._handled(_NODE_DELETE, started)
+        self._handled(NODE_DELETE, started)
 
     # Everything else
 
@@ -262,10 +247,7 @@ class EventHandlers:
             return
         resource = custom_resource or _RESOURCE_OF.get(type(old or new).__name__)
         if resource is not None:
-            started = self._observer.time()
-            event = ClusterEvent(resource, action)
-            self._queue.move_all_to_active_or_backoff(event, old, new)
-            self._handled(label(event), started)
+            self._wake(ClusterEvent(resource, action), old, new, self._observer.time())
 
     def _report_taints(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """A rule counts as a change of the slices whose devices gain or lose a taint by it."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,10 +21,8 @@ from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.engine.actions import EVERYWHERE, Eviction
 from moorage.engine.decisions import (
-    Bind,
     Refusal,
     Unschedulable,
-    error_decision,
     error_status,
     refused_there,
 )
@@ -40,7 +39,6 @@ from moorage.engine.pod_groups import (
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
-from moorage.framework.attempt import AttemptResult
 from moorage.framework.group_preemption import GroupVictims, group_victims
 from moorage.framework.guard import FAULTS
 from moorage.framework.placements import Assignments, Placement
@@ -49,7 +47,6 @@ from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import UNTIMED, AttemptTimes
-from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
@@ -308,15 +305,12 @@ class PodGroupCycle:
         needs_preemption = False
         with ExitStack() as held:
             for info in infos:
-                times = self._scheduler.observer.attempt_begins(profile.name)
-                search_start = self._scheduler.cycle.search_start
-                found = self._find(profile, info, within, times)
+                found = self._find(profile, info, within)
                 if found.node_name:
                     held.callback(self._release, profile, found)
-                found.times, found.seconds = times, times.seconds()
-                found.search_start = search_start
+                found.seconds = found.times.seconds()
                 result.found.append(found)
-                failure = found.failure
+                failure = found.ended.failure
                 if failure is not None and not found.node_name:
                     if failure.code.rejected:
                         continue  # the group may do without this pod
@@ -334,35 +328,24 @@ class PodGroupCycle:
                         result.status = Status(Code.UNSCHEDULABLE, reasons)
         return result
 
-    def _find(
-        self, profile: Profile, info: QueuedPodInfo, within: Bools | None, times: AttemptTimes
-    ) -> FoundMember:
-        pod = info.pod
-        scheduler = self._scheduler
-        failure: Unschedulable | None = None
-        attempt: AttemptResult | None = None
-        try:
-            decision, attempt = scheduler.cycle.attempt(profile, pod, within, times)
-        except FAULTS as error:
-            return FoundMember(info, error_decision(pod, error))
-        finally:
-            scheduler.observer.algorithm_finished(times, attempt)
-        placed = decision if isinstance(decision, Bind) else None
-        if isinstance(decision, Bind):
-            node_name = decision.node_name
+    def _find(self, profile: Profile, info: QueuedPodInfo, within: Bools | None) -> FoundMember:
+        pod, scheduler = info.pod, self._scheduler
+        times = scheduler.observer.attempt_begins(profile.name)
+        ended = scheduler.decide(info, profile, times, within)
+        found = FoundMember(info, ended, times)
+        if ended.placed is not None:
+            node_name = ended.placed.node_name
         else:
-            failure, node_name = decision, decision.nominated_node or ""
-            if not node_name:
-                return FoundMember(info, failure, attempt=attempt)
-            # As upstream, where PostFilter acts at once, whatever becomes of the group.
-            scheduler.evict(Eviction(pod, profile.name, node_name, decision.victims))
-        answer = scheduler.hold(profile, pod, node_name, times)
-        if isinstance(answer, Refusal):
-            # Nobody is on record as who refused it: this was a try.
-            failure = msgspec.structs.replace(refused_there(pod, answer), refusal=None)
-            return FoundMember(info, failure, decision=placed, attempt=attempt)
-        held_by = answer.message if isinstance(answer, WaitingPod) else None
-        return FoundMember(info, failure, node_name, held_by, decision=placed, attempt=attempt)
+            node_name = (ended.failure and ended.failure.nominated_node) or ""
+        if node_name:
+            answer = scheduler.hold(profile, pod, node_name, times)
+            if isinstance(answer, Refusal):
+                # Nobody is on record as who refused it: this was a try.
+                ended.failure = msgspec.structs.replace(refused_there(pod, answer), refusal=None)
+            else:
+                found.node_name = node_name
+                found.held_by = None if answer is None else answer.message
+        return found
 
     def _release(self, profile: Profile, found: FoundMember) -> None:
         scheduler, pod = self._scheduler, found.info.pod
@@ -376,19 +359,16 @@ class PodGroupCycle:
         self, profile: Profile, infos: Sequence[QueuedPodInfo], result: GroupResult
     ) -> None:
         scheduler, status = self._scheduler, result.status
-        for index, info in enumerate(infos):
-            found = result.found[index] if index < len(result.found) else None
-            times = UNTIMED if found is None else found.times
-            times.resume(0.0 if found is None else found.seconds)
-            if status is None and found is not None and found.failure is None:
-                failure = scheduler.place(info, profile, found.node_name, times)
+        for info, found in zip_longest(infos, result.found):
+            if found is None:
+                times, ended = UNTIMED, EndedAttempt(info.pod, profile, info.attempts)
             else:
-                failure = failure_of(info.pod, found, result)
-            ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
-            if found is not None:
-                ended = ended._replace(
-                    placed=found.decision, search_start=found.search_start, attempt=found.attempt
-                )
+                times, ended = found.times, found.ended
+                times.resume(found.seconds)
+            if status is None and found is not None and ended.failure is None:
+                ended.failure = scheduler.place(info, profile, found.node_name, times)
+            else:
+                ended.failure = failure_of(info.pod, found, result)
             scheduler.recorder.attempt_ended(ended)
-            if failure is not None:
-                scheduler.fail(info, profile, failure, times)
+            if ended.failure is not None:
+                scheduler.fail(info, profile, ended.failure, times)

@@ -10,12 +10,12 @@ import msgspec
 
 from moorage.cluster.pod_groups import PodGroupState
 from moorage.engine import observer
-from moorage.engine.decisions import Bind, Unschedulable
+from moorage.engine.decisions import Unschedulable
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
-from moorage.framework.attempt import AttemptResult
+from moorage.engine.recording import EndedAttempt
 from moorage.framework.status import Code, Status
-from moorage.framework.timing import UNTIMED, AttemptTimes
+from moorage.framework.timing import AttemptTimes
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup, PodGroupCondition
 
@@ -79,19 +79,14 @@ class FoundMember:
     """What was found for one pod."""
 
     info: QueuedPodInfo
-    failure: Unschedulable | None = None
-    """Why it does not fit; together with a node: it would, once its victims are gone."""
+    ended: EndedAttempt
+    """A failure together with a node: it would fit, once its victims are gone."""
+    times: AttemptTimes
     node_name: str = ""
     held_by: str | None = None
     """Why Permit would hold it back; None if Permit lets it pass."""
-    times: AttemptTimes = UNTIMED
     seconds: float = 0.0
     """How long it took to find that out."""
-    decision: Bind | None = None
-    """The node that was found, whatever became of it."""
-    search_start: int = 0
-    """Where the search for it began, for a ledger."""
-    attempt: AttemptResult | None = None
 
 
 @dataclass(slots=True)
@@ -121,7 +116,7 @@ def failure_of(pod: Pod, found: FoundMember | None, result: GroupResult) -> Unsc
         # Without a word on the nomination, unless something broke: the pod was not looked at.
         nominated = None if status.code.rejected else ""
         return Unschedulable(pod, status.message, nominated_node=nominated, code=status.code)
-    own = found.failure
+    own = found.ended.failure
     if status is not None and not status.code.rejected:
         return own if own is not None and own.code is Code.ERROR else broken(pod, status.message)
     if own is None and result.preempting:

@@ -5,7 +5,8 @@ the base class ignores everything, so that an engine without a ledger does no wo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from moorage.engine.decisions import Bind, Unschedulable
 from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from moorage.engine.cycle import Cycle
 
 
-class EndedAttempt(NamedTuple):
-    """How an attempt ended."""
+@dataclass(slots=True)
+class EndedAttempt:
+    """How an attempt ended; filled in on the way there."""
 
     pod: Pod
     profile: Profile

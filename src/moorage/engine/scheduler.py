@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import group_of
 from moorage.cluster.state import ClusterState
 from moorage.engine.actions import Action, Binding, Eviction, Failure, SkippedDeletion
@@ -22,7 +23,6 @@ from moorage.engine.decisions import (
     Unschedulable,
     error_decision,
     error_status,
-    one_node_sentence,
     refused_there,
 )
 from moorage.engine.events import ASSIGNED_POD_DELETE
@@ -34,7 +34,6 @@ from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt
 from moorage.engine.requeueing import all_but
 from moorage.errors import CorruptStateError, StateError
-from moorage.framework.attempt import AttemptResult
 from moorage.framework.extenders import Extender
 from moorage.framework.guard import FAULTS, has_work
 from moorage.framework.permit import permit
@@ -78,15 +77,12 @@ class Scheduler:
         """By profile and name, the plugins that leave writing to others."""
         self._note_deferring()
         self.waiting = handle.waiting
-        handle.members.activate = queue.activate
-        workloads = handle if handle.gates.enabled("GenericWorkload") else None
-        self.handlers = EventHandlers(
-            state, queue, profiles, self.waiting, handle.preempting, workloads, self.observer
-        )
+        self.groups = handle.groups
+        self.groups.enabled = handle.gates.enabled("GenericWorkload")
+        self._group_cycle = PodGroupCycle(self, handle)
+        self.handlers = EventHandlers(state, queue, profiles, handle, self.observer)
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
-        self.groups = None if workloads is None else workloads.groups
-        self._group_cycle = None if workloads is None else PodGroupCycle(self, workloads)
         self.observer.profiles_known(profiles)
         self.observer.sizes_known(state.sizes, queue.sizes)
         self.recorder: DecisionRecorder = NO_RECORD
@@ -98,15 +94,15 @@ class Scheduler:
 
     def schedule_one(self) -> bool:
         """Take the next pod, if any is ready, and decide about it."""
-        if self._group_cycle is not None and self._group_cycle.unfinished:
+        if self._group_cycle.unfinished:
             self._group_cycle.finish()
             return True
         info = self.queue.pop()
         if info is None:
             return False
         pod = info.pod
-        group = None if self._group_cycle is None else group_of(pod)
-        if self._group_cycle is not None and group is not None:
+        group = group_of(pod) if self.groups.enabled else None
+        if group is not None:
             self._group_cycle.run(info, group)
             return True
         profile = self.profiles.get(pod.spec.scheduler_name)
@@ -134,7 +130,7 @@ class Scheduler:
     @property
     def awaits_news(self) -> bool:
         """Should events that have come in be told before `schedule_one` goes on?"""
-        return self._group_cycle is not None and self._group_cycle.unfinished
+        return self._group_cycle.unfinished
 
     @property
     def at_rest(self) -> bool:
@@ -250,18 +246,7 @@ class Scheduler:
         rejected = status.code.rejected
         if not rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
-        message = status.message
-        plugins: frozenset[str] = frozenset()
-        if rejected and binding.waiting is not None:
-            message, plugins = one_node_sentence(status), frozenset({status.plugin})
-        failure = Unschedulable(
-            pod,
-            message,
-            plugins,
-            nominated_node="",
-            code=status.code,
-            refusal=Refusal(status, point),
-        )
+        failure = refused_there(pod, Refusal(status, point), waits=binding.waiting is not None)
         placed = Bind(pod, binding.node_name)
         self.recorder.attempt_ended(
             EndedAttempt(pod, profile, info.attempts, placed, failure, binding=True)
@@ -272,31 +257,45 @@ class Scheduler:
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         times = self.observer.attempt_begins(profile.name)
-        recorder, cycle, pod = self.recorder, self.cycle, info.pod
-        started, search_start = recorder.clock(), cycle.search_start
-        result: AttemptResult | None = None
-        # Not `decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
+        ended = self.decide(info, profile, times)
+        if ended.placed is not None:
+            ended.failure = self.place(info, profile, ended.placed.node_name, times)
+        self.recorder.attempt_ended(ended)
+        if ended.failure is not None:
+            self.fail(info, profile, ended.failure, times)
+
+    def decide(
+        self,
+        info: QueuedPodInfo,
+        profile: Profile,
+        times: AttemptTimes,
+        within: Bools | None = None,
+    ) -> EndedAttempt:
+        """Find a node for a pod, or have others evicted; `within` names the only rows that count.
+
+        Not `Cycle.decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
+        """
+        cycle, pod = self.cycle, info.pod
+        ended = EndedAttempt(
+            pod,
+            profile,
+            info.attempts,
+            started=self.recorder.clock(),
+            search_start=cycle.search_start,
+        )
         try:
-            decision, result = cycle.attempt(profile, pod, times=times)
+            decision, ended.attempt = cycle.attempt(profile, pod, within, times)
         except FAULTS as error:
             decision = error_decision(pod, error)
-        self.observer.algorithm_finished(times, result)
-        placed: Bind | None = None
-        failure: Unschedulable | None
+        self.observer.algorithm_finished(times, ended.attempt)
         if isinstance(decision, Bind):
-            placed, failure = decision, self.place(info, profile, decision.node_name, times)
+            ended.placed = decision
         else:
-            failure = decision
+            ended.failure = decision
             if decision.nominated_node:
                 node_name, victims = decision.nominated_node, decision.victims
                 self.evict(Eviction(pod, profile.name, node_name, victims))
-        recorder.attempt_ended(
-            EndedAttempt(
-                pod, profile, info.attempts, placed, failure, started, search_start, result
-            )
-        )
-        if failure is not None:
-            self.fail(info, profile, failure, times)
+        return ended
 
     def evict(self, eviction: Eviction) -> None:
         """Have those victims evicted that are not leaving yet, for this preemptor or another."""
@@ -330,8 +329,7 @@ class Scheduler:
             return Refusal(error_status(pod, error), "Reserve")
         point = "Reserve"
         try:
-            if self.groups is not None:
-                self.groups.assume(pod, node_name)
+            self.groups.assume(pod, node_name)
             self.cycle.nominated.remove(pod)
             answer: Status | WaitingPod | None = reserve(profile, pod, node_name, times)
             if answer is None:
@@ -353,8 +351,7 @@ class Scheduler:
             self.state.forget(pod)
         except StateError as error:
             log.error("pod %s: %s", pod.key, error)
-        if self.groups is not None:
-            self.groups.forget(pod)
+        self.groups.forget(pod)
         self.recorder.forgotten(pod)
 
     def fail(

@@ -89,7 +89,7 @@ def _waiting(scheduler: Scheduler, info: QueuedPodInfo) -> QueueState:
 def _wakers(scheduler: Scheduler, info: QueuedPodInfo) -> tuple[Waker, ...]:
     plugins: dict[str, dict[str, None]] = {}
     for plugin, registered in scheduler.queue.woken_by(info):
-        for event in _incoming(registered, workloads=scheduler.groups is not None):
+        for event in _incoming(registered, workloads=scheduler.groups.enabled):
             plugins.setdefault(label(event), {})[plugin] = None
     return tuple(Waker(event, tuple(sorted(names))) for event, names in plugins.items())
 

@@ -147,7 +147,7 @@ class LiveScheduler:
     ) -> None:
         self.scheduler = scheduler
         self.shadow = shadow
-        kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups is not None)
+        kinds = watched_kinds(scheduler.profiles, groups=scheduler.groups.enabled)
         self.sources = source_needs(scheduler.cycle.extenders)
         """Of which objects extenders may be sent all there is; fixed when the process starts."""
         sources = needs_source(scheduler.cycle.extenders)

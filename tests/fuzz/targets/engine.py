@@ -77,7 +77,7 @@ class Cluster:
         )
         self.stores: dict[str, Store] = {}
         self._readers: dict[str, ObjectReader] = {}
-        groups = self.scheduler.groups is not None
+        groups = self.scheduler.groups.enabled
         for kind in watched_kinds(self.scheduler.profiles, groups=groups):
             handlers = self.scheduler.handlers
             self.stores[kind] = Store([event_handler(handlers, kind)])
