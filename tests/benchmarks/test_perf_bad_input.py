@@ -29,20 +29,20 @@ def refused(run: Run, write: Write, text: str, *more: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("createNodes", "sinkNodes", "Regatta: workloadTemplate[0].opcode: expected one of"),
+        ("createNodes", "sinkNodes", "Regatta/small: workloadTemplate[0].opcode: expected one of"),
         ("$nodes", "nodes", "workloadTemplate[0].countParam: expected a name after a $"),
         (
             "$nodes",
             "$ships",
             "Regatta/small: params.ships is not defined, but workloadTemplate[0].countParam",
         ),
-        ("nodes: 3", "nodes: many", "params.nodes: expected a whole number"),
+        ("nodes: 3", "nodes: many", "workloadTemplate[0].count: expected `int`, got `str`"),
         ("nodes: 3", "nodes: 3, oars: 8", "Regatta/small: params.oars is used by no operation"),
-        ("count: 2", "number: 2", "Regatta: workloadTemplate[1]: object contains unknown field"),
-        ("count: 2", "count: -2", "workloadTemplate[1].count: expected a number >= 0, got -2"),
+        ("count: 2", "number: 2", "workloadTemplate[1]: object contains unknown field"),
+        ("count: 2", "count: -2", "workloadTemplate[1].count: expected `int` >= 0"),
         ("collectMetrics: true", "collectMetrics: false", "no operation collects metrics"),
-        ("params:", "parameters:", "Regatta: workloads[0]: object contains unknown field"),
-        ("name: small", "names: small", "Regatta: workloads[0]: object"),
+        ("params:", "parameters:", "Regatta.workloads[0]: object contains unknown field"),
+        ("name: small", "names: small", "Regatta.workloads[0]: object"),
         ("- name: Regatta", "name: Regatta", "expected a list of test cases"),
     ],
 )
@@ -58,18 +58,24 @@ def test_the_field_that_is_wrong_is_named(
 @pytest.mark.parametrize(
     ("operation", "complaint"),
     [
-        ("{opcode: churn, mode: stir, templatePaths: [a]}", "mode: expected create or recreate"),
-        ("{opcode: churn, mode: recreate, templatePaths: [a]}", "number: expected a number > 0"),
-        ("{opcode: churn, mode: create}", "templatePaths: expected at least one template"),
-        ("{opcode: barrier, stageRequirement: Sunk}", "stageRequirement: expected Scheduled or"),
-        ("{opcode: startCollectingMetrics}", "namespaces: expected at least one namespace"),
-        ("{opcode: createAny}", "templatePath: must be set"),
-        ("{opcode: updateAny}", "templatePath: must be set"),
-        ("{opcode: createResourceClaims, templatePath: a}", "namespace: must be set"),
-        ("{opcode: createResourceDriver, nodes: '*'}", "driverName: must be set"),
+        ("{opcode: churn, mode: stir, templatePaths: [a]}", ": mode: expected create or recreate"),
+        ("{opcode: churn, mode: recreate, templatePaths: [a]}", ": number: expected a number > 0"),
+        ("{opcode: churn, mode: create}", ": object missing required field `templatePaths`"),
+        ("{opcode: barrier, stageRequirement: Sunk}", ": stageRequirement: expected Scheduled or"),
+        ("{opcode: startCollectingMetrics}", ": object missing required field `namespaces`"),
+        ("{opcode: createAny}", ": object missing required field `templatePath`"),
+        ("{opcode: updateAny, templatePath: ''}", ".templatePath: expected `str` of length >= 1"),
+        (
+            "{opcode: createResourceClaims, templatePath: a}",
+            ": object missing required field `namespace`",
+        ),
+        (
+            "{opcode: createResourceDriver, nodes: '*'}",
+            ": object missing required field `driverName`",
+        ),
         (
             "{opcode: createPods, skipWaitToCompletion: true, collectMetrics: true}",
-            "skipWaitToCompletion: cannot go with collectMetrics",
+            ": skipWaitToCompletion: cannot go with collectMetrics",
         ),
     ],
 )
@@ -77,7 +83,7 @@ def test_an_operation_that_makes_no_sense_is_refused(
     run: Run, write: Write, operation: str, complaint: str
 ) -> None:
     text = GOOD.replace("  workloads:", f"  - {operation}\n  workloads:")
-    assert f"Regatta: workloadTemplate[2].{complaint}" in refused(run, write, text)
+    assert f"Regatta/small: workloadTemplate[2]{complaint}" in refused(run, write, text)
 
 
 def test_a_missing_template_is_named_with_the_field_that_asks_for_it(

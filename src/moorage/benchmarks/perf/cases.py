@@ -3,7 +3,6 @@
 Whatever is wrong is one sentence that names the file and the field. Templates are not read here.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,22 +11,22 @@ from typing import Any
 import msgspec
 
 from moorage.benchmarks.perf.operations import (
-    OPCODES,
-    AnyOperation,
-    CreatePodSets,
+    CreatePods,
     Operation,
-    OperationParameters,
-    resolved,
+    OperationList,
+    PerfValue,
+    StopCollectingMetrics,
+    converted,
 )
 from moorage.errors import InputError
+from moorage.model.meta import Json
 from moorage.simulator.documents import parse_documents
 
-# OperationParameters that upstream's Go code reads, beside the op list.
-OUTSIDE_THE_LIST = ("numNodeDeclaredFeatures",)
-_PLACE = re.compile(r" - at `\$\[(?P<case>\d+)\](?P<rest>[^`]*)`$")
+# Parameters that upstream's Go code reads, beside the op list.
+OUTSIDE_THE_LIST = {"numNodeDeclaredFeatures"}
 
 
-class CaseSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class CaseSelector(PerfValue, frozen=True):
     """What a threshold is compared with."""
 
     name: str = "SchedulingThroughput"
@@ -36,7 +35,7 @@ class CaseSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     expect_lower: bool = False
 
 
-class WorkloadCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class WorkloadCase(PerfValue, frozen=True):
     """One size of a test case."""
 
     name: str
@@ -47,11 +46,11 @@ class WorkloadCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     feature_gates: dict[str, bool] = {}
 
 
-class PerfCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class PerfCase(PerfValue, frozen=True):
     """An op list and the sizes it is run in."""
 
     name: str
-    workload_template: list[AnyOperation]
+    workload_template: list[Json]
     workloads: list[WorkloadCase]
     feature_gates: dict[str, bool] = {}
     metrics_collector_config: Any = None
@@ -68,7 +67,6 @@ class PerfWorkload(msgspec.Struct, frozen=True):
     case: PerfCase
     workload: WorkloadCase
     operations: tuple[Operation, ...]
-    params: dict[str, Any]
 
     @property
     def name(self) -> str:
@@ -120,42 +118,15 @@ def load_workloads(file: Path) -> list[PerfWorkload]:
     documents = parse_documents(text, str(file), is_json=False)
     if len(documents) != 1 or not isinstance(documents[0], list) or not documents[0]:
         raise InputError(f"{file}: expected a list of test cases")
-    cases = _decoded(documents[0], file)
+    cases = [_case(written, file) for written in documents[0]]
     _refuse_doubles([case.name for case in cases], str(file), "test case")
     return [workload for case in cases for workload in _workloads(case, file)]
 
 
-def _decoded(data: list[Any], file: Path) -> list[PerfCase]:
-    _check_opcodes(data, file)
-    try:
-        return msgspec.convert(data, list[PerfCase])
-    except msgspec.ValidationError as error:
-        text = str(error)
-        place = _PLACE.search(text)
-        if place is None:
-            raise InputError(f"{file}: {text}") from None
-        what = text[: place.start()]
-        field = place["rest"].lstrip(".")
-        case = _name(data[int(place["case"])])
-        where = f"{file}: {case}" + (f": {field}" if field else "")
-        raise InputError(f"{where}: {what[:1].lower()}{what[1:]}") from None
-
-
-def _check_opcodes(data: list[Any], file: Path) -> None:
-    """The decoder's own sentence would not say which codes there are."""
-    for case in data:
-        operations = case.get("workloadTemplate") if isinstance(case, dict) else None
-        for number, operation in enumerate(operations if isinstance(operations, list) else ()):
-            code = operation.get("opcode") if isinstance(operation, dict) else None
-            if code not in OPCODES:
-                raise InputError(
-                    f"{file}: {_name(case)}: workloadTemplate[{number}].opcode: expected one of "
-                    f"{', '.join(OPCODES)}, got {code!r}"
-                )
-
-
-def _name(case: Any) -> str:
-    return str(case.get("name", "a test case without a name")) if isinstance(case, dict) else "?"
+def _case(written: Any, file: Path) -> PerfCase:
+    name = written.get("name") if isinstance(written, dict) else None
+    case: PerfCase = converted(written, PerfCase, f"{file}: {name or 'a test case without a name'}")
+    return case
 
 
 def _refuse_doubles(names: Sequence[str], where: str, what: str) -> None:
@@ -169,32 +140,21 @@ def _workloads(case: PerfCase, file: Path) -> Iterator[PerfWorkload]:
     if not case.workloads:
         raise InputError(f"{where}: workloads: expected at least one")
     _refuse_doubles([workload.name for workload in case.workloads], where, "workload")
-    for number, operation in enumerate(case.workload_template):
-        problem = operation.problem()
-        if problem:
-            raise InputError(f"{where}: workloadTemplate[{number}].{problem}")
-    if not any(operation.measures for operation in case.workload_template):
-        raise InputError(f"{where}: workloadTemplate: no operation collects metrics")
     for workload in case.workloads:
-        params = OperationParameters(workload.params, f"{where}/{workload.name}")
-        for name in OUTSIDE_THE_LIST:
-            params.use(name)
-        operations = tuple(_unrolled(case.workload_template, params))
-        unused = params.unused()
-        if unused:
-            raise InputError(f"{where}/{workload.name}: params.{unused[0]} is used by no operation")
-        yield PerfWorkload(file, case, workload, operations, workload.params)
+        place = f"{where}/{workload.name}"
+        listed = OperationList(case.workload_template, workload.params, place)
+        operations = tuple(listed.read())
+        if not any(_measures(operation) for operation in operations):
+            raise InputError(f"{place}: workloadTemplate: no operation collects metrics")
+        for name in workload.params.keys() - listed.used - OUTSIDE_THE_LIST:
+            raise InputError(f"{place}: params.{name} is used by no operation")
+        yield PerfWorkload(file, case, workload, operations)
 
 
-def _unrolled(operations: Sequence[Operation], params: OperationParameters) -> Iterator[Operation]:
-    for number, operation in enumerate(operations):
-        complete = resolved(operation, params, f"workloadTemplate[{number}]")
-        if not isinstance(complete, CreatePodSets):
-            yield complete
-            continue
-        for index in range(complete.count):
-            namespace = f"{complete.namespace_prefix}-{index}"
-            yield msgspec.structs.replace(complete.create_pods_op, namespace=namespace)
+def _measures(operation: Operation) -> bool:
+    if isinstance(operation, CreatePods):
+        return operation.collect_metrics
+    return isinstance(operation, StopCollectingMetrics)
 
 
 def selected(

@@ -74,7 +74,7 @@ def notes_on(workload: PerfWorkload, *, moorage: bool) -> list[str]:
     notes = []
     if moorage and gates.get(_HINTS) is False:
         notes.append("queueing hints cannot be switched off: they are on")
-    if workload.params.get("numNodeDeclaredFeatures"):
+    if workload.workload.params.get("numNodeDeclaredFeatures"):
         notes.append(
             "upstream's test makes up features that pods need; here nodes declare them and no pod "
             "needs any"

@@ -6,11 +6,11 @@ schedules is not its business.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 from random import Random
-from typing import Any
+
+import msgspec
 
 from moorage.benchmarks.objects import (
     create_all,
@@ -37,14 +37,6 @@ from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
 from moorage.model.meta import Json
 
-TEMPLATE_FIELDS = {
-    "node_template_path": "nodeTemplatePath",
-    "namespace_template_path": "namespaceTemplatePath",
-    "pod_template_path": "podTemplatePath",
-    "persistent_volume_template_path": "persistentVolumeTemplatePath",
-    "persistent_volume_claim_template_path": "persistentVolumeClaimTemplatePath",
-    "template_path": "templatePath",
-}
 _CREATORS = 30
 _POLL_SECONDS = 0.25
 
@@ -74,6 +66,8 @@ class OperationExecutor:
         self._templates: dict[str, Template] = {}
         self._awaited: dict[str, int] = {}
         """How many pods that nobody has waited for each namespace got."""
+        self._index = 0
+        """Of the operation that is carried out."""
         self._background: list[asyncio.Task[None]] = []
         self._collector: ThroughputCollector | None = None
         self.results: list[Throughput] = []
@@ -83,7 +77,8 @@ class OperationExecutor:
         self._read_templates()
         try:
             for index, operation in enumerate(self._workload.operations):
-                await self._carry_out(index, operation)
+                self._index = index
+                await self._HANDLERS[type(operation)](self, operation)
                 self._phase.advance()
         finally:
             for task in self._background:
@@ -96,54 +91,16 @@ class OperationExecutor:
                 raise outcome
         return self.results
 
-    async def _carry_out(self, index: int, operation: op.Operation) -> None:
-        match operation:
-            case op.CreatePods():
-                await self._create_pods(index, operation)
-            case op.DeletePods():
-                await self._beside(operation.skip_wait_to_completion, self._delete_pods(operation))
-            case op.Barrier():
-                await self._barrier(operation)
-            case op.Sleep():
-                await asyncio.sleep(op.seconds(operation.duration, "duration"))
-            case op.StartCollectingMetrics():
-                name = operation.name or operation.namespaces[0]
-                self._start_collecting(name, operation.namespaces, operation.label_selector)
-            case op.StopCollectingMetrics():
-                await self._stop_collecting()
-            case _:
-                await self._make(index, operation)
-
-    async def _make(self, index: int, operation: op.Operation) -> None:
-        """The operations that make or change anything but pods."""
-        match operation:
-            case op.CreateNodes():
-                await self._create_nodes(index, operation)
-            case op.CreateNamespaces():
-                await self._create_namespaces(operation)
-            case op.Churn():
-                await self._churn(index, operation)
-            case op.CreateAny() | op.CreateResourceClaims():
-                await self._create_any(operation)
-            case op.UpdateAny():
-                await self._update_any(operation)
-            case op.CreateResourceDriver():
-                await self._create_driver(operation)
-            case op.AllocResourceClaims():
-                await allocate_claims(self._client, operation.namespace, self._gates, self._random)
-            case _:
-                raise AssertionError(f"{type(operation).__name__} was not resolved")
-
     # Nodes and namespaces
 
-    async def _create_nodes(self, index: int, operation: op.CreateNodes) -> None:
-        template = self._template(operation.node_template_path, "nodeTemplatePath")
-        features = self._workload.params.get("numNodeDeclaredFeatures", 0)
-        made = make_nodes(operation, template, f"node-{index}-", self._random, features)
+    async def _create_nodes(self, operation: op.CreateNodes) -> None:
+        template = self._templates.get(operation.node_template_path)
+        features = self._workload.workload.params.get("numNodeDeclaredFeatures", 0)
+        made = make_nodes(operation, template, f"node-{self._index}-", self._random, features)
         await create_all(self._client, list(made))
 
     async def _create_namespaces(self, operation: op.CreateNamespaces) -> None:
-        template = self._template(operation.namespace_template_path, "namespaceTemplatePath")
+        template = self._templates.get(operation.namespace_template_path)
         for index in range(operation.count):
             name = f"{operation.prefix}-{index}"
             body: Json = {"apiVersion": "v1", "kind": "Namespace"}
@@ -160,13 +117,13 @@ class OperationExecutor:
 
     # Pods
 
-    async def _create_pods(self, index: int, operation: op.CreatePods) -> None:
-        namespace = operation.namespace or f"namespace-{index}"
+    async def _create_pods(self, operation: op.CreatePods) -> None:
+        namespace = operation.namespace or f"namespace-{self._index}"
         await self._need_namespace(namespace)
         templates = self._pod_templates(operation)
         pods = templates.make(operation.count, namespace)
         if operation.collect_metrics:
-            self._start_collecting(namespace, [namespace], {})
+            self._measure(namespace, [namespace], {})
         if operation.steady_state:
             length = op.seconds(operation.duration, "duration")
             await self._steadily(namespace, pods, length)
@@ -183,16 +140,11 @@ class OperationExecutor:
         await pod.create(self._client)
 
     def _pod_templates(self, operation: op.CreatePods) -> PodTemplates:
-        path = operation.pod_template_path or self._workload.case.default_pod_template_path
+        default = self._workload.case.default_pod_template_path
         return PodTemplates(
-            self._template(path, "podTemplatePath"),
-            self._template(
-                operation.persistent_volume_template_path, "persistentVolumeTemplatePath"
-            ),
-            self._template(
-                operation.persistent_volume_claim_template_path,
-                "persistentVolumeClaimTemplatePath",
-            ),
+            self._templates.get(operation.pod_template_path or default),
+            self._templates.get(operation.persistent_volume_template_path),
+            self._templates.get(operation.persistent_volume_claim_template_path),
         )
 
     async def _steadily(self, namespace: str, pods: list[NewPod], length: float) -> None:
@@ -210,6 +162,13 @@ class OperationExecutor:
                 await self._watch.changed(_POLL_SECONDS)
 
     async def _delete_pods(self, operation: op.DeletePods) -> None:
+        work = self._deleting(operation)
+        if operation.skip_wait_to_completion:
+            self._background.append(asyncio.create_task(work, name="deletion"))
+        else:
+            await work
+
+    async def _deleting(self, operation: op.DeletePods) -> None:
         namespace = operation.namespace
         if not operation.delete_pods_per_second:
             labels = ",".join(f"{key}={value}" for key, value in operation.label_selector.items())
@@ -269,7 +228,7 @@ class OperationExecutor:
     # Anything else
 
     async def _create_any(self, operation: op.CreateAny | op.CreateResourceClaims) -> None:
-        template = self._needed(operation.template_path)
+        template = self._templates[operation.template_path]
         if operation.namespace:
             await self._need_namespace(operation.namespace)
         bodies = [template.make(index, operation.count) for index in range(operation.count)]
@@ -278,7 +237,7 @@ class OperationExecutor:
         await create_all(self._client, bodies)
 
     async def _update_any(self, operation: op.UpdateAny) -> None:
-        template = self._needed(operation.template_path)
+        template = self._templates[operation.template_path]
         ticks = _ticks(operation.update_per_second)
         for index in range(operation.count):
             await anext(ticks)
@@ -317,10 +276,10 @@ class OperationExecutor:
         )
         await create_all(self._client, bodies)
 
-    async def _churn(self, index: int, operation: op.Churn) -> None:
-        namespace = operation.namespace or f"namespace-{index}"
+    async def _churn(self, operation: op.Churn) -> None:
+        namespace = operation.namespace or f"namespace-{self._index}"
         await create_namespace(self._client, namespace)
-        templates = [self._needed(path) for path in operation.template_paths]
+        templates = [self._templates[path] for path in operation.template_paths]
         pause = (operation.interval_milliseconds or 500) / 1000
         work = self._churning(operation, templates, namespace, pause)
         self._background.append(asyncio.create_task(work, name="churn"))
@@ -349,53 +308,63 @@ class OperationExecutor:
                     await self._client.delete(resource_of(old), within, meta["name"])
             turn += 1
 
+    async def _allocate_claims(self, operation: op.AllocResourceClaims) -> None:
+        await allocate_claims(self._client, operation.namespace, self._gates, self._random)
+
+    async def _sleep(self, operation: op.Sleep) -> None:
+        await asyncio.sleep(op.seconds(operation.duration, "duration"))
+
     # Measuring
 
-    def _start_collecting(
-        self, name: str, namespaces: list[str], labels: Mapping[str, str]
-    ) -> None:
+    async def _start_collecting(self, operation: op.StartCollectingMetrics) -> None:
+        name = operation.name or operation.namespaces[0]
+        self._measure(name, operation.namespaces, operation.label_selector)
+
+    def _measure(self, name: str, namespaces: list[str], labels: Mapping[str, str]) -> None:
         if self._collector is not None:
             raise InputError(f"{self._workload.name}: two measurements overlap")
         self._collector = ThroughputCollector(self._watch, name, namespaces, labels)
 
-    async def _stop_collecting(self) -> None:
+    async def _stop_collecting(self, operation: op.Operation | None = None) -> None:
+        del operation
         if self._collector is None:
             raise InputError(f"{self._workload.name}: no measurement was started")
         collector, self._collector = self._collector, None
         self.results.append(await collector.stop())
 
-    # Pieces
-
-    async def _beside(self, aside: bool, work: Coroutine[Any, Any, None]) -> None:
-        if aside:
-            self._background.append(asyncio.create_task(work))
-        else:
-            await work
-
     def _read_templates(self) -> None:
         """All of them before anything is made, so that a missing one is noticed at once."""
-        default = self._workload.case.default_pod_template_path
-        self._template(default, "defaultPodTemplatePath")
+        self._read_template(self._workload.case.default_pod_template_path, "defaultPodTemplatePath")
         for operation in self._workload.operations:
-            for field, name in TEMPLATE_FIELDS.items():
-                self._template(getattr(operation, field, ""), name)
-            if isinstance(operation, op.Churn):
-                for path in operation.template_paths:
-                    self._template(path, "templatePaths")
+            for field in msgspec.structs.fields(operation):
+                found = getattr(operation, field.name)
+                if field.name.endswith("template_path"):
+                    self._read_template(found, field.encode_name)
+                elif field.name == "template_paths":
+                    for path in found:
+                        self._read_template(path, field.encode_name)
 
-    def _template(self, path: str, field: str) -> Template | None:
-        if not path:
-            return None
-        found = self._templates.get(path)
-        if found is None:
+    def _read_template(self, path: str, field: str) -> None:
+        if path and path not in self._templates:
             where = f"{field} of {self._workload.case.name} in {self._workload.file}"
-            found = self._templates[path] = Template(self._workload.folder / Path(path), where)
-        return found
+            self._templates[path] = Template(self._workload.folder / path, where)
 
-    def _needed(self, path: str) -> Template:
-        found = self._template(path, "templatePath")
-        assert found is not None, "checked when the file was read"
-        return found
+    _HANDLERS: Mapping[type[op.Operation], Callable[..., Awaitable[None]]] = {
+        op.AllocResourceClaims: _allocate_claims,
+        op.Barrier: _barrier,
+        op.Churn: _churn,
+        op.CreateAny: _create_any,
+        op.CreateNamespaces: _create_namespaces,
+        op.CreateNodes: _create_nodes,
+        op.CreatePods: _create_pods,
+        op.CreateResourceClaims: _create_any,
+        op.CreateResourceDriver: _create_driver,
+        op.DeletePods: _delete_pods,
+        op.Sleep: _sleep,
+        op.StartCollectingMetrics: _start_collecting,
+        op.StopCollectingMetrics: _stop_collecting,
+        op.UpdateAny: _update_any,
+    }
 
 
 async def _ticks(per_second: int) -> AsyncIterator[None]:

@@ -4,8 +4,8 @@ Upstream: kubernetes@v1.36.4 test/integration/scheduler_perf/operations.go, dra.
 Carrying them out is `executor`'s part.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,56 +13,38 @@ from moorage.errors import ConfigError, InputError
 from moorage.model.duration import parse_duration
 from moorage.model.meta import Json
 
-T = TypeVar("T", bound="Operation")
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+"""One that must be given."""
 
 
-class Operation(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    rename="camel",
-    tag_field="opcode",
-    kw_only=True,
-):
+class PerfValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What all values of a performance-config.yaml share."""
+
+
+class Operation(PerfValue, frozen=True, tag_field="opcode"):
     """One step of a workload."""
 
-    @property
-    def measures(self) -> bool:
-        """Does a measurement end with it?"""
-        return False
 
-    def problem(self) -> str:
-        """What is wrong with it: the field and a sentence; "" for nothing."""
-        return ""
+class Counted(Operation, frozen=True):
+    """A step that is taken so many times."""
+
+    count: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Counted(Operation, frozen=True, kw_only=True):
-    """A step whose count may come from the workload's parameters."""
-
-    count: int = 0
-    count_param: str = ""
-
-    def problem(self) -> str:
-        """The count."""
-        if self.count_param and not self.count_param.startswith("$"):
-            return f"countParam: expected a name after a $, got {self.count_param!r}"
-        return "" if self.count >= 0 else f"count: expected a number >= 0, got {self.count}"
-
-
-class LabelNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class LabelNodes(PerfValue, frozen=True):
     """Gives the nodes one of these label values in turn."""
 
     label_key: str
     label_values: list[str]
 
 
-class LabelNodesUniquely(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class LabelNodesUniquely(PerfValue, frozen=True):
     """Gives every node a label value of its own."""
 
     label_key: str
 
 
-class NodeAllocatable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class NodeAllocatable(PerfValue, frozen=True):
     """Gives the nodes more to allocate, and CSI drivers with limits."""
 
     node_allocatable: dict[str, str] = {}
@@ -90,9 +72,7 @@ class CreatePods(Counted, frozen=True, tag="createPods"):
     """Pods: awaited, not awaited, or a few again and again for a while."""
 
     steady_state: bool = False
-    steady_state_param: str = ""
     duration: str = ""
-    duration_param: str = ""
     collect_metrics: bool = False
     namespace: str = ""
     pod_template_path: str = ""
@@ -100,18 +80,11 @@ class CreatePods(Counted, frozen=True, tag="createPods"):
     persistent_volume_template_path: str = ""
     persistent_volume_claim_template_path: str = ""
 
-    @property
-    def measures(self) -> bool:
-        """If it is told to."""
-        return self.collect_metrics
-
-    def problem(self) -> str:
-        """What contradicts itself."""
+    def __post_init__(self) -> None:
         if self.skip_wait_to_completion and self.collect_metrics:
-            return "skipWaitToCompletion: cannot go with collectMetrics"
+            raise ValueError("skipWaitToCompletion: cannot go with collectMetrics")
         if self.skip_wait_to_completion and self.steady_state:
-            return "skipWaitToCompletion: cannot go with steadyState"
-        return Counted.problem(self)
+            raise ValueError("skipWaitToCompletion: cannot go with steadyState")
 
 
 class CreatePodSets(Counted, frozen=True, kw_only=True, tag="createPodSets"):
@@ -119,16 +92,6 @@ class CreatePodSets(Counted, frozen=True, kw_only=True, tag="createPodSets"):
 
     namespace_prefix: str = ""
     create_pods_op: CreatePods
-
-    @property
-    def measures(self) -> bool:
-        """If its pods are."""
-        return self.create_pods_op.collect_metrics
-
-    def problem(self) -> str:
-        """Its own, or its pods'."""
-        inner = self.create_pods_op.problem()
-        return Counted.problem(self) or (f"createPodsOp.{inner}" if inner else "")
 
 
 class DeletePods(Operation, frozen=True, tag="deletePods"):
@@ -140,22 +103,20 @@ class DeletePods(Operation, frozen=True, tag="deletePods"):
     delete_pods_per_second: int = 0
 
 
-class Churn(Operation, frozen=True, tag="churn"):
+class Churn(Operation, frozen=True, kw_only=True, tag="churn"):
     """Objects come (and go) beside everything else until the workload ends."""
 
     mode: str = ""
     number: int = 0
     interval_milliseconds: int = 500
     namespace: str = ""
-    template_paths: list[str] = []
+    template_paths: Annotated[list[str], msgspec.Meta(min_length=1)]
 
-    def problem(self) -> str:
-        """Its mode and its number."""
+    def __post_init__(self) -> None:
         if self.mode not in ("create", "recreate"):
-            return f"mode: expected create or recreate, got {self.mode!r}"
+            raise ValueError(f"mode: expected create or recreate, got {self.mode!r}")
         if self.number < 0 or (self.mode == "recreate" and not self.number):
-            return f"number: expected a number > 0, got {self.number}"
-        return "" if self.template_paths else "templatePaths: expected at least one template"
+            raise ValueError(f"number: expected a number > 0, got {self.number}")
 
 
 class Barrier(Operation, frozen=True, tag="barrier"):
@@ -165,94 +126,58 @@ class Barrier(Operation, frozen=True, tag="barrier"):
     label_selector: dict[str, str] = {}
     stage_requirement: str = "Scheduled"
 
-    def problem(self) -> str:
-        """Its stage."""
-        if self.stage_requirement not in ("Scheduled", "Attempted"):
-            wrong = self.stage_requirement
-            return f"stageRequirement: expected Scheduled or Attempted, got {wrong!r}"
-        return ""
+    def __post_init__(self) -> None:
+        wrong = self.stage_requirement
+        if wrong not in ("Scheduled", "Attempted"):
+            raise ValueError(f"stageRequirement: expected Scheduled or Attempted, got {wrong!r}")
 
 
 class Sleep(Operation, frozen=True, tag="sleep"):
     """Lets time pass."""
 
     duration: str = ""
-    duration_param: str = ""
 
 
-class StartCollectingMetrics(Operation, frozen=True, tag="startCollectingMetrics"):
+class StartCollectingMetrics(Operation, frozen=True, kw_only=True, tag="startCollectingMetrics"):
     """A measurement begins."""
 
     name: str = ""
-    namespaces: list[str] = []
+    namespaces: Annotated[list[str], msgspec.Meta(min_length=1)]
     label_selector: dict[str, str] = {}
-
-    def problem(self) -> str:
-        """Its namespaces."""
-        return "" if self.namespaces else "namespaces: expected at least one namespace"
 
 
 class StopCollectingMetrics(Operation, frozen=True, tag="stopCollectingMetrics"):
     """A measurement ends."""
 
-    @property
-    def measures(self) -> bool:
-        """Always."""
-        return True
 
-
-class CreateAny(Counted, frozen=True, tag="createAny"):
+class CreateAny(Counted, frozen=True, kw_only=True, tag="createAny"):
     """Objects of any kind."""
 
-    count: int = 1
+    count: Annotated[int, msgspec.Meta(ge=0)] = 1
     namespace: str = ""
-    template_path: str = ""
-
-    def problem(self) -> str:
-        """Its template."""
-        return Counted.problem(self) if self.template_path else "templatePath: must be set"
+    template_path: Text
 
 
-class UpdateAny(Counted, frozen=True, tag="updateAny"):
+class UpdateAny(CreateAny, frozen=True, tag="updateAny"):
     """Objects of any kind are replaced, so many a second or all at once."""
 
-    count: int = 1
-    namespace: str = ""
-    template_path: str = ""
     update_per_second: int = 0
     subresources: list[str] = []
 
-    def problem(self) -> str:
-        """Its template."""
-        return Counted.problem(self) if self.template_path else "templatePath: must be set"
 
-
-class CreateResourceClaims(Counted, frozen=True, tag="createResourceClaims"):
+class CreateResourceClaims(Counted, frozen=True, kw_only=True, tag="createResourceClaims"):
     """Claims, all alike."""
 
-    namespace: str = ""
-    template_path: str = ""
-
-    def problem(self) -> str:
-        """Where and what."""
-        if not self.namespace:
-            return "namespace: must be set"
-        return Counted.problem(self) if self.template_path else "templatePath: must be set"
+    namespace: Text
+    template_path: Text
 
 
-class CreateResourceDriver(Operation, frozen=True, tag="createResourceDriver"):
+class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
     """Devices on every node whose name matches."""
 
-    driver_name: str = ""
+    driver_name: Text
     max_claims_per_node: int = 0
-    max_claims_per_node_param: str = ""
-    nodes: str = ""
-
-    def problem(self) -> str:
-        """Its name and its nodes."""
-        if not self.driver_name:
-            return "driverName: must be set"
-        return "" if self.nodes else "nodes: must be set"
+    nodes: Text
 
 
 class AllocResourceClaims(Operation, frozen=True, tag="allocResourceClaims"):
@@ -261,7 +186,7 @@ class AllocResourceClaims(Operation, frozen=True, tag="allocResourceClaims"):
     namespace: str = ""
 
 
-AnyOperation = (
+_AnyOperation = (
     CreateNodes
     | CreateNamespaces
     | CreatePods
@@ -279,58 +204,67 @@ AnyOperation = (
     | AllocResourceClaims
 )
 
-OPCODES: tuple[str, ...] = tuple(str(kind.__struct_config__.tag) for kind in AnyOperation.__args__)
+OPCODES: tuple[str, ...] = tuple(str(kind.__struct_config__.tag) for kind in _AnyOperation.__args__)
 """Every operation that can be listed."""
 
 
-class OperationParameters:
-    """A workload's parameters, and which of them were asked for."""
+class OperationList:
+    """The op list of a test case, read for one workload; knows which parameters are used."""
 
-    def __init__(self, values: Mapping[str, Any], where: str) -> None:
-        self._values = values
+    def __init__(self, template: Sequence[Json], params: Mapping[str, Any], where: str) -> None:
+        self._template = template
+        self._params = params
         self._where = where
-        self._used: set[str] = set()
+        self.used: set[str] = set()
 
-    def use(self, name: str) -> Any:
-        """The value of a parameter that is there; None for one that is not."""
-        self._used.add(name)
-        return self._values.get(name)
+    def read(self) -> Iterator[Operation]:
+        """The operations, pod sets taken apart; an `InputError` names the field that is wrong."""
+        for number, written in enumerate(self._template):
+            place = f"{self._where}: workloadTemplate[{number}]"
+            code = written.get("opcode")
+            if code not in OPCODES:
+                expected = f"expected one of {', '.join(OPCODES)}, got {code!r}"
+                raise InputError(f"{place}.opcode: {expected}")
+            complete = self._with_parameters(written, place)
+            operation: Operation = converted(complete, _AnyOperation, place)
+            if not isinstance(operation, CreatePodSets):
+                yield operation
+                continue
+            for index in range(operation.count):
+                namespace = f"{operation.namespace_prefix}-{index}"
+                yield msgspec.structs.replace(operation.create_pods_op, namespace=namespace)
 
-    def of(self, name: str, kind: type, field: str) -> Any:
-        """The value of `$name`, which must be of this kind; `field` asks for it."""
-        value = self.use(name.removeprefix("$"))
-        at = f"{self._where}: params.{name.removeprefix('$')}"
-        if value is None:
-            raise InputError(f"{at} is not defined, but {field} asks for it")
-        if type(value) is not kind:
-            raise InputError(f"{at}: expected {_WORDS[kind]} for {field}, got {value!r}")
-        return value
+    def _with_parameters(self, written: Json, place: str) -> Json:
+        """What is written, with `count: 5` in the place of `countParam: $pods`."""
+        complete = dict(written)
+        for field, value in written.items():
+            if field == "createPodsOp" and isinstance(value, dict):
+                complete[field] = self._with_parameters(value, f"{place}.{field}")
+            elif field.endswith("Param"):
+                del complete[field]
+                complete[field.removesuffix("Param")] = self._parameter(value, f"{place}.{field}")
+        return complete
 
-    def unused(self) -> list[str]:
-        """The parameters that nobody asked for."""
-        return [name for name in self._values if name not in self._used]
+    def _parameter(self, asked: object, place: str) -> Any:
+        name = str(asked).removeprefix("$")
+        if name == asked:
+            raise InputError(f"{place}: expected a name after a $, got {asked!r}")
+        self.used.add(name)
+        if name not in self._params:
+            field = place.removeprefix(f"{self._where}: ")
+            raise InputError(
+                f"{self._where}: params.{name} is not defined, but {field} asks for it"
+            )
+        return self._params[name]
 
 
-_WORDS = {int: "a whole number", str: "a text", bool: "true or false"}
-
-
-def resolved(operation: T, params: OperationParameters, field: str) -> T:
-    """The operation with its parameters put in; `field` is its place in the file."""
-    changes: dict[str, Any] = {}
-    for name, target, kind in (
-        ("count_param", "count", int),
-        ("max_claims_per_node_param", "max_claims_per_node", int),
-        ("steady_state_param", "steady_state", bool),
-        ("duration_param", "duration", str),
-    ):
-        asked = getattr(operation, name, "")
-        if asked:
-            shown = name.split("_")[0] + "".join(part.title() for part in name.split("_")[1:])
-            changes[target] = params.of(asked, kind, f"{field}.{shown}")
-    if isinstance(operation, CreatePodSets):
-        inner = resolved(operation.create_pods_op, params, f"{field}.createPodsOp")
-        changes["create_pods_op"] = inner
-    return msgspec.structs.replace(operation, **changes) if changes else operation
+def converted(written: Any, kind: Any, where: str) -> Any:
+    """A value of some kind; an `InputError` says what is wrong with which field."""
+    try:
+        return msgspec.convert(written, kind)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).partition(" - at `$")
+        raise InputError(f"{where}{field.rstrip('`')}: {what[:1].lower()}{what[1:]}") from None
 
 
 def seconds(duration: str, field: str) -> float:
