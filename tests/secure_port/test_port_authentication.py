@@ -23,7 +23,7 @@ from moorage.apiserver.server import ApiServer
 from moorage.errors import InputError
 from moorage.http import reviews as reviews_module
 from moorage.http.application import build_application, current_user
-from moorage.http.authentication import Authenticator, ClientCertificates, Proxies, ProxyHeaders
+from moorage.http.authentication import Authenticator, ClientCertificates, Proxies
 from moorage.http.certificates import Bundle, ClientCertificate
 from moorage.http.delegation import DelegatedAuthentication
 from moorage.http.endpoints import Endpoints, NoObserver, Route
@@ -137,11 +137,11 @@ def test_an_authority_that_was_taken_away_no_longer_counts_on_open_connections()
     run(scenario())
 
 
-PROXY_HEADERS = ProxyHeaders(
-    usernames=("X-Other", "X-Remote-User"),
-    uids=("X-Remote-Uid",),
-    groups=("X-Remote-Group",),
-    extra_prefixes=("X-Remote-Extra-",),
+PROXY_HEADERS = RequestHeaderOptions(
+    username_headers=("X-Other", "X-Remote-User"),
+    uid_headers=("X-Remote-Uid",),
+    group_headers=("X-Remote-Group",),
+    extra_headers_prefixes=("X-Remote-Extra-",),
     allowed_names=("front",),
 )
 NAMED = {
@@ -480,7 +480,7 @@ def test_bytes_that_are_no_text_do_no_harm(
                 kubeconfig=reviews.kubeconfig(tmp_path), skip_lookup=True
             )
             authentication = DelegatedAuthentication(options)
-            headers = ProxyHeaders(usernames=("X-Remote-User",))
+            headers = RequestHeaderOptions(username_headers=("X-Remote-User",))
             authentication.authenticator.proxies = Proxies(_bundle(front), headers)
             async with _port(authentication) as port:
                 reader, writer = await asyncio.open_connection(

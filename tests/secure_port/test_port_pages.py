@@ -228,7 +228,7 @@ def test_stacks_of_threads_and_tasks_are_shown() -> None:
         "/debug/pprof/threadcreate",
     )
     assert grouped[1].startswith("goroutine profile: total ")
-    assert "Profiles._goroutine" in grouped[1]
+    assert "_stacks" in grouped[1]
     assert "task 'serving certificates':" in each[1]
     assert "SecurePort._poll" in each[1]
     assert "'MainThread'" in threads[1]

@@ -56,9 +56,10 @@ def quoted(text: str) -> str:
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 
-def go_json(value: object) -> str:
+def go_json(value: object, indent: int | None = None) -> str:
     """A value as Go's JSON encoder writes it, which also escapes what HTML would mind."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, indent=indent, separators=separators, ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

@@ -3,12 +3,13 @@
 Owns headers and bodies that several pages share. Decides nothing about who gets them.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
 from aiohttp import web
+
+from moorage.config.field_errors import go_json
 
 Json = dict[str, Any]
 
@@ -85,7 +86,7 @@ def failure(
     if media:
         return object_answer(request, body, media, media, status=code, headers=headers)
     # A client that accepts neither gets JSON; upstream then always indents.
-    text = escaped(json.dumps(body, indent=2, ensure_ascii=False))
+    text = go_json(body, indent=2)
     all_headers = {"Content-Type": "application/json", **(headers or {})}
     return web.Response(status=code, body=text.encode(), headers=all_headers)
 
@@ -118,19 +119,12 @@ def object_answer(
     if media == "application/yaml":
         text = yaml.safe_dump(body, default_flow_style=False, allow_unicode=True)
     elif _pretty(request):
-        text = escaped(json.dumps(body, indent=2, ensure_ascii=False))
+        text = go_json(body, indent=2)
     else:
-        text = escaped(json.dumps(body, separators=(",", ":"), ensure_ascii=False)) + "\n"
+        text = go_json(body) + "\n"
     return web.Response(
         status=status, body=text.encode(), headers={"Content-Type": content_type, **(headers or {})}
     )
-
-
-def escaped(text: str) -> str:
-    """JSON as Go writes it: what HTML would mind is escaped."""
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _pretty(request: web.Request) -> bool:

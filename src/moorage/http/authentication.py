@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes
 from moorage.errors import ApiError, UnauthenticatedError
 from moorage.http.certificates import Bundle, ClientCertificate
 from moorage.http.endpoints import SILENT, PortObserver
+from moorage.http.options import RequestHeaderOptions
 from moorage.http.reviews import TIMEOUT, AnswerCache, Reviewer
 from moorage.kube.requests import token_review
 from moorage.log_fields import fields
@@ -72,21 +73,10 @@ class RequestCredentials:
     certificate: ClientCertificate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyHeaders:
-    """The headers in which a trusted proxy names the user, and which proxies those are."""
-
-    usernames: tuple[str, ...] = ()
-    uids: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    extra_prefixes: tuple[str, ...] = ()
-    allowed_names: tuple[str, ...] = ()
-
-
 class Proxies:
     """Believes headers of those who show a certificate of the right authority."""
 
-    def __init__(self, bundle: Bundle, headers: ProxyHeaders) -> None:
+    def __init__(self, bundle: Bundle, headers: RequestHeaderOptions) -> None:
         self.bundle = bundle
         self.headers = headers
 
@@ -104,20 +94,20 @@ class Proxies:
         return self._named(credentials.headers)
 
     def _named(self, headers: "CIMultiDictProxy[str]") -> User | None:
-        name = _first(headers, self.headers.usernames)
+        name = _first(headers, self.headers.username_headers)
         if not name:
             return None
         groups = [
             readable(value)
-            for header in self.headers.groups
+            for header in self.headers.group_headers
             for value in headers.getall(header, ())
             if value
         ]
         return User(
             name,
-            _first(headers, self.headers.uids),
+            _first(headers, self.headers.uid_headers),
             tuple(groups),
-            _extra(headers, self.headers.extra_prefixes),
+            _extra(headers, self.headers.extra_headers_prefixes),
         )
 
 

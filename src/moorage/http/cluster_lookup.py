@@ -13,8 +13,9 @@ from random import Random
 import msgspec
 
 from moorage.errors import ApiError, InputError
-from moorage.http.authentication import ClientCertificates, Proxies, ProxyHeaders
+from moorage.http.authentication import ClientCertificates, Proxies
 from moorage.http.certificates import Bundle
+from moorage.http.options import RequestHeaderOptions
 from moorage.kube.client import KubeClient
 from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Json
@@ -124,13 +125,13 @@ class ClusterLookup:
             return False
 
 
-def proxy_headers(data: Mapping[str, str]) -> ProxyHeaders:
+def proxy_headers(data: Mapping[str, str]) -> RequestHeaderOptions:
     """The request-header settings: each a JSON list of strings; `InputError` if one is not."""
-    return ProxyHeaders(
-        usernames=_strings(data, "requestheader-username-headers"),
-        uids=_strings(data, "requestheader-uid-headers"),
-        groups=_strings(data, "requestheader-group-headers"),
-        extra_prefixes=_strings(data, "requestheader-extra-headers-prefix"),
+    return RequestHeaderOptions(
+        username_headers=_strings(data, "requestheader-username-headers"),
+        uid_headers=_strings(data, "requestheader-uid-headers"),
+        group_headers=_strings(data, "requestheader-group-headers"),
+        extra_headers_prefixes=_strings(data, "requestheader-extra-headers-prefix"),
         allowed_names=_strings(data, "requestheader-allowed-names"),
     )
 

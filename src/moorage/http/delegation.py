@@ -17,14 +17,13 @@ from moorage.http.authentication import (
     Authenticator,
     ClientCertificates,
     Proxies,
-    ProxyHeaders,
     Tokens,
 )
 from moorage.http.authorization import AccessReviews, Authorizer, OpenPaths
 from moorage.http.certificates import Bundle, BundleFile
 from moorage.http.cluster_lookup import CLIENT_CA_KEY, NAME, NAMESPACE, PROXY_CA_KEY, ClusterLookup
 from moorage.http.endpoints import SILENT, PortObserver
-from moorage.http.options import AuthenticationOptions, AuthorizationOptions, RequestHeaderOptions
+from moorage.http.options import AuthenticationOptions, AuthorizationOptions
 from moorage.http.reviews import Reviewer
 from moorage.kube.access import Access
 from moorage.kube.access_discovery import SERVICE_ACCOUNT, in_cluster_access, user_access
@@ -112,38 +111,35 @@ class DelegatedAuthentication:
         await self.close()
 
     def _certificates(self, observer: PortObserver) -> ClientCertificates | None:
-        options = self._options
-        if options.client_ca_file:
-            try:
-                file = BundleFile("client-ca-bundle", options.client_ca_file)
-            except InputError as error:
-                raise InputError(f"unable to load client CA provider: {error}") from None
-            self._files.append(file)
-            return ClientCertificates(file.bundle, observer)
-        if options.skip_lookup or self._cannot_look_up("client-ca-file", "client certificate"):
-            return None
-        name = f"client-ca::{NAMESPACE}::{NAME}::{CLIENT_CA_KEY}"
-        return ClientCertificates(Bundle(name), observer)
+        refused = "unable to load client CA provider"
+        bundle = self._bundle("client-ca-bundle", self._options.client_ca_file, refused)
+        if bundle is None and not self._cannot_look_up("client-ca-file", "client certificate"):
+            bundle = Bundle(f"client-ca::{NAMESPACE}::{NAME}::{CLIENT_CA_KEY}")
+        return None if bundle is None else ClientCertificates(bundle, observer)
 
     def _proxies(self) -> Proxies | None:
         options = self._options.request_header
-        if options.client_ca_file:
-            try:
-                file = BundleFile("request-header", options.client_ca_file)
-            except InputError as error:
-                raise InputError(
-                    f"unable to create request header authentication config: {error}"
-                ) from None
-            self._files.append(file)
-            return Proxies(file.bundle, _headers_of(options))
-        if self._options.skip_lookup or self._cannot_look_up(
-            "requestheader-client-ca-file", "request-header client certificate"
-        ):
+        refused = "unable to create request header authentication config"
+        bundle = self._bundle("request-header", options.client_ca_file, refused)
+        what = "requestheader-client-ca-file"
+        if bundle is None and not self._cannot_look_up(what, "request-header client certificate"):
+            bundle = Bundle(f"client-ca::{NAMESPACE}::{NAME}::{PROXY_CA_KEY}")
+        return None if bundle is None else Proxies(bundle, options)
+
+    def _bundle(self, purpose: str, path: str, refused: str) -> Bundle | None:
+        """The authorities in the file of a flag, if there is one."""
+        if not path:
             return None
-        name = f"client-ca::{NAMESPACE}::{NAME}::{PROXY_CA_KEY}"
-        return Proxies(Bundle(name), ProxyHeaders())
+        try:
+            file = BundleFile(purpose, path)
+        except InputError as error:
+            raise InputError(f"{refused}: {error}") from None
+        self._files.append(file)
+        return file.bundle
 
     def _cannot_look_up(self, what: str, sort: str) -> bool:
+        if self._options.skip_lookup:
+            return True
         if self._client is not None:
             return False
         log.warning(
@@ -251,13 +247,3 @@ def _access(
                 f"{prefix}{twice}stat {kubeconfig}: no such file or directory"
             ) from None
         raise InputError(f"{prefix}{error}") from None
-
-
-def _headers_of(options: RequestHeaderOptions) -> ProxyHeaders:
-    return ProxyHeaders(
-        usernames=options.username_headers,
-        uids=options.uid_headers,
-        groups=options.group_headers,
-        extra_prefixes=options.extra_headers_prefixes,
-        allowed_names=options.allowed_names,
-    )

@@ -6,7 +6,6 @@ shown only at the check's own path, which not everybody may ask. Knows no metric
 
 import asyncio
 import gzip
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +13,11 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from moorage.config.field_errors import quoted
+from moorage.config.field_errors import go_json, quoted
 from moorage.http.answers import (
     NO_SNIFF,
     Json,
     error_text,
-    escaped,
     failure,
     object_answer,
     text_answer,
@@ -187,9 +185,8 @@ def configz(configuration: Callable[[], object]) -> Handler:
     """The configuration as JSON."""
 
     async def handle(_: web.Request) -> web.Response:
-        body = escaped(json.dumps(configuration(), separators=(",", ":"), ensure_ascii=False))
         headers = {"Content-Type": "application/json", **NO_SNIFF}
-        return web.Response(body=body.encode(), headers=headers)
+        return web.Response(body=go_json(configuration()).encode(), headers=headers)
 
     return handle
 

@@ -26,10 +26,9 @@ _DEPTH = 128
 
 Stack = tuple[str, ...]
 """Frames as `function (file:line)`, the outermost first."""
+Query = Mapping[str, str]
 PREFIX = "/debug/pprof/"
 LONGEST = 300.0
-_PROFILE_SECONDS = 30.0
-_TRACE_SECONDS = 1.0
 _SAMPLE_EVERY = 0.01
 _TRACE_EVERY = 0.002
 _MOST_EVENTS = 200_000
@@ -37,17 +36,6 @@ _MOST_OBJECTS = 5_000_000
 _OBJECTS_AT_ONCE = 20_000
 _SHOWN = 100
 _TRACED_FRAMES = 8
-
-_DESCRIPTIONS = {
-    "allocs": "What has been allocated in the next seconds (parameter seconds), by place",
-    "cmdline": "The command line of this process",
-    "goroutine": "Stacks of all threads and asyncio tasks; debug=2 lists each by itself",
-    "heap": "Live objects by type; gc=1 collects garbage first",
-    "profile": "Sampled stacks in collapsed form, for the duration in seconds",
-    "symbol": "There are no addresses to look up in a Python process",
-    "threadcreate": "The threads of this process",
-    "trace": "What ran when, as Chrome trace events, for the duration in seconds",
-}
 
 
 class Running(NamedTuple):
@@ -61,10 +49,13 @@ def frames(frame: FrameType | None) -> Stack:
     """A frame and all that called it."""
     found: list[str] = []
     while frame is not None and len(found) < _DEPTH:
-        code = frame.f_code
-        found.append(f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})")
+        found.append(_shown(frame))
         frame = frame.f_back
     return tuple(reversed(found))
+
+
+def _shown(frame: FrameType) -> str:
+    return f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
 
 
 def threads(besides: int = 0) -> list[Running]:
@@ -79,15 +70,10 @@ def threads(besides: int = 0) -> list[Running]:
 
 def tasks() -> list[Running]:
     """All tasks of the running loop; where one waits is what matters, not who created it."""
-    return [_task(task) for task in asyncio.all_tasks()]
-
-
-def _task(task: "asyncio.Task[object]") -> Running:
-    found = [
-        f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
-        for frame in _awaited(task)
+    return [
+        Running(f"task {task.get_name()!r}", tuple(map(_shown, _awaited(task))))
+        for task in asyncio.all_tasks()
     ]
-    return Running(f"task {task.get_name()!r}", tuple(found))
 
 
 def _awaited(task: "asyncio.Task[object]") -> Iterable[FrameType]:
@@ -119,124 +105,128 @@ def listed(running: Iterable[Running]) -> str:
     )
 
 
-class Profiles:
-    """The handlers, which share that only one long profile runs at a time."""
+async def _command_line(_: Query) -> str:
+    return "\0".join(sys.orig_argv)
 
-    def __init__(self) -> None:
-        self._busy = False
-        self._pages: dict[str, Callable[[web.Request], Awaitable[web.Response]]] = {
-            "": self._index,
-            "allocs": self._allocs,
-            "cmdline": self._cmdline,
-            "goroutine": self._goroutine,
-            "heap": self._heap,
-            "profile": self._profile,
-            "symbol": self._symbol,
-            "threadcreate": self._threadcreate,
-            "trace": self._trace,
-        }
 
-    async def handle(self, request: web.Request) -> web.Response:
-        """Any path below the prefix."""
-        page = self._pages.get(request.path.removeprefix(PREFIX))
-        return error_text("Unknown profile", 404) if page is None else await page(request)
+async def _stacks(query: Query) -> str:
+    running = [*threads(), *tasks()]
+    return listed(running) if query.get("debug") == "2" else grouped(running)
 
-    async def _index(self, _: web.Request) -> web.Response:
-        rows = "".join(
-            f"<tr><td><a href='{name}?debug=1'>{name}</a></td><td>{escape(text)}</td></tr>\n"
-            for name, text in _DESCRIPTIONS.items()
-        )
-        body = (
-            "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n"
-            f"Types of profiles available:\n<table>\n{rows}</table>\n"
-            '<a href="goroutine?debug=2">full stack dump</a>\n</body>\n</html>'
-        )
-        return text_answer(body, content_type="text/html; charset=utf-8")
 
-    async def _cmdline(self, _: web.Request) -> web.Response:
-        return text_answer("\0".join(sys.orig_argv))
+async def _threads(_: Query) -> str:
+    return listed(threads())
 
-    async def _symbol(self, _: web.Request) -> web.Response:
-        return text_answer("num_symbols: 1\n")
 
-    async def _threadcreate(self, _: web.Request) -> web.Response:
-        return text_answer(listed(threads()))
+async def _symbols(_: Query) -> str:
+    return "num_symbols: 1\n"
 
-    async def _goroutine(self, request: web.Request) -> web.Response:
-        running = [*threads(), *tasks()]
-        form = listed if request.query.get("debug") == "2" else grouped
-        return text_answer(form(running))
 
-    async def _heap(self, request: web.Request) -> web.Response:
-        if request.query.get("gc", "0") not in ("", "0"):
-            gc.collect()
-        counts: Counter[str] = Counter()
-        sizes: Counter[str] = Counter()
-        objects = gc.get_objects()
-        for start in range(0, min(len(objects), _MOST_OBJECTS), _OBJECTS_AT_ONCE):
-            for one in objects[start : start + _OBJECTS_AT_ONCE]:
-                kind = type(one)
-                name = f"{kind.__module__}.{kind.__qualname__}"
-                counts[name] += 1
-                sizes[name] += _size(one)
-            await asyncio.sleep(0)
-        lines = [f"{sizes[name]} {counts[name]} {name}" for name, _ in sizes.most_common(_SHOWN)]
-        head = (
-            f"heap profile: {len(objects)} objects known to the garbage collector\nbytes count type"
-        )
-        return text_answer("\n".join([head, *lines, ""]))
+async def _heap(query: Query) -> str:
+    if query.get("gc", "0") not in ("", "0"):
+        gc.collect()
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    objects = gc.get_objects()
+    for start in range(0, min(len(objects), _MOST_OBJECTS), _OBJECTS_AT_ONCE):
+        for one in objects[start : start + _OBJECTS_AT_ONCE]:
+            name = f"{type(one).__module__}.{type(one).__qualname__}"
+            counts[name] += 1
+            sizes[name] += _size(one)
+        await asyncio.sleep(0)
+    lines = [f"{sizes[name]} {counts[name]} {name}" for name, _ in sizes.most_common(_SHOWN)]
+    head = f"heap profile: {len(objects)} objects known to the garbage collector\nbytes count type"
+    return "\n".join([head, *lines, ""])
 
-    async def _allocs(self, request: web.Request) -> web.Response:
-        seconds = duration(request.query, _TRACE_SECONDS)
 
-        async def measured() -> str:
-            tracemalloc.start(_TRACED_FRAMES)
-            try:
-                await asyncio.sleep(seconds)
-                found = await asyncio.to_thread(tracemalloc.take_snapshot)
-            finally:
-                tracemalloc.stop()
-            shown = found.statistics("lineno")[:_SHOWN]
-            lines = [f"{entry.size} {entry.count} {entry.traceback[0]}" for entry in shown]
-            return "\n".join([f"alloc profile: {seconds:g} s", "bytes count place", *lines, ""])
+async def _allocations(seconds: float) -> str:
+    tracemalloc.start(_TRACED_FRAMES)
+    try:
+        await asyncio.sleep(seconds)
+        found = await asyncio.to_thread(tracemalloc.take_snapshot)
+    finally:
+        tracemalloc.stop()
+    shown = found.statistics("lineno")[:_SHOWN]
+    lines = [f"{entry.size} {entry.count} {entry.traceback[0]}" for entry in shown]
+    return "\n".join([f"alloc profile: {seconds:g} s", "bytes count place", *lines, ""])
 
-        return await self._alone(measured)
 
-    async def _profile(self, request: web.Request) -> web.Response:
-        seconds = duration(request.query, _PROFILE_SECONDS)
-        return await self._alone(lambda: asyncio.to_thread(collapsed, seconds))
+class _Profile(NamedTuple):
+    text: str
+    """For the index."""
+    at_once: Callable[[Query], Awaitable[str]] | None = None
+    lasting: Callable[[float], Awaitable[str]] | None = None
+    seconds: float = 0.0
+    """How long one that takes a while does, unless the request says."""
 
-    async def _trace(self, request: web.Request) -> web.Response:
-        seconds = duration(request.query, _TRACE_SECONDS)
-        return await self._alone(lambda: asyncio.to_thread(trace_events, seconds))
 
-    async def _alone(self, measure: Callable[[], Awaitable[str]]) -> web.Response:
-        if self._busy or tracemalloc.is_tracing():
-            message = "Could not enable CPU profiling: cpu profiling already in use"
-            return error_text(message, 500)
-        self._busy = True
-        try:
-            return text_answer(await measure())
-        finally:
-            self._busy = False
+_PROFILES = {
+    "allocs": _Profile(
+        "What has been allocated in the next seconds (parameter seconds), by place",
+        lasting=_allocations,
+        seconds=1.0,
+    ),
+    "cmdline": _Profile("The command line of this process", _command_line),
+    "goroutine": _Profile(
+        "Stacks of all threads and asyncio tasks; debug=2 lists each by itself", _stacks
+    ),
+    "heap": _Profile("Live objects by type; gc=1 collects garbage first", _heap),
+    "profile": _Profile(
+        "Sampled stacks in collapsed form, for the duration in seconds",
+        lasting=lambda seconds: asyncio.to_thread(collapsed, seconds),
+        seconds=30.0,
+    ),
+    "symbol": _Profile("There are no addresses to look up in a Python process", _symbols),
+    "threadcreate": _Profile("The threads of this process", _threads),
+    "trace": _Profile(
+        "What ran when, as Chrome trace events, for the duration in seconds",
+        lasting=lambda seconds: asyncio.to_thread(trace_events, seconds),
+        seconds=1.0,
+    ),
+}
+
+
+def _index() -> web.Response:
+    rows = "".join(
+        f"<tr><td><a href='{name}?debug=1'>{name}</a></td><td>{escape(profile.text)}</td></tr>\n"
+        for name, profile in _PROFILES.items()
+    )
+    body = (
+        "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\n"
+        f"Types of profiles available:\n<table>\n{rows}</table>\n"
+        '<a href="goroutine?debug=2">full stack dump</a>\n</body>\n</html>'
+    )
+    return text_answer(body, content_type="text/html; charset=utf-8")
 
 
 def profiling_routes() -> Sequence[Route]:
-    """The index and all profiles."""
+    """The index and all profiles, of which one that takes a while runs at a time."""
+    alone = asyncio.Lock()
+
+    async def page(request: web.Request) -> web.Response:
+        name = request.path.removeprefix(PREFIX)
+        profile = _PROFILES.get(name)
+        if profile is None:
+            return error_text("Unknown profile", 404) if name else _index()
+        if profile.at_once is not None:
+            return text_answer(await profile.at_once(request.query))
+        assert profile.lasting is not None
+        if alone.locked() or tracemalloc.is_tracing():
+            message = "Could not enable CPU profiling: cpu profiling already in use"
+            return error_text(message, 500)
+        async with alone:
+            seconds = duration(request.query, profile.seconds)
+            return text_answer(await profile.lasting(seconds))
 
     async def moved(_: web.Request) -> web.Response:
-        answer = text_answer(
-            f'<a href="{PREFIX}">Found</a>.\n\n',
-            302,
-            content_type="text/html; charset=utf-8",
-            sniff=True,
-        )
+        text = f'<a href="{PREFIX}">Found</a>.\n\n'
+        answer = text_answer(text, 302, content_type="text/html; charset=utf-8", sniff=True)
         answer.headers["Location"] = PREFIX
         return answer
 
     return [
         Route(PREFIX.rstrip("/"), moved, listed=False),
-        Route(PREFIX, Profiles().handle, prefix=True, listed=False),
+        Route(PREFIX, page, prefix=True, listed=False),
     ]
 
 
@@ -281,7 +271,7 @@ def _samples(seconds: float, every: float) -> Iterator[tuple[float, list[Running
         time.sleep(every)
 
 
-def duration(query: Mapping[str, str], default: float) -> float:
+def duration(query: Query, default: float) -> float:
     """The duration asked for; what is no positive number means the usual one, as upstream."""
     try:
         seconds = float(query.get("seconds", ""))

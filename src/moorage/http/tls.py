@@ -1,8 +1,9 @@
 """The serving side of TLS: what the flags mean to OpenSSL, and the contexts to accept with.
 
-Owns Go's names for versions, cipher suites and curves, the texts that refuse an unknown one, and
-the choice of a certificate by the name that a client asks for. What Python's ssl module cannot do
-is logged as a warning. A context is never changed once it is made: new certificates make a new one.
+Owns Go's names (`tls.yaml` has those of suites and curves), the texts that refuse an unknown one,
+and the choice of a certificate by the name that a client asks for. What Python's ssl module cannot
+do is logged as a warning. A context is never changed once it is made: new certificates make a new
+one.
 """
 
 import logging
@@ -11,8 +12,10 @@ import ssl
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
+import msgspec
 from cryptography import x509
 
 from moorage.config.field_errors import quoted
@@ -20,6 +23,7 @@ from moorage.errors import InputError
 from moorage.http.certificates import Bundle, KeyPair, KeyPairSource, serving_pair
 from moorage.http.options import ServingOptions
 from moorage.kube.tls import as_file
+from moorage.tables import read_table
 
 log = logging.getLogger(__name__)
 
@@ -30,54 +34,23 @@ MIN_VERSIONS = {
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
 
-_TLS13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-"""Known by name, but neither here nor upstream can one of these be switched off."""
-
-PREFERRED_CIPHERS = {
-    **dict.fromkeys(_TLS13, ""),
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-}
-INSECURE_CIPHERS = {
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA": "ECDHE-ECDSA-RC4-SHA",
-    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA": "ECDHE-RSA-DES-CBC3-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
-    "TLS_ECDHE_RSA_WITH_RC4_128_SHA": "ECDHE-RSA-RC4-SHA",
-    "TLS_RSA_WITH_3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
-    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
-    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
-    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
-    "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
-}
-
-_CURVES = {
-    23: "prime256v1",
-    24: "secp384r1",
-    25: "secp521r1",
-    29: "X25519",
-    # Hybrids with ML-KEM: known to Go, out of reach for Python's ssl module.
-    4587: "",
-    4588: "",
-    4589: "",
-}
-_CURVE_ORDER = (29, 23, 24, 25)
-"""Which one is taken where only one can be: the first of these that is allowed."""
 _LARGEST_CURVE = 0xFFFF
 _DOMAIN = re.compile(r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*|\*")
 _ADDRESS = re.compile(r"[0-9.]+")
+
+
+class _Names(msgspec.Struct, forbid_unknown_fields=True):
+    tls13: frozenset[str]
+    preferred: dict[str, str]
+    insecure: dict[str, str]
+    curves: dict[int, str]
+    unusable_curves: frozenset[int]
+
+
+@cache
+def _names() -> _Names:
+    """Read when it is needed: few ask for suites or curves."""
+    return read_table("moorage.http", "tls.yaml", _Names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +97,16 @@ def tls_settings(options: ServingOptions) -> TlsSettings:
 
 
 def _cipher_names(suites: tuple[str, ...], notes: list[str]) -> list[str]:
-    found: list[str] = []
+    known, found = _names(), []
     for suite in suites:
-        name = PREFERRED_CIPHERS.get(suite)
+        if suite in known.tls13:
+            continue
+        name = known.preferred.get(suite)
         if name is None:
-            name = INSECURE_CIPHERS.get(suite)
+            name = known.insecure.get(suite)
             if name is None:
                 raise InputError(f"Cipher suite {suite} not supported or doesn't exist")
             notes.append(f"Use of insecure cipher '{suite}' detected.")
-        if not name:
-            continue
         if _offered(name):
             found.append(name)
         else:
@@ -151,7 +124,9 @@ def _offered(name: str) -> bool:
 
 
 def _curve(preferences: tuple[int, ...], notes: list[str]) -> str:
-    seen: set[int] = set()
+    if not preferences:
+        return ""
+    known, seen = _names(), set[int]()
     for number in preferences:
         if not 0 < number <= _LARGEST_CURVE:
             raise InputError(
@@ -160,13 +135,11 @@ def _curve(preferences: tuple[int, ...], notes: list[str]) -> str:
         if number in seen:
             raise InputError(f"duplicate curve preference {number}")
         seen.add(number)
-        if number not in _CURVES:
+        if number not in known.curves and number not in known.unusable_curves:
             raise InputError(
                 f"curve preference {number} is not supported by the current Go version"
             )
-    if not seen:
-        return ""
-    usable = [number for number in _CURVE_ORDER if number in seen]
+    usable = [number for number in known.curves if number in seen]
     if not usable:
         raise InputError(
             "--tls-curve-preferences: Python's ssl module can use only 23, 24, 25 and 29;"
@@ -177,7 +150,7 @@ def _curve(preferences: tuple[int, ...], notes: list[str]) -> str:
             f"Python's ssl module takes one curve: of --tls-curve-preferences only {usable[0]}"
             " is used"
         )
-    return _CURVES[usable[0]]
+    return known.curves[usable[0]]
 
 
 class ServingTls:
