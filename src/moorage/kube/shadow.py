@@ -132,17 +132,21 @@ class Shadow:
     def gone(self, pod: Pod) -> None:
         """A pod was deleted."""
         ours = self._ours.pop(pod.uid, None)
-        if ours is not None and ours.binding is not None:
+        if ours is not None:
+            self._undo(ours, pod)
+
+    def _undo(self, ours: _Ours, pod: Pod) -> None:
+        """What Reserve noted never reaches the API; what is true arrives by watch."""
+        if ours.binding is not None:
             unreserve(ours.binding.profile, pod, ours.node_name)
+        self._scheduler.handle.cycle_states.end(pod)
 
     def _bound(self, pod: Pod, node_name: str) -> None:
         ours = self._ours.pop(pod.uid, None)
         late = ours is None
         if ours is None:
             ours = self._decide_late(pod)
-        if ours.binding is not None:
-            # What Reserve noted never reaches the API; what is true arrives by watch.
-            unreserve(ours.binding.profile, pod, ours.node_name)
+        self._undo(ours, pod)
         if not ours.node_name:
             outcome = ShadowOutcome.ONLY_THEIRS
         else:
@@ -328,7 +332,6 @@ class ShadowExecutor:
 
     def _placed(self, binding: Binding) -> None:
         self._scheduler.permitted(binding)
-        self._scheduler.handle.cycle_states.end(binding.pod)
         self._shadow.decided(binding)
 
     async def _after_permit(self, binding: Binding) -> None:

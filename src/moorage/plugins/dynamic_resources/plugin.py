@@ -50,7 +50,7 @@ from moorage.plugins.dynamic_resources.extended_resources import ExtendedResourc
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
 from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
-from moorage.plugins.dynamic_resources.pod_state import PodState
+from moorage.plugins.dynamic_resources.pod_state import PodNotes, PodState
 from moorage.plugins.dynamic_resources.reservations import Reservations, deallocate, unschedulable
 
 _NO_STATE = "not found"
@@ -89,7 +89,6 @@ class DynamicResources(
             self._filter_limit = 0.0
         self._binding_limit = _seconds(args.binding_timeout) or 600.0
         self._scores = gates.enabled("DRAPrioritizedList")
-        self._current: PodState | None = None
         self._reservations = Reservations(self.tracker, handle)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
@@ -121,16 +120,15 @@ class DynamicResources(
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodState] | Skip | Status:
         """Look the claims up; what cannot work on any node is refused here."""
-        state = self._current = PodState(pod)
         if not self._enabled:
             return SKIP
+        state = PodState(pod)
         tracker = self.tracker
         try:
             claims = claims_of(pod, tracker)
             state.users = users_of_claims(pod, tracker)
         except (ClaimError, GroupClaimError) as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
-        own = len(claims)
         made_up = extended_claim(pod, tracker) if len(tracker.classes) else None
         if made_up is not None:
             claims.append(made_up)
@@ -150,8 +148,12 @@ class DynamicResources(
         if made_up is not None:
             state.extended = ExtendedResources(pod, made_up, tracker)
             state.extended_uid = made_up.metadata.uid
-        assert len(state.own_claims) == own
+        self._notes(pod).filtered = state
         return PreFilterResult(state)
+
+    def _notes(self, pod: Pod) -> PodNotes:
+        notes: PodNotes = self.cycle_state(pod).setdefault("claims", PodNotes())
+        return notes
 
     def _problem(self, claim: ResourceClaim, *, check: bool) -> Status | None:
         if self.tracker.pending_allocation(claim.metadata.uid) is not None:
@@ -195,7 +197,9 @@ class DynamicResources(
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints | Skip:
         """More for nodes where earlier alternatives of requests are met."""
-        current = self._state_of(pod)
+        if self._asks_for_none(pod):
+            return SKIP
+        current = self._notes(pod).filtered
         if current is None or not self._scores or not current.nodes:
             return SKIP
         if not any(r.first_available for c in current.claims for r in c.spec.devices.requests):
@@ -214,33 +218,35 @@ class DynamicResources(
 
     def assumed(self, pod: Pod, node_name: str) -> Pod:
         """Devices that count as the node's own resources count there with the pod."""
-        state = self._state_on(pod, node_name)
-        if not self.tracker.node_allocatable or state is None:
+        if not self.tracker.node_allocatable or self._asks_for_none(pod):
             return pod
-        return with_statuses(pod, state.node_statuses.get(node_name, ()))
-
-    def _state_on(self, pod: Pod, node_name: str) -> PodState | None:
-        return self._reservations.state_on(pod, node_name, self._state_of(pod))
+        state = self._notes(pod).meant_on(node_name)
+        return pod if state is None else with_statuses(pod, state.node_statuses.get(node_name, ()))
 
     def reserve(self, pod: Pod, node_name: str) -> Status | None:
         """Promise the devices to the pod; they count as taken from now on."""
-        state = self._state_on(pod, node_name)
-        if not self._enabled or state is None or not state.claims:
+        if self._asks_for_none(pod):
             return None
-        return self._reservations.reserve(state, node_name)
+        notes = self._notes(pod)
+        state = notes.reserved = notes.meant_on(node_name)
+        notes.filtered = None
+        return None if state is None else self._reservations.reserve(state, node_name)
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
         """Take the promise back, and the reservation if it was written already."""
-        self.work.extend(self._reservations.release(pod, node_name))
+        notes = self._notes(pod)
+        state, notes.reserved = notes.reserved, None
+        if state is not None:
+            notes.released[node_name] = state
+            self.work.extend(self._reservations.release(state))
 
     def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
         """Only pods with devices."""
-        return pod in self._reservations
+        return not self._asks_for_none(pod) and self._notes(pod).reserved is not None
 
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write allocations and reservations; wait for devices that have to be prepared."""
-        self._reservations.decided(pod)
-        state = self._reservations.get(pod)
+        state = self._notes(pod).reserved
         if state is None:
             return None
         binder = ClaimBinder(state, node_name, self.tracker, api, self.handle.observer)
@@ -266,7 +272,10 @@ class DynamicResources(
 
     def pre_bind_offline(self, pod: Pod) -> None:
         """The claims are allocated and reserved at once."""
-        self._reservations.write_offline(pod)
+        state = None if self._asks_for_none(pod) else self._notes(pod).reserved
+        if state is not None:
+            self._reservations.write_offline(state)
+            self.cycle_state(pod).clear()
 
     @property
     def has_work(self) -> bool:
@@ -289,10 +298,6 @@ class DynamicResources(
         twin = copy(self)
         twin.work = deque()
         return twin
-
-    def _state_of(self, pod: Pod) -> PodState | None:
-        current = self._current
-        return current if current is not None and current.pod.uid == pod.uid else None
 
 
 def _score(state: PodState, node_name: str) -> int:

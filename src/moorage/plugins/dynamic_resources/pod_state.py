@@ -50,6 +50,22 @@ class NodeAllocations:
 
 
 @dataclass(slots=True)
+class PodNotes:
+    """What the plugin's points hand on to one another about a pod, from PreFilter to PreBind."""
+
+    filtered: "PodState | None" = None
+    """What the latest filter found out, until it is reserved."""
+    reserved: "PodState | None" = None
+    released: dict[str, "PodState"] = field(default_factory=dict)
+    """By node. Pods of groups are reserved, all of them are released, and those that go on are
+    reserved again without another filter."""
+
+    def meant_on(self, node_name: str) -> "PodState | None":
+        """The state to reserve on a node."""
+        return self.filtered or self.released.get(node_name)
+
+
+@dataclass(slots=True)
 class PodState:
     """A pod's claims and what was found out about them."""
 
@@ -77,8 +93,6 @@ class PodState:
     """Set by Reserve: what PreBind is to write, by place in `claims`."""
     reserved: NodeClaim | None = None
     """Set by Reserve: the claim for extended resources as the chosen node has to meet it."""
-    tried: bool = False
-    """Was it reserved once? Then, after a filter for the same pod, another state may be meant."""
     extended_uid: str = ""
     """The uid under which the extended claim was promised, before it had a real one."""
 

@@ -6,7 +6,6 @@ back, so that it may succeed next time, in upstream's words. Writes nothing to t
 be written is handed back as work.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from random import Random
 from uuid import UUID
@@ -45,12 +44,9 @@ from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.search import ChosenDevice
 
-# Bound pods are kept in mind for a while, in case binding fails after PreBind.
-_MOST_RESERVED = 10_000
-
 
 class Reservations:
-    """The pods that devices are promised to."""
+    """Promises devices to pods, and takes promises back."""
 
     def __init__(self, tracker: ClaimTracker, handle: Handle) -> None:
         self._tracker = tracker
@@ -59,17 +55,6 @@ class Reservations:
         self._random = handle.random
         self._shared: tuple[frozenset[str], set[str]] = (frozenset(), set())
         """The group that was tried last, and the claims whose allocations its pods can share."""
-        self._reserved: OrderedDict[str, PodState] = OrderedDict()
-        self._released: OrderedDict[str, dict[str, PodState]] = OrderedDict()
-        """By the pod's uid and the node. Pods of groups are reserved, all of them are released,
-        and those that go on are reserved again without another filter."""
-
-    def __contains__(self, pod: Pod) -> bool:
-        return pod.uid in self._reserved
-
-    def get(self, pod: Pod) -> PodState | None:
-        """What is known of a pod that has a promise."""
-        return self._reserved.get(pod.uid)
 
     def shared_allocation(self, claim: ResourceClaim) -> AllocationResult | None:
         """What another pod of the group that is being tried was promised for the same claim."""
@@ -78,18 +63,8 @@ class Reservations:
             return None
         return self._tracker.pending_allocation(claim.metadata.uid)
 
-    def state_on(self, pod: Pod, node_name: str, latest: PodState | None) -> PodState | None:
-        """What is meant by the pod on a node: the latest filter's state or the one released."""
-        if latest is None or latest.tried:
-            return self._released.get(pod.uid, {}).get(node_name, latest)
-        return latest
-
     def reserve(self, state: PodState, node_name: str) -> Status | None:
         """Promise the devices to the pod; they count as taken from now on."""
-        state.tried = True
-        self._reserved[state.pod.uid] = state
-        while len(self._reserved) > _MOST_RESERVED:
-            self._reserved.popitem(last=False)
         problem = self._allocate(state, node_name) if state.to_allocate else None
         if problem is None:
             for place, allocation in state.pending.items():
@@ -133,19 +108,9 @@ class Reservations:
                 self._shared = (trying, set())
             self._shared[1].add(claim.metadata.uid)
 
-    def release(self, pod: Pod, node_name: str) -> list[ClaimWrite]:
+    def release(self, state: PodState) -> Iterator[ClaimWrite]:
         """Take the promise back; handed back is what undoes the part that was written already."""
-        state = self._reserved.pop(pod.uid, None)
-        if state is None:
-            return []
-        if group_of(pod) is not None:
-            self._released.setdefault(pod.uid, {})[node_name] = state
-            while len(self._released) > _MOST_RESERVED:
-                self._released.popitem(last=False)
-        return list(self._taken_back(pod, state))
-
-    def _taken_back(self, pod: Pod, state: PodState) -> Iterator[ClaimWrite]:
-        tracker = self._tracker
+        tracker, pod = self._tracker, state.pod
         for claim in state.own_claims:
             if tracker.remove_in_flight(claim.metadata.uid):
                 tracker.restore(claim)
@@ -162,15 +127,9 @@ class Reservations:
             if made_up.name != IN_MEMORY_NAME:
                 yield Delete(made_up)
 
-    def decided(self, pod: Pod) -> None:
-        """The pod goes on to its node: no other node's released promise is wanted any more."""
-        self._released.pop(pod.uid, None)
-
-    def write_offline(self, pod: Pod) -> None:
+    def write_offline(self, state: PodState) -> None:
         """What PreBind and the watch would bring about, where there is no API to write to."""
-        state = self._reserved.pop(pod.uid, None)
-        if state is None:
-            return
+        pod = state.pod
         for index, claim in enumerate(state.claims):
             allocation = state.allocations.get(index, claim.status.allocation)
             if reserved_for(pod, claim, self._tracker) or allocation is None:
