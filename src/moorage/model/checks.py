@@ -58,13 +58,7 @@ from moorage.model.resources import (
     is_pod_level,
 )
 from moorage.model.storage import IMMEDIATE, WAIT_FOR_FIRST_CONSUMER, StorageClass
-from moorage.model.taints import (
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    PREFER_NO_SCHEDULE,
-    Taint,
-    Toleration,
-)
+from moorage.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from moorage.model.workloads import PriorityClass
 
 _QUANTITY_TYPES = {str, int, float}

@@ -90,7 +90,7 @@ class PodSchedulingGate(Object, frozen=True):
 
 
 class PodResourceClaim(Object, frozen=True):
-    """A claim for devices that the pod refers to."""
+    """A claim for devices that a pod, or a pod group, refers to."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -145,7 +145,7 @@ class ContainerStatus(Object, frozen=True):
 
 
 class PodResourceClaimStatus(Object, frozen=True):
-    """Which claim was created for one of the pod's claim templates."""
+    """Which claim was created for one of the claim templates."""
 
     name: str = ""
     resource_claim_name: str | None = None

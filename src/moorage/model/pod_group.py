@@ -5,6 +5,7 @@ Owns the group's policy as the API writes it; which pods belong to it is told by
 """
 
 from moorage.model.meta import ApiObject, Int32, Int64, Object
+from moorage.model.pod import PodResourceClaim, PodResourceClaimStatus
 
 DISRUPT_POD = "Pod"
 DISRUPT_POD_GROUP = "PodGroup"
@@ -39,14 +40,6 @@ class PodGroupSchedulingConstraints(Object, frozen=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
-class PodGroupResourceClaim(Object, frozen=True):
-    """A claim for devices that the pods of the group share."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
 class WorkloadPodGroupTemplateReference(Object, frozen=True):
     """The workload and its template that the group was made from."""
 
@@ -66,7 +59,8 @@ class PodGroupSpec(Object, frozen=True):
     pod_group_template_ref: PodGroupTemplateReference | None = None
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
-    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    """Those that its pods share."""
     disruption_mode: str | None = None
     priority_class_name: str = ""
     priority: Int32 | None = None
@@ -83,18 +77,11 @@ class PodGroupCondition(Object, frozen=True):
     last_transition_time: str | None = None
 
 
-class PodGroupResourceClaimStatus(Object, frozen=True):
-    """Which claim was created for one of the group's claim templates."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
 class PodGroupStatus(Object, frozen=True):
     """What is known of the group."""
 
     conditions: tuple[PodGroupCondition, ...] = ()
-    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class PodGroup(ApiObject, frozen=True, dict=True):

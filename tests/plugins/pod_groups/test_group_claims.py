@@ -9,7 +9,8 @@ from moorage.cluster.view import NodeView
 from moorage.config.feature_gates import FeatureGates
 from moorage.framework.status import Code, Status
 from moorage.model.devices import ResourceClaim, ResourceClaimConsumerReference
-from moorage.model.pod_group import PodGroup, PodGroupResourceClaim
+from moorage.model.pod import PodResourceClaim
+from moorage.model.pod_group import PodGroup
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.claim_writes import Release
 from moorage.plugins.dynamic_resources.claims import (
@@ -35,7 +36,7 @@ USES = {"resourceClaims": [{"name": "c", "resourceClaimName": "shared"}]}
 
 def owner(**reference: str | None) -> PodGroup:
     group = make_group(min_count=2)
-    claims = (PodGroupResourceClaim(name="c", **reference),)
+    claims = (PodResourceClaim(name="c", **reference),)
     return msgspec.structs.replace(
         group, spec=msgspec.structs.replace(group.spec, resource_claims=claims)
     )

@@ -4,7 +4,6 @@ Owns what is checked of a request before any device is looked at, in upstream's 
 more device keeps a constraint satisfied.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import NamedTuple
@@ -45,22 +44,6 @@ class Features(NamedTuple):
 class RequestPlan:
     """A request or sub-request."""
 
-    __slots__ = (
-        "_class_selectors",
-        "_selectors",
-        "admin_access",
-        "amounts",
-        "claim",
-        "class_name",
-        "count",
-        "device_class",
-        "expressions",
-        "name",
-        "parent",
-        "take_all",
-        "tolerations",
-    )
-
     def __init__(
         self,
         claim: str,
@@ -71,7 +54,10 @@ class RequestPlan:
     ) -> None:
         self.claim = claim
         self.parent = parent
+        """The request's name where this is one of its alternatives."""
         self.name = name
+        self.full_name = f"{parent}/{name}" if parent else name
+        self.base_name = parent or name
         self.class_name = request.device_class_name
         self.device_class = device_class
         self.take_all = request.allocation_mode == ALL
@@ -79,45 +65,25 @@ class RequestPlan:
         self.admin_access = isinstance(request, ExactDeviceRequest) and bool(request.admin_access)
         self.tolerations: tuple[DeviceToleration, ...] = request.tolerations
         self.amounts: dict[str, Amount] = requested_amounts(request.capacity)
-        self._class_selectors = _expressions(device_class.spec.selectors)
-        self._selectors = _expressions(request.selectors)
-        self.expressions = (*self._class_selectors, *self._selectors)
+        self._selectors = (
+            (f"class {self.class_name}", expressions_of(device_class.spec.selectors)),
+            (f"claim {claim}", expressions_of(request.selectors)),
+        )
+        self.expressions = self._selectors[0][1] + self._selectors[1][1]
         """What devices have to satisfy."""
-
-    @property
-    def full_name(self) -> str:
-        """`request` or `request/sub-request`."""
-        return f"{self.parent}/{self.name}" if self.parent else self.name
-
-    @property
-    def base_name(self) -> str:
-        """The name of the request itself."""
-        return self.parent or self.name
-
-    @property
-    def sub_name(self) -> str:
-        """The name of the sub-request, if it is one."""
-        return self.name if self.parent else ""
 
     def selects(self, device: DeviceRecord) -> bool:
         """Do the class and the request want a device like this? Raises `AllocationError`."""
-        return self._selected(device, self._class_selectors, of_class=True) and self._selected(
-            device, self._selectors, of_class=False
-        )
-
-    def _selected(
-        self, device: DeviceRecord, expressions: tuple[str, ...], *, of_class: bool
-    ) -> bool:
-        for number, expression in enumerate(expressions):
-            try:
-                if not device.selected_by(expression):
-                    return False
-            except (CompileError, EvaluationError) as error:
-                owner = f"class {self.class_name}" if of_class else f"claim {self.claim}"
-                kind = "compile" if isinstance(error, CompileError) else "runtime"
-                raise AllocationError(
-                    f"{owner}: selector #{number}: CEL {kind} error: {error}"
-                ) from None
+        for owner, expressions in self._selectors:
+            for number, expression in enumerate(expressions):
+                try:
+                    if not device.selected_by(expression):
+                        return False
+                except (CompileError, EvaluationError) as error:
+                    kind = "compile" if isinstance(error, CompileError) else "runtime"
+                    raise AllocationError(
+                        f"{owner}: selector #{number}: CEL {kind} error: {error}"
+                    ) from None
         return True
 
     def tolerates(self, device: DeviceRecord) -> bool:
@@ -130,8 +96,6 @@ class RequestPlan:
 
 class ClaimPlan:
     """A claim to allocate; each request is a list of alternatives, mostly of one."""
-
-    __slots__ = ("claim", "constraints", "requests")
 
     def __init__(self, claim: ResourceClaim, features: Features, find_class: FindClass) -> None:
         self.claim = claim
@@ -220,113 +184,66 @@ def _plan(
     return RequestPlan(claim.key, parent, name, request, device_class)
 
 
-def _expressions(selectors: tuple[DeviceSelector, ...]) -> tuple[str, ...]:
+def expressions_of(selectors: tuple[DeviceSelector, ...]) -> tuple[str, ...]:
+    """The CEL expressions of selectors."""
     return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
-Value = tuple[str, object]
-"""The kind of an attribute and its value."""
+Value = tuple[str, object] | None
+"""The kind of an attribute and its value; None for lists, which are compared with nothing."""
 
 
-class Constraint(ABC):
-    """A constraint while devices are being chosen."""
+class Constraint:
+    """A constraint while devices are being chosen: all have one value, or no two requests do.
 
-    def __init__(self, constraint: DeviceConstraint, attribute: str) -> None:
-        self._requests = frozenset(constraint.requests)
-        self._attribute = attribute
-
-    def applies(self, request: str, sub_request: str) -> bool:
-        """Is it about the devices of a request? Naming none means all of them."""
-        if not self._requests or request in self._requests:
-            return True
-        return bool(sub_request) and f"{request}/{sub_request}" in self._requests
-
-    def add(self, request: str, sub_request: str, device: DeviceRecord) -> bool:
-        """One more device is to be chosen; False if it must not be."""
-        if not self.applies(request, sub_request):
-            return True
-        attribute = device.attribute(self._attribute)
-        return attribute is not None and self._add(request, attribute)
-
-    def remove(self, request: str, sub_request: str) -> None:
-        """The last device of the request is given back."""
-        if self.applies(request, sub_request):
-            self._remove(request)
-
-    @abstractmethod
-    def _add(self, request: str, attribute: DeviceAttribute) -> bool: ...
-
-    @abstractmethod
-    def _remove(self, request: str) -> None: ...
-
-
-class MatchAttribute(Constraint):
-    """All devices have the same value; the first one sets it."""
-
-    def __init__(self, constraint: DeviceConstraint, attribute: str) -> None:
-        super().__init__(constraint, attribute)
-        self._first: DeviceAttribute | None = None
-        self._count = 0
-
-    def _add(self, request: str, attribute: DeviceAttribute) -> bool:
-        if self._count:
-            value = _value(attribute)
-            assert self._first is not None, "a device was counted"
-            if value is None or value != _value_of_kind(self._first, value[0]):
-                return False
-        else:
-            self._first = attribute
-        self._count += 1
-        return True
-
-    def _remove(self, request: str) -> None:
-        self._count -= 1
-
-
-class DistinctAttribute(Constraint):
-    """No two requests' devices have the same value.
-
-    Upstream remembers one value per request, the latest: within a request of several devices only
-    neighbours are compared. That is kept here.
+    Of distinct values upstream remembers one per request, the latest: within a request of several
+    devices only neighbours are compared. That is kept here.
     """
 
-    def __init__(self, constraint: DeviceConstraint, attribute: str) -> None:
-        super().__init__(constraint, attribute)
-        self._latest: dict[str, DeviceAttribute] = {}
+    def __init__(self, constraint: DeviceConstraint) -> None:
+        """Raises `ValueError` if it is of a kind that is not known."""
+        self._distinct = constraint.match_attribute is None
+        attribute = constraint.distinct_attribute if self._distinct else constraint.match_attribute
+        if attribute is None:
+            raise ValueError("empty constraint (unsupported constraint type?)")
+        self._attribute = attribute
+        self._requests = frozenset(constraint.requests)
+        self._values: dict[str, Value] = {}
+        """By request; of values that must match, the first."""
         self._count = 0
 
-    def _add(self, request: str, attribute: DeviceAttribute) -> bool:
-        if self._count:
-            value = _value(attribute)
-            for other in self._latest.values():
-                if value is None or value == _value_of_kind(other, value[0]):
-                    return False
-        self._latest[request] = attribute
+    def applies(self, request: RequestPlan) -> bool:
+        """Is it about the devices of a request? Naming none means all of them."""
+        names = self._requests
+        return not names or request.base_name in names or request.full_name in names
+
+    def add(self, request: RequestPlan, device: DeviceRecord) -> bool:
+        """One more device is to be chosen; False if it must not be."""
+        if not self.applies(request):
+            return True
+        attribute = device.attribute(self._attribute)
+        if attribute is None:
+            return False
+        value = _value(attribute)
+        others = self._values.values() if self._count else ()
+        if any(value is None or (value == other) is self._distinct for other in others):
+            return False
+        if self._distinct or not self._count:
+            self._values[request.base_name if self._distinct else ""] = value
         self._count += 1
         return True
 
-    def _remove(self, request: str) -> None:
-        self._latest.pop(request, None)
-        self._count -= 1
+    def remove(self, request: RequestPlan) -> None:
+        """The last device of the request is given back."""
+        if self.applies(request):
+            self._count -= 1
+            if self._distinct:
+                self._values.pop(request.base_name, None)
 
 
-def make_constraint(constraint: DeviceConstraint) -> Constraint | None:
-    """The constraint at work; None if it is of a kind that is not known."""
-    if constraint.match_attribute is not None:
-        return MatchAttribute(constraint, constraint.match_attribute)
-    if constraint.distinct_attribute is not None:
-        return DistinctAttribute(constraint, constraint.distinct_attribute)
-    return None
-
-
-def _value(attribute: DeviceAttribute) -> Value | None:
+def _value(attribute: DeviceAttribute) -> Value:
     for kind in ("string_value", "int_value", "bool_value", "version_value"):
         value = getattr(attribute, kind)
         if value is not None:
             return kind, value
     return None
-
-
-def _value_of_kind(attribute: DeviceAttribute, kind: str) -> Value | None:
-    value = getattr(attribute, kind)
-    return None if value is None else (kind, value)

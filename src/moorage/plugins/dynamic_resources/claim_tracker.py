@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from moorage.cluster.listers import Lister, Listers
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.framework.pacing import Pacing
+from moorage.framework.plugin import Handle
 from moorage.model.devices import (
     DEVICE_CLASS_PREFIX,
     EXTENDED_RESOURCE_CLAIM,
@@ -40,6 +41,12 @@ class _InFlight:
 
 class ClaimTracker:
     """Claims, devices and classes as the scheduler sees them."""
+
+    @classmethod
+    def shared(cls, handle: Handle) -> "ClaimTracker":
+        """The one that all profiles have in common."""
+        listers = handle.listers
+        return listers.shared(cls, lambda: cls(listers, handle.gates, handle.pacing))
 
     def __init__(
         self,

@@ -16,9 +16,9 @@ from moorage.model.devices import (
     ResourceClaimConsumerReference,
 )
 from moorage.model.pod import Pod, PodResourceClaim
-from moorage.model.pod_group import PodGroup, PodGroupResourceClaim
+from moorage.model.pod_group import PodGroup
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
-from moorage.plugins.dynamic_resources.errors import ClaimError, DeviceFailedError, GroupClaimError
+from moorage.plugins.dynamic_resources.errors import ClaimError, DeviceFailedError
 
 SUB_REQUEST_SCORE = 8
 """What the first alternative of a request scores: as many as a request may have."""
@@ -75,19 +75,19 @@ def _check_owner(pod: Pod, claim: ResourceClaim, *, accept_group: bool) -> None:
     raise ClaimError(f"ResourceClaim {claim.key} was not created for Pod {pod.key} ({why})")
 
 
-def _claim_name(pod: Pod, reference: PodResourceClaim) -> tuple[str | None, bool]:
-    """The claim's name, and whether it has to belong to the pod."""
+def _claim_name(owner: Pod | PodGroup, reference: PodResourceClaim) -> tuple[str | None, bool]:
+    """The claim's name, and whether it has to belong to the pod or the group that refers to it."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name, False
+    single = isinstance(owner, Pod)
+    subject = f'pod "{owner.key}"' if single else f"PodGroup {owner.key}"
     if reference.resource_claim_template_name is not None:
-        for status in pod.status.resource_claim_statuses:
+        for status in owner.status.resource_claim_statuses:
             if status.name == reference.name:
                 return status.resource_claim_name, True
-        raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
-    raise ClaimError(
-        f'pod "{pod.key}", spec.resourceClaim "{reference.name}": '
-        "none of the supported fields are set"
-    )
+        raise ClaimError(f"{subject}: ResourceClaim not created yet")
+    name = f'"{reference.name}"' if single else reference.name
+    raise ClaimError(f"{subject}, spec.resourceClaim {name}: none of the supported fields are set")
 
 
 def check_requests(claim: ResourceClaim, tracker: ClaimTracker) -> str | None:
@@ -134,7 +134,6 @@ def preference_score(claim: ResourceClaim, requests: set[str]) -> int:
 
 _API_GROUP = "scheduling.k8s.io"
 _RESOURCE = "podgroups"
-_UNSUPPORTED = "none of the supported fields are set"
 
 
 def consumer(pod: Pod) -> ResourceClaimConsumerReference:
@@ -179,12 +178,12 @@ def left_reserved(
     group = _group(pod, tracker)
     assert group is not None, "the pod has a group"
     for reference in group.spec.resource_claims:
-        name, check_owner = _group_claim_name(group, reference)
+        name, check_owner = _claim_name(group, reference)
         if name is None:
             continue
         claim = tracker.get(group.namespace, name)
         if claim is None:
-            raise GroupClaimError(f'could not find ResourceClaim "{group.namespace}/{name}"')
+            raise ClaimError(f'could not find ResourceClaim "{group.namespace}/{name}"')
         controller = claim.metadata.controller()
         if check_owner and (controller is None or controller.uid != group.metadata.uid):
             continue
@@ -199,7 +198,7 @@ def _group(pod: Pod, tracker: ClaimTracker) -> PodGroup | None:
         return None
     group = tracker.groups.get(key.name, key.namespace)
     if group is None:
-        raise GroupClaimError(f'podgroup.scheduling.k8s.io "{key.name}" not found')
+        raise ClaimError(f'podgroup.scheduling.k8s.io "{key.name}" not found')
     return group
 
 
@@ -217,20 +216,6 @@ def _user(
                 api_group=_API_GROUP, resource=_RESOURCE, name=group.name, uid=group.metadata.uid
             )
     return consumer(pod)
-
-
-def _group_claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> tuple[str | None, bool]:
-    """The claim's name, and whether it has to belong to the group."""
-    if reference.resource_claim_name is not None:
-        return reference.resource_claim_name, False
-    if reference.resource_claim_template_name is None:
-        raise GroupClaimError(
-            f"PodGroup {group.key}, spec.resourceClaim {reference.name}: {_UNSUPPORTED}"
-        )
-    for status in group.status.resource_claim_statuses:
-        if status.name == reference.name:
-            return status.resource_claim_name, True
-    raise GroupClaimError(f"PodGroup {group.key}: ResourceClaim not created yet")
 
 
 BINDING_FAILED = "device binding failed"

@@ -5,11 +5,8 @@ bring it, and between two of them the devices of a few nodes change hands. Owns 
 kept of outcomes, and when it is dropped:
 
 - by node, until the node's labels or the devices in its reach change;
-- by pools, where several nodes reach the same ones;
-- by the shape of the node. Nodes are mostly bought in numbers, so their devices differ only in
-  names and in attributes such as serial numbers. A search reads no names, and only the attributes
-  that selectors and constraints name: where the rest is alike, and the same places are in use, it
-  ends at the same places. These outcomes stay true whatever becomes of the nodes.
+- by what nodes with the same answer have in common (`NodePools.answer_key`), as places among their
+  devices. That stays true whatever becomes of the nodes.
 
 `DemandStatus` overlooks all nodes at once. Errors about a claim are never kept: they name it. The
 `Allocator` keeps the demands seen last, knows which change of slices, classes or usage makes them
@@ -17,7 +14,7 @@ outdated, and searches on a node that a demand knows nothing about.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -42,7 +39,6 @@ from moorage.plugins.dynamic_resources.pools import (
     Inventory,
     NodePools,
     RemainingCounters,
-    ShapeInUse,
 )
 from moorage.plugins.dynamic_resources.search import ChosenDevice, DeviceSearch, SearchClock
 from moorage.plugins.dynamic_resources.selectors import Reads
@@ -50,7 +46,7 @@ from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 UNKNOWN, SHORT, ENOUGH = 0, 1, 2
 """Must be looked at; has not enough devices; has them."""
-_MOST_SHAPES = 1024
+_MOST_ALIKE = 1024
 
 Codes = NDArray[np.int8]
 ChosenDevices = tuple[tuple[ChosenDevice, ...], ...]
@@ -158,53 +154,45 @@ class Demand:
         """Was it asked for before? Only then is it worth while to keep what each node said."""
         self.outcomes: Outcomes = {}
         self.status = DemandStatus()
-        self._by_pools: dict[NodePools, Outcome] = {}
-        self._by_shape: dict[ShapeInUse, Places | None] = {}
+        self._alike: dict[Hashable | None, Places | NodeAllocationError | None] = {}
+        """By what the nodes have in common."""
 
     def known(self, node: Node) -> Outcome | Literal[False]:
         """What the node can give if that is known without a search; False if it is not."""
-        name = node.metadata.name
-        kept = self.outcomes.get(name)
+        kept = self.outcomes.get(node.name)
         if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
             return kept[1]
         pools = self._pools_of(node)
-        found: Outcome | Literal[False] = self._by_pools.get(pools, False)
-        if found is False:
-            shape = pools.shape_in_use(self._usage, self._reads)
-            places: Places | Literal[False] | None = False
-            if shape is not None:
-                places = self._by_shape.get(shape, False)
-            if places is False:
-                return False
-            found = None if places is None else ChosenPlaces(places, pools)
+        key = pools.answer_key(self._usage, self._reads)
+        if key not in self._alike:
+            return False
+        found = self._alike[key]
+        outcome: Outcome = ChosenPlaces(found, pools) if isinstance(found, tuple) else found
         if self.repeated:
-            self.outcomes[name] = (node, found)
-        return found
+            self.outcomes[node.name] = (node, outcome)
+        return outcome
 
     def keep(
         self, node: Node, pools: NodePools, outcome: ChosenDevices | NodeAllocationError | None
     ) -> None:
         """A search on the node has ended so."""
         self.outcomes[node.name] = (node, outcome)
-        if pools.for_any_node:
-            self._by_pools[pools] = outcome
-        shape = pools.shape_in_use(self._usage, self._reads)
-        if shape is None or isinstance(outcome, NodeAllocationError):
+        key = pools.answer_key(self._usage, self._reads)
+        if key is None:
             return
-        if len(self._by_shape) >= _MOST_SHAPES:
-            self._by_shape.clear()
-        if outcome is None:
-            self._by_shape[shape] = None
+        if len(self._alike) >= _MOST_ALIKE:
+            self._alike.clear()
+        if not isinstance(outcome, tuple):
+            self._alike[key] = outcome
             return
         places = {device.id: place for place, (device, _) in enumerate(pools.devices)}
-        self._by_shape[shape] = tuple(
+        self._alike[key] = tuple(
             tuple(DevicePlace(one.request, places[one.device.id], one.consumed) for one in devices)
             for devices in outcome
         )
 
     def drop(self, names: Iterable[str] | None) -> None:
         """Some nodes may give something else now; None: any node may."""
-        self._by_pools.clear()
         if names is None:
             self.outcomes.clear()
             self.status.forget()

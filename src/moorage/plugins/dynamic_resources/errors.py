@@ -10,15 +10,11 @@ class ClaimBindingError(Exception):
 
 
 class ClaimError(Exception):
-    """The pod cannot be scheduled because of a claim; the text is upstream's."""
+    """The pod cannot be scheduled because of a claim of its own, or of its group's."""
 
 
 class DeviceFailedError(Exception):
     """A device reported that it cannot be prepared."""
-
-
-class GroupClaimError(Exception):
-    """A group or one of its claims is not what it should be; the text is upstream's."""
 
 
 class NodeAllocatableError(Exception):

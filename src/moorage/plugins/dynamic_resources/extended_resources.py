@@ -29,6 +29,7 @@ from moorage.model.meta import ObjectMeta, OwnerReference
 from moorage.model.node import Node
 from moorage.model.pod import Container, ContainerExtendedResourceRequest, Pod
 from moorage.model.quantity import parse_milli
+from moorage.plugins.dynamic_resources.claim_plans import expressions_of
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker, backed_by_devices
 from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, SliceRecord
 
@@ -231,9 +232,7 @@ class DeviceBackedResources:
     """Which resources are backed by devices; quick to say no where there are no device classes."""
 
     def __init__(self, handle: Handle) -> None:
-        self._tracker = handle.listers.shared(
-            ClaimTracker, lambda: ClaimTracker(handle.listers, handle.gates, handle.pacing)
-        )
+        self._tracker = ClaimTracker.shared(handle)
         self._offers: dict[tuple[str, ...], Offers] = {}
         """By selectors."""
         self._as_of = -1
@@ -282,11 +281,11 @@ class DeviceBackedResources:
         if inventory.generation != self._as_of or len(self._offers) >= _MOST_KINDS:
             self._as_of = inventory.generation
             self._offers.clear()
-        return self._offers.setdefault(_expressions(device_class), {})
+        return self._offers.setdefault(expressions_of(device_class.spec.selectors), {})
 
     def _offered(self, device_class: DeviceClass, node: Node) -> tuple[DeviceId, ...]:
         """The devices of the class within reach of a node, in use or not."""
-        expressions = _expressions(device_class)
+        expressions = expressions_of(device_class.spec.selectors)
         try:
             return tuple(
                 device.id
@@ -296,11 +295,6 @@ class DeviceBackedResources:
             )
         except (CompileError, EvaluationError):
             return ()  # upstream logs it and scores the node without the resource
-
-
-def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
-    selectors = device_class.spec.selectors
-    return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
 def _within_reach(record: SliceRecord, node: Node) -> Sequence[DeviceRecord]:

@@ -45,7 +45,7 @@ from moorage.plugins.dynamic_resources.claims import (
     preference_score,
     users_of_claims,
 )
-from moorage.plugins.dynamic_resources.errors import ClaimBindingError, ClaimError, GroupClaimError
+from moorage.plugins.dynamic_resources.errors import ClaimBindingError, ClaimError
 from moorage.plugins.dynamic_resources.extended_resources import ExtendedResources, extended_claim
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
@@ -80,9 +80,7 @@ class DynamicResources(
         self._enabled = gates.enabled("DynamicResourceAllocation")
         if gates.enabled("DRADeviceTaintRules"):
             self.looks_up = (*self.looks_up, DeviceTaintRule)
-        self.tracker = handle.listers.shared(
-            ClaimTracker, lambda: ClaimTracker(handle.listers, gates, handle.pacing)
-        )
+        self.tracker = ClaimTracker.shared(handle)
         self.work = self.tracker.work
         self._filter_limit = _seconds(args.filter_timeout)
         if not gates.enabled("DRASchedulerFilterTimeout"):
@@ -127,7 +125,7 @@ class DynamicResources(
         try:
             claims = claims_of(pod, tracker)
             state.users = users_of_claims(pod, tracker)
-        except (ClaimError, GroupClaimError) as error:
+        except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         made_up = extended_claim(pod, tracker) if len(tracker.classes) else None
         if made_up is not None:

@@ -3,7 +3,7 @@
 Owns the rules for outdated, incomplete and invalid pools, and the order in which devices are tried.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from moorage.cel import CompileError, EvaluationError
 from moorage.model.node import Node
@@ -32,8 +32,6 @@ _NO_DEVICES = NodeShape()
 class Pool:
     """A pool of devices."""
 
-    __slots__ = ("all_devices", "binds_late", "counters", "devices", "id", "incomplete", "invalid")
-
     def __init__(self, pool_id: PoolId, *, incomplete: bool = False, invalid: bool = False) -> None:
         self.id = pool_id
         self.incomplete = incomplete
@@ -55,17 +53,6 @@ class Pool:
 class NodePools:
     """All pools of a node, and the devices that can be allocated there in the order of trying."""
 
-    __slots__ = (
-        "_candidates",
-        "_shapes",
-        "_used_as_of",
-        "_used_places",
-        "any_invalid",
-        "devices",
-        "for_any_node",
-        "pools",
-    )
-
     def __init__(self, pools: Sequence[Pool], *, several: bool = False) -> None:
         self.pools = pools
         self.any_invalid = any(pool.invalid for pool in pools)
@@ -75,7 +62,7 @@ class NodePools:
             if not pool.incomplete and not pool.invalid
             for device in pool.devices
         )
-        self.for_any_node = several and all(device.nodes is None for device, _ in self.devices)
+        self._for_any_node = several and all(device.nodes is None for device, _ in self.devices)
         """May several nodes have these very pools, and is a search the same on each of them?"""
         self._candidates: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._shapes: dict[Reads, NodeShape | None] = {}
@@ -101,13 +88,24 @@ class NodePools:
             )
         return found
 
-    def shape_in_use(self, usage: DeviceUsage, reads: Reads) -> ShapeInUse | None:
-        """What the devices are like, in the order of trying, and which of them are in use.
+    def answer_key(self, usage: DeviceUsage, reads: Reads) -> Hashable | None:
+        """What nodes have in common that give the same devices, by their places.
 
-        Nodes of which both are equal give the same devices, by their places. `reads` are the
-        attributes that a search looks at. None where it looks at more: at the node, at a pool as a
-        whole, or at shares of a device.
+        Nodes are mostly bought in numbers, so their devices differ only in names and in attributes
+        such as serial numbers. A search reads no names, and only the attributes that selectors and
+        constraints name (`reads`): where the rest is alike, and the same places are in use, it ends
+        at the same places. Where it looks at a pool as a whole, or at shares of a device, that
+        holds only among nodes that reach the very same pools; where it looks at the node, for none.
         """
+        changed_at = 0
+        for pool in self.pools:
+            changed_at = max(changed_at, usage.changed_at.get(pool.id, 0))
+        shape = self._shape_in_use(usage, reads, changed_at)
+        if shape is None and self._for_any_node:
+            return (self, changed_at)
+        return shape
+
+    def _shape_in_use(self, usage: DeviceUsage, reads: Reads, changed_at: int) -> ShapeInUse | None:
         if reads not in self._shapes:
             if len(self._shapes) >= _MOST_KEPT:
                 self._shapes.clear()
@@ -115,9 +113,6 @@ class NodePools:
         shape = self._shapes[reads]
         if shape is None:
             return None
-        changed_at = 0
-        for pool in self.pools:
-            changed_at = max(changed_at, usage.changed_at.get(pool.id, 0))
         if not changed_at:
             return shape.unused
         if self._used_as_of != changed_at:

@@ -39,7 +39,7 @@ from moorage.plugins.dynamic_resources.claim_writes import (
     Release,
 )
 from moorage.plugins.dynamic_resources.claims import left_reserved, reserved_for
-from moorage.plugins.dynamic_resources.errors import GroupClaimError
+from moorage.plugins.dynamic_resources.errors import ClaimError
 from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.search import ChosenDevice
@@ -289,7 +289,7 @@ def _release_for_group(
     scheduled: Iterator[tuple[Pod, str]] = iter(()) if known is None else known.scheduled
     try:
         found = left_reserved(pod, tracker, handle.members.trying, scheduled)
-    except GroupClaimError as error:
+    except ClaimError as error:
         return PostFilterResult(Status(Code.ERROR, (str(error),))), None
     if found is None:
         return unschedulable("still not schedulable"), None

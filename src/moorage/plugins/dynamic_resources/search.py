@@ -18,7 +18,6 @@ from moorage.plugins.dynamic_resources.claim_plans import (
     Constraint,
     Features,
     RequestPlan,
-    make_constraint,
 )
 from moorage.plugins.dynamic_resources.errors import (
     AllocationError,
@@ -105,13 +104,12 @@ class DeviceSearch:
                 )
             constraints = []
             for number, constraint in enumerate(plan.constraints):
-                made = make_constraint(constraint)
-                if made is None:
+                try:
+                    constraints.append(Constraint(constraint))
+                except ValueError as error:
                     raise AllocationError(
-                        f"claim {plan.claim.key}, constraint #{number}: "
-                        "empty constraint (unsupported constraint type?)"
-                    )
-                constraints.append(made)
+                        f"claim {plan.claim.key}, constraint #{number}: {error}"
+                    ) from None
             self._constraints.append(constraints)
 
     def _number(self, request: RequestPlan) -> int:
@@ -310,14 +308,14 @@ class DeviceSearch:
 
     def _constrain(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
         for number, constraint in enumerate(self._constraints[claim]):
-            if not constraint.add(request.base_name, request.sub_name, device):
+            if not constraint.add(request, device):
                 self._unconstrain(claim, request, number)
                 return False
         return True
 
     def _unconstrain(self, claim: int, request: RequestPlan, count: int) -> None:
         for constraint in reversed(self._constraints[claim][:count]):
-            constraint.remove(request.base_name, request.sub_name)
+            constraint.remove(request)
 
     def _draw(self, device: DeviceRecord, pool: Pool) -> bool:
         """Take the device's part of the shared counters; no counter of the pool may be short."""

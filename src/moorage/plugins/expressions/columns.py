@@ -19,16 +19,7 @@ import numpy as np
 from moorage.cel import MAX_COST, EvaluationError
 from moorage.cel.errors import exceeded
 from moorage.cel.program import CheckedExpression
-from moorage.cel.syntax import (
-    Call,
-    Index,
-    Literal,
-    MakeList,
-    Name,
-    Node,
-    Select,
-    children,
-)
+from moorage.cel.syntax import Call, Index, Literal, MakeList, Name, Node, Select, children
 from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.model.pod import Pod

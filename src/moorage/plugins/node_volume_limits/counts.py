@@ -17,11 +17,7 @@ from moorage.cluster.view import NodeView
 from moorage.framework.status import Reason
 from moorage.model.pod import Pod
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.plugins.node_volume_limits.driver_volumes import (
-    DriverVolumes,
-    GuestVolumes,
-    LookedUp,
-)
+from moorage.plugins.node_volume_limits.driver_volumes import DriverVolumes, GuestVolumes, LookedUp
 from moorage.plugins.node_volume_limits.limits import Attachments
 
 K = TypeVar("K")

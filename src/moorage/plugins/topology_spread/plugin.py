@@ -9,12 +9,7 @@ from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError, SelectorError
-from moorage.framework.cluster_events import (
-    ActionType,
-    EventRegistration,
-    EventResource,
-    on,
-)
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import (
     FilterPlugin,
     Handle,
