@@ -18,7 +18,7 @@
 
 What is always caught before a person sees it stands outside: FlagError, UnauthenticatedError,
 ConnectError, BrokenError, WireError, AbandonedError, FollowerTooSlowError, SelectorError,
-TranslationError.
+TranslationError, CallTimedOutError.
 
 A pod that fits nowhere is *not* an error: that is a value (`framework.diagnosis`).
 """
@@ -149,6 +149,10 @@ class ExtenderError(PluginError):
         self.detail = message
 
 
+class CallTimedOutError(BaseException):
+    """A plugin's call is ended from outside; no `except Exception` in the plugin may stop that."""
+
+
 class FlagError(Exception):
     """The command line cannot be read; the message is what is printed after `Error:`."""
 
@@ -188,7 +192,9 @@ class AbandonedError(Exception):
 
 def reason_of(error: BaseException) -> str:
     """What an error says; one that was not raised on purpose is named by its type as well."""
-    return str(error) if isinstance(error, MoorageError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, (MoorageError, CallTimedOutError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 class SelectorError(ValueError):

@@ -70,10 +70,10 @@ def test_a_score_out_of_range_after_normalising_is_an_error(
 ) -> None:
     with pytest.raises(PluginError) as caught:
         scored(only("A"), scoring("A", points))
-    assert str(caught.value).endswith(
+    assert (
         f'plugin "A" returns an invalid score {shown}, '
-        "it should in the range of [0, 100] after normalizing"
-    )
+        f"it should in the range of [0, 100] after normalizing ({__file__}:"
+    ) in str(caught.value)
 
 
 def test_the_ends_of_the_range_are_allowed() -> None:

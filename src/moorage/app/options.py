@@ -28,7 +28,7 @@ from moorage.http.options import (
 )
 from moorage.log_fields import V, fields
 from moorage.metrics.options import MetricsOptions
-from moorage.model.duration import Duration
+from moorage.model.duration import Duration, parse_duration
 from moorage.version import KUBERNETES_VERSION
 
 log = logging.getLogger(__name__)
@@ -102,10 +102,33 @@ class MoorageOptions:
     explain_annotations: bool = False
     plugin: tuple[str, ...] = ()
     """Files with plugins, as `FILE.py[:Class]`."""
+    plugin_call_timeout: tuple[str, ...] = ()
+    """As `[PROFILE=]DURATION`."""
+    plugin_faults_in_a_row: int = 10
+
+    @property
+    def plugin_call_seconds(self) -> Mapping[str, float]:
+        """How long a plugin's call may take, by profile; "" stands for all others."""
+        pairs = (text.rpartition("=") for text in self.plugin_call_timeout)
+        return {profile: parse_duration(text).seconds for profile, _, text in pairs}
 
     def errors(self) -> list[str]:
-        """What is wrong about the ledger and whoever needs it."""
+        """What is wrong about plugins, and about the ledger and whoever needs it."""
         errors = []
+        for text in self.plugin_call_timeout:
+            try:
+                positive = parse_duration(text.rpartition("=")[2]).seconds > 0
+            except ValueError:
+                positive = False
+            if not positive:
+                errors.append(
+                    f"--plugin-call-timeout {text}: expected DURATION or PROFILE=DURATION, such as "
+                    "30s or batch=5s, of more than 0s"
+                )
+        if self.plugin_faults_in_a_row < 1:
+            errors.append(
+                f"--plugin-faults-in-a-row {self.plugin_faults_in_a_row} must be 1 or more"
+            )
         if self.ledger_memory < 0:
             errors.append(f"--ledger-memory {self.ledger_memory} must be 0 or more")
         if self.ledger_memory == 0 and self.ledger:

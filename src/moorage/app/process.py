@@ -23,6 +23,7 @@ from moorage.app.logs import Logs
 from moorage.app.merged_config import complete, log_or_write_config
 from moorage.app.options import Options
 from moorage.app.pages import Health, Pages
+from moorage.app.plugin_faults import report_faults
 from moorage.app.reload import EventSubject, Reloader, subject
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.types import LeaderElectionConfiguration
@@ -115,6 +116,13 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
         stack.push_async_callback(client.close)
         stack.push_async_callback(events_client.close)
         live = LiveScheduler(scheduler, client, recorder, shadow=shadow)
+        regarding = _regarding(source, config.leader_election)
+        report_faults(
+            scheduler.handle,
+            regarding,
+            row=options.moorage.plugin_faults_in_a_row,
+            count=metrics.operations.plugin_failed,
+        )
         metrics.operations.count_skipped(live.informers.skipped_by_kind)
         if options.moorage.explain_annotations:
             # A client of its own, so that binding need not wait.
@@ -129,7 +137,7 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
             client=client,
             recorder=recorder,
             metrics=metrics.operations,
-            regarding=_regarding(source, config.leader_election),
+            regarding=regarding,
             read=config,
             watch=options.moorage.watch_config,
         )
@@ -178,7 +186,7 @@ def _scheduler(
 ) -> Scheduler:
     """The scheduler; what its plugins object to is the configuration's fault."""
     try:
-        return build_scheduler(
+        scheduler = build_scheduler(
             config,
             registry,
             options.gates,
@@ -186,6 +194,8 @@ def _scheduler(
             max_in_unschedulable_seconds=options.pod_max_in_unschedulable_pods_duration.seconds,
             observer=metrics.scheduler,
         )
+        scheduler.handle.calls.seconds.update(options.moorage.plugin_call_seconds)
+        return scheduler
     except ConfigError as error:
         reason = str(error).removeprefix("initializing profiles: ")
         raise ConfigError(f"initializing profiles: {reason}") from error

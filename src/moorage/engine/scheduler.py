@@ -101,6 +101,7 @@ class Scheduler:
         if info is None:
             return False
         pod = info.pod
+        self.handle.faults.attempt_begins(pod.spec.scheduler_name)
         group = group_of(pod) if self.groups.enabled else None
         if group is not None:
             self._group_cycle.run(info, group)

@@ -14,6 +14,7 @@ import msgspec
 from moorage.config.types import ExtensionPoint
 from moorage.engine.cycle import Cycle
 from moorage.framework.api_access import ApiAccess
+from moorage.framework.faults import PluginFaults
 from moorage.framework.observer import FrameworkObserver
 from moorage.framework.plugin import CycleStates, DeferringPlugin, Handle, Plugin
 from moorage.framework.profile import Profile
@@ -70,4 +71,5 @@ def _unheard(handle: Handle) -> Handle:
         observer=FrameworkObserver(),
         api=ApiAccess(),
         cycle_states=CycleStates(),
+        faults=PluginFaults(),
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from moorage.errors import MoorageError, PluginError
 from moorage.framework.extenders import Extender, bind_by_extender
-from moorage.framework.guard import FAULTS, checked_status, guard
+from moorage.framework.guard import FAULTS, checked_status, guard, surprise
 from moorage.framework.plugin import ApiPort
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Status
@@ -94,9 +94,9 @@ async def after_binding(
         for plugin in profile.post_bind:
             try:
                 await plugin.post_bind(pod, node_name)
-            except FAULTS:
+            except FAULTS as error:
                 # The pod is bound, whatever a plugin makes of the news.
-                log.exception("plugin %s failed after pod %s was bound", plugin.name, pod.key)
+                log.error("pod %s: %s", pod.key, surprise(plugin, "PostBind", error), exc_info=True)
             point.ran(plugin.name)
 
 

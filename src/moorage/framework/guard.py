@@ -15,8 +15,18 @@ import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
-from moorage.errors import ApiError, MoorageError, PluginError, reason_of
+from moorage.errors import ApiError, CallTimedOutError, MoorageError, PluginError, reason_of
 from moorage.framework.cluster_events import EventRegistration
+from moorage.framework.faults import (
+    ANSWER,
+    EXCEPTION,
+    SCORE,
+    TIMEOUT,
+    PluginFault,
+    defined_at,
+    is_ours,
+    raised_at,
+)
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
     DeferringPlugin,
@@ -34,7 +44,7 @@ from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
-FAULTS = (Exception, SystemExit)
+FAULTS = (Exception, SystemExit, CallTimedOutError)
 """What counts as the plugin's own fault when it is raised; a KeyboardInterrupt does not."""
 _INT64 = np.dtype(np.int64)
 
@@ -67,14 +77,28 @@ def surprise(plugin: Plugin, phase: str, error: BaseException) -> PluginError:
     """What `guard` makes of an exception: for loops that every pod passes, as `try` costs less."""
     if isinstance(error, PluginError):
         return error
-    return PluginError(plugin.name, phase, reason_of(error))
+    reason = reason_of(error)
+    if is_ours(type(plugin)) and isinstance(error, MoorageError):
+        return PluginError(plugin.name, phase, reason)  # it is meant as it is
+    if place := raised_at(type(plugin), error.__traceback__):
+        reason = f"{reason} ({place})"
+    kind = TIMEOUT if isinstance(error, CallTimedOutError) else EXCEPTION
+    return _noted(plugin, phase, kind, PluginError(plugin.name, phase, reason))
+
+
+def _noted(plugin: Plugin, phase: str, kind: str, error: PluginError) -> PluginError:
+    handle = plugin.handle
+    handle.faults.note(PluginFault(handle.profile_name, plugin.name, phase, kind, str(error)))
+    return error
 
 
 def wrong_answer(plugin: Plugin, phase: str, answer: object, expected: str) -> PluginError:
     """The error of a plugin that returned something else than it should."""
     shown = repr(answer)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return PluginError(plugin.name, phase, f"the answer is {shown} instead of {expected}")
+    place = defined_at(plugin, phase)
+    detail = f"the answer is {shown} instead of {expected}{f' ({place})' if place else ''}"
+    return _noted(plugin, phase, ANSWER, PluginError(plugin.name, phase, detail))
 
 
 def checked_status(plugin: Plugin, phase: str, answer: object) -> Status | None:
@@ -165,12 +189,13 @@ def checked_range(plugin: Plugin, scores: Ints) -> Ints:
     unsigned = scores.view(np.uint64)
     if len(scores) and unsigned[unsigned.argmax()] > MAX_NODE_SCORE:
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
-        raise PluginError(
-            plugin.name,
-            "Score",
+        detail = (
             f'plugin "{plugin.name}" returns an invalid score {wrong}, it should in the range '
-            f"of [0, {MAX_NODE_SCORE}] after normalizing",
+            f"of [0, {MAX_NODE_SCORE}] after normalizing"
         )
+        if place := defined_at(plugin, "Score"):
+            detail = f"{detail} ({place})"
+        raise _noted(plugin, "Score", SCORE, PluginError(plugin.name, "Score", detail))
     return scores
 
 
@@ -242,8 +267,8 @@ def has_work(plugin: DeferringPlugin) -> bool:
     """Has a plugin anything left to write? Not if asking it fails."""
     try:
         return bool(plugin.has_work)
-    except FAULTS:
-        log.exception("plugin %s cannot say whether anything is left to be written", plugin.name)
+    except FAULTS as error:
+        log.error("%s", surprise(plugin, "HasWork", error), exc_info=True)
         return False
 
 
@@ -251,8 +276,8 @@ def may_take_long(plugin: Plugin, pod: Pod) -> bool:
     """May a plugin's part in an attempt take long? Also if asking it fails."""
     try:
         return bool(plugin.may_take_long(pod))
-    except FAULTS:
-        log.exception("plugin %s cannot say whether pod %s takes long", plugin.name, pod.key)
+    except FAULTS as error:
+        log.error("pod %s: %s", pod.key, surprise(plugin, "MayTakeLong", error), exc_info=True)
         return True
 
 

@@ -25,8 +25,9 @@ from moorage.config.feature_gates import FeatureGates
 from moorage.framework.api_access import ApiAccess, ApiClient, RestConfig, Work
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.device_resources import DeviceResources
+from moorage.framework.faults import PluginFaults
 from moorage.framework.observer import FrameworkObserver
-from moorage.framework.pacing import Pacing
+from moorage.framework.pacing import Pacing, PluginCalls
 from moorage.framework.preemptions import Preemptions
 from moorage.framework.status import Reason, Skip, Status, Verdicts
 from moorage.framework.waiting_pods import WaitingPods
@@ -94,6 +95,10 @@ class Handle(msgspec.Struct, frozen=True):
     members: Members = msgspec.field(default_factory=Members)
     pacing: Pacing = msgspec.field(default_factory=Pacing)
     """For plugins whose computations can take long."""
+    calls: PluginCalls = msgspec.field(default_factory=PluginCalls)
+    """Which plugin is at work, for whoever watches how long it takes."""
+    faults: PluginFaults = msgspec.field(default_factory=PluginFaults)
+    """What plugins do wrong."""
     devices: DeviceResources = msgspec.field(default_factory=DeviceResources)
     """Which extended resources are backed by devices."""
     observer: FrameworkObserver = msgspec.field(default_factory=FrameworkObserver)

@@ -9,8 +9,10 @@ import msgspec
 from moorage.config.as_built import with_extender_resources
 from moorage.config.plugins import EffectivePlugins, effective_plugins, effective_profiles
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
-from moorage.errors import ConfigError
-from moorage.framework.guard import events_of, may_take_long
+from moorage.errors import ConfigError, MoorageError, reason_of
+from moorage.framework.calls import watched
+from moorage.framework.faults import is_ours, raised_at
+from moorage.framework.guard import FAULTS, events_of, may_take_long
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
@@ -120,15 +122,26 @@ def build_profile(
     instances: dict[str, Plugin] = {}
     handle = msgspec.structs.replace(handle, profile_name=config.scheduler_name)
     for name in dict.fromkeys(name for names in effective.by_point.values() for name in names):
-        try:
-            instances[name] = registry[name](config.args_for(name), handle)
-        except Exception as error:
-            # Third parties' constructors may raise anything; it is the configuration's fault.
-            raise ConfigError(f'initializing plugin "{name}": {error}') from error
+        instances[name] = _instance(name, registry[name], config.args_for(name), handle)
     percentage = config.percentage_of_nodes_to_score
     if percentage is None:
         percentage = percentage_of_nodes_to_score
     return Profile(config.scheduler_name, effective, instances, percentage)
+
+
+def _instance(name: str, plugin_class: type[Plugin], args: Any, handle: Handle) -> Plugin:
+    """Make a plugin; its constructor may raise anything, which is the configuration's fault."""
+    try:
+        plugin = watched(plugin_class, handle.calls, handle.profile_name)(args, handle)
+    except FAULTS as error:
+        what = f'initializing plugin "{name}": '
+        if is_ours(plugin_class) or isinstance(error, MoorageError):
+            raise ConfigError(f"{what}{error}") from error
+        place = raised_at(plugin_class, error.__traceback__)
+        raise ConfigError(f"{what}{reason_of(error)} ({place})") from error
+    if not hasattr(plugin, "handle"):
+        plugin.handle = handle  # its constructor did not call that of `Plugin`
+    return plugin
 
 
 def build_profiles(

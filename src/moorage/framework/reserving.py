@@ -52,6 +52,8 @@ def unreserve(profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = 
         for plugin in reversed(profile.reserve):
             try:
                 plugin.unreserve(pod, node_name)
-            except FAULTS:
-                log.exception("plugin %s could not undo pod %s", plugin.name, pod.key)
+            except FAULTS as error:
+                log.error(
+                    "pod %s: %s", pod.key, surprise(plugin, "Unreserve", error), exc_info=True
+                )
             point.ran(plugin.name)

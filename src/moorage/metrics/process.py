@@ -145,6 +145,10 @@ class OperationMetrics:
         """A new configuration was wrong, and the old one stays."""
         self._registry.add("moorage_config_reloads_total", "error")
 
+    def plugin_failed(self, plugin: str, point: str, kind: str) -> None:
+        """A plugin raised, gave a wrong answer, or none in time."""
+        self._registry.add("moorage_plugin_faults_total", plugin, point, kind)
+
     def shadow_compared(self, result: str) -> None:
         """A decision was compared with the real one."""
         self._registry.add("moorage_shadow_decisions_total", result)
