@@ -7,7 +7,7 @@ is worth another attempt for a pod. Must not move pods; the queue does, by the s
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.engine.events import is_wildcard, label
 from moorage.engine.observer import SchedulerObserver
@@ -18,6 +18,7 @@ from moorage.framework.cluster_events import (
     ClusterEvent,
     EventRegistration,
     EventResource,
+    QueueingHint,
     Subjects,
     on,
 )
@@ -57,6 +58,8 @@ _POD_GROUPS = on(EventResource.POD_GROUP, ActionType.ALL)
 
 _HINT_NAMES = {False: "QueueSkip", True: "Queue"}
 
+log = logging.getLogger(__name__)
+
 PreCheck = Callable[[Pod], bool]
 """Which pods an event may concern at all."""
 
@@ -69,19 +72,22 @@ class Strategy(Enum):
     IMMEDIATELY = "immediately"
 
 
-class _Registered:
-    """One registration of one plugin."""
+class SeenEvent(NamedTuple):
+    """Something that happened, with the object before and after."""
 
-    __slots__ = ("event", "hint", "name", "plugin", "subjects")
+    event: ClusterEvent
+    old: ApiObject | None = None
+    new: ApiObject | None = None
 
-    def __init__(self, name: str, plugin: Plugin | None, registration: EventRegistration) -> None:
-        self.name = name
-        self.plugin = plugin
-        self.event = registration.event
-        self.hint = registration.hint
-        self.subjects = registration.subjects
-        if plugin is not None and registration.subjects is not None:
-            self.subjects = _forgiving(plugin, registration.subjects)
+
+class _Registered(NamedTuple):
+    """What one plugin (or, without one, all extenders) registered."""
+
+    name: str
+    plugin: Plugin | None
+    event: ClusterEvent
+    hint: QueueingHint | None
+    subjects: Subjects | None
 
 
 class Interest:
@@ -125,14 +131,12 @@ class WakeRules:
     def __init__(
         self,
         profiles: Mapping[str, Profile],
-        *,
         observer: SchedulerObserver,
-        log: logging.Logger,
-        extenders: bool = False,
-        generic_workload: bool = False,
+        *,
+        extenders: bool,
+        generic_workload: bool,
     ) -> None:
         self._observer = observer
-        self._log = log
         any_event = _ANY_EVENT + ((_POD_GROUPS,) if generic_workload else ())
         self._registered = {
             name: _registered_by(profile, any_event, extenders)
@@ -160,23 +164,18 @@ class WakeRules:
         registered = self._registered.get(profile, ())
         return [(one.name, one.event) for one in registered if one.name in plugins]
 
-    def strategy(
-        self,
-        info: QueuedPodInfo,
-        interest: Interest,
-        old: ApiObject | None,
-        new: ApiObject | None,
-    ) -> Strategy:
+    def strategy(self, info: QueuedPodInfo, seen: SeenEvent) -> Strategy:
         """Is an event worth another attempt for the pod?"""
         if info.failed_with_error:
             return Strategy.AFTER_BACKOFF
+        interest, new = self.interest(seen.event), seen.new
         if interest.wildcard:
             # With an object such an event is meant for that pod only.
             meant = new is None or (isinstance(new, Pod) and new.uid == info.pod.uid)
             return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
         registered = interest.by_profile.get(info.pod.spec.scheduler_name)
         if registered is None:
-            self._log.error(
+            log.error(
                 "no profile %r is known, so pod %s is tried again",
                 info.pod.spec.scheduler_name,
                 info.key,
@@ -187,7 +186,7 @@ class WakeRules:
         for one in registered:
             if one.name not in unschedulable and one.name not in pending:
                 continue
-            if not self._hint(one, info.pod, interest.label, old, new):
+            if not self._hint(one, info.pod, interest.label, seen):
                 continue
             if one.name in pending:
                 return Strategy.IMMEDIATELY
@@ -196,27 +195,20 @@ class WakeRules:
                 break
         return strategy
 
-    def _hint(
-        self,
-        one: _Registered,
-        pod: Pod,
-        event: str,
-        old: ApiObject | None,
-        new: ApiObject | None,
-    ) -> bool:
+    def _hint(self, one: _Registered, pod: Pod, event: str, seen: SeenEvent) -> bool:
         if one.hint is None or one.plugin is None:
             self._observer.hint_given(one.name, event, _HINT_NAMES[True], 0.0)
             return True
         start = self._observer.time()
         try:
             with guard(one.plugin, "QueueingHint"):
-                hint = one.hint(pod, old, new)
+                hint = one.hint(pod, seen.old, seen.new)
                 if not isinstance(hint, bool):
                     raise wrong_answer(one.plugin, "QueueingHint", hint, "True or False")
                 result = _HINT_NAMES[hint]
         except MoorageError:
             # A pod tried once too often is cheaper than one that is stuck.
-            self._log.exception(
+            log.exception(
                 "the hint of %s for %s failed, so pod %s is tried again", one.name, event, pod.key
             )
             hint, result = True, "Error"
@@ -239,20 +231,23 @@ def all_but(pod: Pod) -> PreCheck:
 def _registered_by(
     profile: Profile, any_event: Sequence[EventRegistration], extenders: bool
 ) -> Sequence[_Registered]:
-    registered = []
+    wanted: list[tuple[str, Plugin | None, Sequence[EventRegistration] | None]] = []
     if extenders:
-        registered += [_Registered(EXTENDER, None, one) for one in _completed(any_event)]
+        wanted.append((EXTENDER, None, None))
     for name, plugin in profile.plugins.items():
-        if not isinstance(plugin, _MAY_REJECT):
-            continue
-        events = events_of(plugin)
-        wanted = any_event if events is None else events
-        registered += [_Registered(name, plugin, one) for one in _completed(wanted)]
-    return registered
+        if isinstance(plugin, _MAY_REJECT):
+            wanted.append((name, plugin, events_of(plugin)))
+    return [
+        _Registered(name, plugin, one.event, one.hint, _forgiving(plugin, one.subjects))
+        for name, plugin, events in wanted
+        for one in _completed(any_event if events is None else events)
+    ]
 
 
-def _forgiving(plugin: Plugin, subjects: Subjects) -> Subjects:
+def _forgiving(plugin: Plugin | None, subjects: Subjects | None) -> Subjects | None:
     """The same, but where the plugin fails it is about all there is: its hint is asked then."""
+    if plugin is None or subjects is None:
+        return None
 
     def forgiving(names: Callable[..., Collection[str] | None]) -> Any:
         def of(*about: Any) -> Collection[str] | None:

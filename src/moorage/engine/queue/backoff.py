@@ -41,39 +41,39 @@ class BackoffQueue:
     ) -> None:
         self._clock = clock
         self._observer = observer
-        self._initial = initial_seconds
-        self._max = max_seconds
+        self.initial_seconds = initial_seconds
+        self.max_seconds = max_seconds
         self._aligned = aligned
         self._groups = groups
-        if aligned:
-            self._rejected = PodHeap(lambda info: (self.expiration(info), sort_key(info)))
-        else:
-            self._rejected = PodHeap(self.expiration)
+        self.rejected = PodHeap(
+            (lambda info: (self.expiration(info), sort_key(info))) if aligned else self.expiration
+        )
+        """The pods that may be taken early, the nearest to its end first."""
         self._broken = PodHeap(self.expiration)
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._broken)
+        return len(self.rejected) + len(self._broken)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._rejected or key in self._broken
+        return key in self.rejected or key in self._broken
 
     @property
     def pods(self) -> Sequence[QueuedPodInfo]:
         """All pods, per heap in the order they will leave."""
-        return [*self._rejected, *self._broken]
+        return [*self.rejected, *self._broken]
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The pod of that name, if it is here."""
-        return self._rejected.get(key) or self._broken.get(key)
+        return self.rejected.get(key) or self._broken.get(key)
 
     def expiration(self, info: QueuedPodInfo) -> float:
         """When the pod's back-off ends, in whole seconds if aligned."""
         failures = info.consecutive_errors_count or info.unschedulable_count
-        if not failures or not self._max:
+        if not failures or not self.max_seconds:
             return _NEVER_BACKED_OFF
         if info.backoff_expiration is None:
-            doubled = self._initial * (1 << min(failures - 1, _MOST_DOUBLINGS))
-            info.backoff_expiration = self._align(info.timestamp + min(doubled, self._max))
+            doubled = self.initial_seconds * (1 << min(failures - 1, _MOST_DOUBLINGS))
+            info.backoff_expiration = self._align(info.timestamp + min(doubled, self.max_seconds))
         return info.backoff_expiration
 
     def backing_off(self, info: QueuedPodInfo) -> bool:
@@ -83,39 +83,26 @@ class BackoffQueue:
     def add(self, info: QueuedPodInfo, event: str) -> None:
         """A pod starts to wait."""
         patient = self._groups and info.pod.spec.scheduling_group is not None
-        heap = self._broken if patient or info.failed_with_error else self._rejected
+        heap = self._broken if patient or info.failed_with_error else self.rejected
         heap.put(info)
         self._observer.incoming_pods(BACKOFF, event)
 
     def reorder(self, info: QueuedPodInfo) -> None:
         """A pod that is here was changed."""
-        (self._rejected if info.key in self._rejected else self._broken).put(info)
+        (self.rejected if info.key in self.rejected else self._broken).put(info)
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Take a pod out before its time."""
-        return self._rejected.remove(key) or self._broken.remove(key)
-
-    def peek_early(self) -> QueuedPodInfo | None:
-        """The rejected pod that is nearest to its end."""
-        return self._rejected.peek()
-
-    def pop_early(self) -> QueuedPodInfo | None:
-        """Take the rejected pod that is nearest to its end."""
-        return self._rejected.pop()
-
-    def set_limits(self, *, initial_seconds: float, max_seconds: float) -> None:
-        """Let back-offs that begin from now on last otherwise."""
-        self._initial = initial_seconds
-        self._max = max_seconds
+        return self.rejected.remove(key) or self._broken.remove(key)
 
     def take_all(self) -> list[QueuedPodInfo]:
         """Take every pod out, whatever its time."""
-        return self._rejected.take_all() + self._broken.take_all()
+        return self.rejected.take_all() + self._broken.take_all()
 
     def pop_completed(self) -> Sequence[QueuedPodInfo]:
         """Take all pods whose back-off has ended."""
         completed = []
-        for heap in (self._rejected, self._broken):
+        for heap in (self.rejected, self._broken):
             while (info := heap.peek()) is not None and not self.backing_off(info):
                 heap.pop()
                 completed.append(info)
@@ -123,7 +110,7 @@ class BackoffQueue:
 
     def earliest_end(self) -> float | None:
         """When the first back-off of all ends."""
-        first = (heap.peek() for heap in (self._rejected, self._broken))
+        first = (heap.peek() for heap in (self.rejected, self._broken))
         return min((self.expiration(info) for info in first if info is not None), default=None)
 
     def _align(self, time: float) -> float:

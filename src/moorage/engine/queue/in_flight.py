@@ -10,18 +10,8 @@ from typing import NamedTuple
 
 from moorage.engine.events import label
 from moorage.engine.observer import POD_POPPED, SchedulerObserver
-from moorage.framework.cluster_events import ClusterEvent
-from moorage.model.meta import ApiObject
+from moorage.engine.requeueing import SeenEvent
 from moorage.model.pod import Pod
-
-
-class SeenEvent(NamedTuple):
-    """An event with the object before and after."""
-
-    event: ClusterEvent
-    old: ApiObject | None
-    new: ApiObject | None
-    label: str
 
 
 class _Started(NamedTuple):
@@ -57,12 +47,11 @@ class InFlight:
         self._pods[pod.uid] = _Started(pod, self._forgotten + len(self._events))
         self._observer.in_flight_events(POD_POPPED, 1)
 
-    def record(self, event: ClusterEvent, old: ApiObject | None, new: ApiObject | None) -> None:
+    def record(self, seen: SeenEvent) -> None:
         """Keep an event for the pods in flight, if there are any."""
         if self._pods:
-            name = label(event)
-            self._events.append(SeenEvent(event, old, new, name))
-            self._observer.in_flight_events(name, 1)
+            self._events.append(seen)
+            self._observer.in_flight_events(label(seen.event), 1)
 
     def since_start(self, uid: str) -> Sequence[SeenEvent] | None:
         """What happened since a pod was popped; None if it is not in flight."""
@@ -77,7 +66,7 @@ class InFlight:
         forgettable = len(self._events) if oldest is None else oldest.position - self._forgotten
         if forgettable:
             for seen in self._events[:forgettable]:
-                self._observer.in_flight_events(seen.label, -1)
+                self._observer.in_flight_events(label(seen.event), -1)
             del self._events[:forgettable]
             self._forgotten += forgettable
         self._observer.in_flight_events(POD_POPPED, -1)

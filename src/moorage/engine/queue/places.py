@@ -23,6 +23,8 @@ from moorage.framework.profile import Profile
 from moorage.framework.runner import gate
 from moorage.framework.status import Code, Status
 
+log = logging.getLogger(__name__)
+
 POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
 POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
 
@@ -44,7 +46,6 @@ class Places:
         nominated: NominatedPods,
         clock: Clock,
         observer: SchedulerObserver,
-        log: logging.Logger,
         *,
         gate_before_backoff: bool,
     ) -> None:
@@ -55,7 +56,6 @@ class Places:
         self._nominated = nominated
         self._clock = clock
         self._observer = observer
-        self._log = log
         self._gate_before_backoff = gate_before_backoff
 
     def get(self, key: str) -> QueuedPodInfo | None:
@@ -144,7 +144,7 @@ class Places:
         info.unschedulable_plugins.add(plugin)
         info.gating_plugin = plugin
         level = logging.ERROR if status.code is Code.ERROR else logging.DEBUG
-        self._log.log(level, "pod %s is kept out by %s: %s", info.key, plugin, status.message)
+        log.log(level, "pod %s is kept out by %s: %s", info.key, plugin, status.message)
 
     def _to_backoff(self, info: QueuedPodInfo, event: str) -> bool:
         if self._gate_before_backoff and not self._admits(info):
@@ -156,11 +156,9 @@ class Places:
         return True
 
     def _to_gated(self, info: QueuedPodInfo, event: str) -> None:
-        # A flushed pod that is gated gets no attempt to which the flush could be credited.
-        info.was_flushed_from_unschedulable = False
         self.unschedulable.put(info, event)
         self._log_move(info.key, event, "Unschedulable")
 
     def _log_move(self, key: str, event: str, place: str) -> None:
         """The places have upstream's names in logs."""
-        self._log.debug("pod %s moved to queue %s because of %s", key, place, event)
+        log.debug("pod %s moved to queue %s because of %s", key, place, event)

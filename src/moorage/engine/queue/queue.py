@@ -40,13 +40,15 @@ from moorage.engine.queue.queued_pod import (
     PendingPods,
     QueuedPodInfo,
 )
-from moorage.engine.requeueing import Interest, PreCheck, Strategy, WakeRules
+from moorage.engine.requeueing import PreCheck, SeenEvent, Strategy, WakeRules
 from moorage.errors import StateError
 from moorage.framework.cluster_events import ClusterEvent
 from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
@@ -75,13 +77,10 @@ class SchedulingQueue:
         extenders: bool = False,
         generic_workload: bool = False,
         observer: SchedulerObserver | None = None,
-        log: logging.Logger | None = None,
     ) -> None:
         observer = observer or SchedulerObserver()
-        log = log or logging.getLogger(__name__)
         self._clock = clock
         self._observer = observer
-        self._log = log
         self._max_in_unschedulable = max_in_unschedulable_seconds
         self._pop_from_backoff = pop_from_backoff
         self._generic_workload = generic_workload
@@ -103,7 +102,6 @@ class SchedulingQueue:
             nominated,
             clock,
             observer,
-            log,
             gate_before_backoff=pop_from_backoff,
         )
         self._active = self._places.active
@@ -111,8 +109,6 @@ class SchedulingQueue:
         self._in_flight = InFlight(observer)
         self._closed = False
         self.nominated = nominated
-        self.scheduling_cycle = 0
-        """How many pods were ever popped."""
         start = clock.now()
         # Back-off ends count in whole seconds if pods may be popped early, and so do the flushes.
         first = math.floor(start) if pop_from_backoff else start
@@ -126,7 +122,7 @@ class SchedulingQueue:
         while not self._closed:
             info = self._active.pop()
             if info is None and self._pop_from_backoff:
-                info = self._backoff.pop_early()
+                info = self._backoff.rejected.pop()
                 if info is not None:
                     self._observer.incoming_pods(ACTIVE, POP_FROM_BACKOFF)
             if info is None or self._start_attempt(info):
@@ -137,7 +133,7 @@ class SchedulingQueue:
         """The pod that `pop` is likely to give next."""
         info = self._active.peek()
         if info is None and self._pop_from_backoff:
-            info = self._backoff.peek_early()
+            info = self._backoff.rejected.peek()
         return info
 
     @property
@@ -170,7 +166,6 @@ class SchedulingQueue:
                 info.consecutive_errors_count = 0
             info.timestamp = self._clock.now()
             info.backoff_expiration = None
-            info.was_flushed_from_unschedulable = False
             info.flush_timestamp = None
             self._count_reasons(info, 1)
             self._places.requeue(info, self._after_attempt(info), SCHEDULE_ATTEMPT_FAILURE)
@@ -181,7 +176,7 @@ class SchedulingQueue:
         """Make pods ready at once, whoever rejected them; one in flight when it comes back."""
         for pod in pods:
             if not self._activate(pod) and pod.uid in self._in_flight:
-                self._in_flight.record(FORCE_ACTIVATE, None, pod)
+                self._in_flight.record(SeenEvent(FORCE_ACTIVATE, new=pod))
 
     def close(self) -> None:
         """Give out no more pods."""
@@ -211,9 +206,8 @@ class SchedulingQueue:
         self._queue_sort = queue_sort
         self._rules = self._wake_rules(profiles, extenders)
         self._places.set_profiles(profiles)
-        self._backoff.set_limits(
-            initial_seconds=initial_backoff_seconds, max_seconds=max_backoff_seconds
-        )
+        self._backoff.initial_seconds = initial_backoff_seconds
+        self._backoff.max_seconds = max_backoff_seconds
         for infos, strategy in (
             (ready, Strategy.IMMEDIATELY),
             (waiting, Strategy.AFTER_BACKOFF),
@@ -224,7 +218,7 @@ class SchedulingQueue:
                 else:
                     self.nominated.remove(info.pod)
                     self._count_reasons(info, -1)
-        self._in_flight.record(PROFILES_CHANGED, None, None)
+        self._in_flight.record(SeenEvent(PROFILES_CHANGED))
 
     # What happens in the cluster.
 
@@ -234,10 +228,10 @@ class SchedulingQueue:
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pending pod changed, which may be just what it waited for."""
-        events = pod_update_events(old, new)
+        events = [SeenEvent(event, old, new) for event in pod_update_events(old, new)]
         if new.uid in self._in_flight:
-            for event in events:
-                self._in_flight.record(event, old, new)
+            for seen in events:
+                self._in_flight.record(seen)
             return
         key = new.key
         info = self._places.get(key)
@@ -251,7 +245,7 @@ class SchedulingQueue:
         elif key in self._backoff:
             self._backoff.reorder(info)
         else:
-            self._wake_updated(info, events, old)
+            self._wake_updated(info, events)
 
     def delete(self, pod: Pod) -> None:
         """A pod need not be scheduled any more."""
@@ -277,11 +271,11 @@ class SchedulingQueue:
         interest = self._rules.interest(event)
         if not interest:
             return
-        pods = self._unschedulable.concerned(interest, old, new)
+        seen = SeenEvent(event, old, new)
+        pods = self._unschedulable.concerned(interest, seen)
         if pre_check is not None:
             pods = [info for info in pods if pre_check(info.pod)]
-        self._wake(pods, interest, old, new)
-        self._in_flight.record(event, old, new)
+        self._wake(pods, seen)
 
     # What time does.
 
@@ -318,12 +312,10 @@ class SchedulingQueue:
         for info in self._unschedulable:
             since = max(info.timestamp, info.flush_timestamp or -math.inf)
             if now - since > self._max_in_unschedulable:
-                info.was_flushed_from_unschedulable = True
                 info.flush_timestamp = now
                 left_over.append(info)
         if left_over:
-            self._wake(left_over, self._rules.interest(UNSCHEDULABLE_TIMEOUT), None, None)
-            self._in_flight.record(UNSCHEDULABLE_TIMEOUT, None, None)
+            self._wake(left_over, SeenEvent(UNSCHEDULABLE_TIMEOUT))
 
     # What can be seen from outside.
 
@@ -390,8 +382,7 @@ class SchedulingQueue:
     def _wake_rules(self, profiles: Mapping[str, Profile], extenders: bool) -> WakeRules:
         return WakeRules(
             profiles,
-            observer=self._observer,
-            log=self._log,
+            self._observer,
             extenders=extenders,
             generic_workload=self._generic_workload,
         )
@@ -403,12 +394,9 @@ class SchedulingQueue:
     def _start_attempt(self, info: QueuedPodInfo) -> bool:
         info.attempts += 1
         if info.pod.uid in self._in_flight:
-            self._log.error(
-                "the same pod is tracked in multiple places in the scheduler: %s", info.key
-            )
+            log.error("the same pod is tracked in multiple places in the scheduler: %s", info.key)
             return False
         self._in_flight.start(info.pod)
-        self.scheduling_cycle += 1
         self._count_reasons(info, -1)
         return True
 
@@ -430,12 +418,11 @@ class SchedulingQueue:
         seen = self._in_flight.since_start(info.pod.uid)
         if seen is None:
             # `done` was called before a late failure: what happened since is lost.
-            self._log.error("pod %s comes back without having been in flight", info.key)
+            log.error("pod %s comes back without having been in flight", info.key)
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         for one in seen:
-            interest = self._rules.interest(one.event)
-            strategy = self._rules.strategy(info, interest, one.old, one.new)
+            strategy = self._rules.strategy(info, one)
             if strategy is not Strategy.SKIP:
                 best = strategy
                 # Only a pending plugin can still better the strategy.
@@ -443,26 +430,20 @@ class SchedulingQueue:
                     break
         return best
 
-    def _wake(
-        self,
-        pods: Iterable[QueuedPodInfo],
-        interest: Interest,
-        old: ApiObject | None,
-        new: ApiObject | None,
-    ) -> None:
+    def _wake(self, pods: Iterable[QueuedPodInfo], seen: SeenEvent) -> None:
+        interest = self._rules.interest(seen.event)
         for info in pods:
             if info.gated and not interest.reaches_gate(info.gating_plugin):
                 continue
-            strategy = self._rules.strategy(info, interest, old, new)
+            strategy = self._rules.strategy(info, seen)
             if strategy is not Strategy.SKIP:
                 self._unschedulable.remove(info.key)
                 self._places.requeue(info, strategy, interest.label)
+        self._in_flight.record(seen)
 
-    def _wake_updated(self, info: QueuedPodInfo, events: Iterable[ClusterEvent], old: Pod) -> None:
-        for event in events:
-            interest = self._rules.interest(event)
-            strategy = self._rules.strategy(info, interest, old, info.pod)
-            if self._places.requeue(info, strategy, interest.label):
+    def _wake_updated(self, info: QueuedPodInfo, events: Iterable[SeenEvent]) -> None:
+        for seen in events:
+            if self._places.requeue(info, self._rules.strategy(info, seen), label(seen.event)):
                 return
 
     def _activate(self, pod: Pod) -> bool:

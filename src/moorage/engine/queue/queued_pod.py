@@ -34,7 +34,6 @@ class QueuedPodInfo:
     """Attempts that ended with a rejection, over the pod's whole life."""
     consecutive_errors_count: int = 0
     """Attempts that ended with an error since the last one that did not."""
-    was_flushed_from_unschedulable: bool = False
     flush_timestamp: float | None = None
     initial_attempt_timestamp: float | None = None
     """When the pod was first ready to be tried, so time spent behind a gate does not count."""

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.queued_pod import UNSCHEDULABLE, QueuedPodInfo
-from moorage.engine.requeueing import Interest
+from moorage.engine.requeueing import Interest, SeenEvent
 from moorage.framework.cluster_events import Subjects
-from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
 _Rejector = tuple[str, str]
@@ -32,41 +31,31 @@ _Entries = dict[str, _Entry]
 
 
 class _BySubject:
-    """The pods that one plugin turned away, by what they are about."""
+    """The pods that one plugin turned away, by what they are about; None is about anything."""
 
     def __init__(self, subjects: Subjects) -> None:
         self._of_pod = subjects.of_pod
-        self._subjects_of: dict[str, Collection[str] | None] = {}
-        self._pods: dict[str, _Entries] = {}
-        self._about_anything: _Entries = {}
+        self._names_of: dict[str, Collection[str | None]] = {}
+        self._pods: dict[str | None, _Entries] = {}
 
     def put(self, key: str, entry: _Entry) -> None:
-        """Note what a pod is about."""
         self.remove(key)
-        subjects = self._subjects_of[key] = self._of_pod(entry.pod)
-        if subjects is None:
-            self._about_anything[key] = entry
-            return
-        for subject in subjects:
-            self._pods.setdefault(subject, {})[key] = entry
+        subjects = self._of_pod(entry.pod)
+        names = self._names_of[key] = (None,) if subjects is None else frozenset(subjects)
+        for name in names:
+            self._pods.setdefault(name, {})[key] = entry
 
     def remove(self, key: str) -> None:
-        """Forget a pod."""
-        subjects = self._subjects_of.pop(key, ())
-        if subjects is None:
-            del self._about_anything[key]
-            return
-        for subject in set(subjects):
-            pods = self._pods[subject]
+        for name in self._names_of.pop(key, ()):
+            pods = self._pods[name]
             del pods[key]
             if not pods:
-                del self._pods[subject]
+                del self._pods[name]
 
-    def about(self, subjects: Collection[str]) -> Iterator[_Entries]:
+    def about(self, names: Collection[str]) -> Iterator[_Entries]:
         """The pods that an event about these may concern."""
-        yield self._about_anything
-        for subject in subjects:
-            yield self._pods.get(subject, {})
+        for name in (None, *names):
+            yield self._pods.get(name, {})
 
 
 class _TurnedAway:
@@ -78,23 +67,19 @@ class _TurnedAway:
         """Made when the first event comes that tells what it is about."""
 
     def put(self, key: str, entry: _Entry) -> None:
-        """A pod was turned away, or changed."""
         self.entries[key] = entry
         for index in self._by_subject.values():
             index.put(key, entry)
 
     def remove(self, key: str) -> None:
-        """A pod is to be tried again."""
         del self.entries[key]
         for index in self._by_subject.values():
             index.remove(key)
 
-    def concerned(
-        self, subjects: Subjects | None, old: ApiObject | None, new: ApiObject | None
-    ) -> Iterator[_Entries]:
+    def concerned(self, subjects: Subjects | None, seen: SeenEvent) -> Iterator[_Entries]:
         """The pods that a change of an object may concern."""
-        wanted = None if subjects is None else subjects.of_event(old, new)
-        if subjects is None or wanted is None:
+        names = None if subjects is None else subjects.of_event(seen.old, seen.new)
+        if subjects is None or names is None:
             yield self.entries
             return
         index = self._by_subject.get(subjects)
@@ -102,7 +87,7 @@ class _TurnedAway:
             index = self._by_subject[subjects] = _BySubject(subjects)
             for key, entry in self.entries.items():
                 index.put(key, entry)
-        yield from index.about(wanted)
+        yield from index.about(names)
 
 
 class UnschedulablePods:
@@ -147,9 +132,7 @@ class UnschedulablePods:
         self._unindex(key, entry)
         return entry.info
 
-    def concerned(
-        self, interest: Interest, old: ApiObject | None, new: ApiObject | None
-    ) -> Sequence[QueuedPodInfo]:
+    def concerned(self, interest: Interest, seen: SeenEvent) -> Sequence[QueuedPodInfo]:
         """The pods an event could wake, in order of arrival."""
         if interest.wildcard:
             return list(self)
@@ -157,9 +140,9 @@ class UnschedulablePods:
         for rejector, subjects in interest.rejectors.items():
             turned_away = self._by_rejector.get(rejector)
             if turned_away is not None:
-                for entries in turned_away.concerned(subjects, old, new):
+                for entries in turned_away.concerned(subjects, seen):
                     found.update(entries)
-        return [entry.info for entry in sorted(found.values(), key=_arrival)]
+        return [entry.info for entry in sorted(found.values(), key=lambda entry: entry.serial)]
 
     def _index(self, key: str, entry: _Entry) -> None:
         profile = entry.info.pod.spec.scheduler_name
@@ -177,7 +160,3 @@ class UnschedulablePods:
             turned_away.remove(key)
             if not turned_away.entries:
                 del self._by_rejector[rejector]
-
-
-def _arrival(entry: _Entry) -> int:
-    return entry.serial
