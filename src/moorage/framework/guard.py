@@ -31,6 +31,7 @@ from moorage.framework.plugin import (
     MAX_NODE_SCORE,
     DeferringPlugin,
     FilterPlugin,
+    Handle,
     Plugin,
     PostFilterResult,
     PreEnqueuePlugin,
@@ -87,8 +88,9 @@ def surprise(plugin: Plugin, phase: str, error: BaseException) -> PluginError:
 
 
 def _noted(plugin: Plugin, phase: str, kind: str, error: PluginError) -> PluginError:
-    handle = plugin.handle
-    handle.faults.note(PluginFault(handle.profile_name, plugin.name, phase, kind, str(error)))
+    handle: Handle | None = getattr(plugin, "handle", None)  # its __init__ may have forgotten ours
+    if handle is not None:
+        handle.faults.note(PluginFault(handle.profile_name, plugin.name, phase, kind, str(error)))
     return error
 
 
