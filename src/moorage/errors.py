@@ -152,6 +152,9 @@ class ExtenderError(PluginError):
 class CallTimedOutError(BaseException):
     """A plugin's call is ended from outside; no `except Exception` in the plugin may stop that."""
 
+    def __init__(self, why: str = "no answer in time") -> None:
+        super().__init__(why)
+
 
 class FlagError(Exception):
     """The command line cannot be read; the message is what is printed after `Error:`."""

@@ -35,6 +35,11 @@ class EngineThread:
         self._in_pause = False
         self._abandoned = False
 
+    @property
+    def at_work(self) -> bool:
+        """Is there work under way, if only in a pause?"""
+        return self._over is not None
+
     async def run(self, work: Callable[[], T]) -> T:
         """Do the work; the loop goes on in its pauses. One work at a time.
 

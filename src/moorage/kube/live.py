@@ -29,10 +29,12 @@ from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import AbandonedError, ConfigError
 from moorage.framework.api_access import ApiAccess
+from moorage.framework.faults import is_ours
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
+from moorage.kube.call_watch import CallWatch
 from moorage.kube.client import KubeClient
 from moorage.kube.engine_thread import EngineThread
 from moorage.kube.event_recorder import EventRecorder
@@ -164,6 +166,9 @@ class LiveScheduler:
         self._engine = EngineThread(self._attempt_paused)
         self._between_attempts = asyncio.Event()
         self._between_attempts.set()
+        self._calls = scheduler.handle.calls
+        self._watch = CallWatch(self._calls, self._call_takes_long, self._stop.is_set)
+        self._resuming: asyncio.Task[None] | None = None
         self._abandoned = False
         self._following = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -204,6 +209,7 @@ class LiveScheduler:
         """Begin to follow the cluster; harmless if repeated."""
         self._following = True
         self._loop = asyncio.get_running_loop()
+        self._watch_calls()
         self.informers.start()
 
     async def known(self) -> None:
@@ -255,6 +261,7 @@ class LiveScheduler:
             initial_backoff_seconds=config.pod_initial_backoff_seconds,
             max_backoff_seconds=config.pod_max_backoff_seconds,
         )
+        self._watch_calls()
         self.wake()
 
     def wake(self) -> None:
@@ -291,6 +298,7 @@ class LiveScheduler:
 
     async def close(self) -> None:
         """Stop following, and write the last events."""
+        self._watch.stop()
         await self.informers.stop()
         await self._recorder.close(0.0 if self._abandoned else _LAST_EVENTS_SECONDS)
 
@@ -322,6 +330,7 @@ class LiveScheduler:
         scheduler = self.scheduler
         while not self._stop.is_set():
             self.informers.raise_failure()
+            await self.between_attempts()
             self._wake.clear()
             scheduler.run_timers()
             if scheduler.cycle.extenders or self._next_may_take_long():
@@ -399,6 +408,29 @@ class LiveScheduler:
         """An attempt waits or lets the loop have a turn: what it looks at must not change."""
         self._between_attempts.clear()
         self.informers.hold()
+
+    def _watch_calls(self) -> None:
+        """See to it that plugins which are not in-tree cannot keep the process waiting."""
+        profiles = self.scheduler.profiles.values()
+        if self._loop is not None and any(
+            not is_ours(type(plugin)) for one in profiles for plugin in one.plugins.values()
+        ):
+            self._watch.start()
+
+    def _call_takes_long(self) -> None:
+        """The loop goes on while a plugin is at work: what it looks at must not change."""
+        self._attempt_paused()
+        if self._resuming is None:
+            self._resuming = asyncio.create_task(self._resume(), name="after a long call")
+
+    async def _resume(self) -> None:
+        """Handle what was held back, once the plugin is through."""
+        while self._calls.current is not None or self._engine.at_work:
+            await asyncio.sleep(_TURN_SECONDS)
+        self._resuming = None
+        await self.informers.catch_up()
+        self._between_attempts.set()
+        self.wake()
 
     async def _idle(self) -> None:
         """Wait for an event or for the next timer; what is left to be recorded comes first."""
