@@ -21,7 +21,7 @@ from aiohttp import web
 
 from moorage.apiserver.authentication import ApiUser, Authentication, read_token_file
 from moorage.apiserver.browsers import is_loopback
-from moorage.apiserver.certificates import Tls, kept_certificate, self_signed, tls_context
+from moorage.apiserver.certificates import Tls, kept_certificate, new_certificate, tls_context
 from moorage.apiserver.deletion import EventExpiry
 from moorage.apiserver.errors import MAX_BODY_BYTES, Json
 from moorage.apiserver.faults import Faults
@@ -187,7 +187,7 @@ class ApiServer:
         elif self._data is not None:
             files = kept_certificate(self._data, host)
         else:
-            files = self_signed(host)
+            files = new_certificate(host)
         self._authority = files.authority
         return tls_context(files)
 
