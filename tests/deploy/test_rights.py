@@ -37,7 +37,7 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
     "kube/reflector.py:_list": (),
     "kube/reflector.py:_watch_request": (),
     # Every kind that plugins look up, for whoever runs `moorage explain`.
-    "kube/snapshot.py:run": (),
+    "kube/snapshot.py:_read": (),
     # What plugins of others ask for, who see to the rights themselves (docs/plugins.md).
     **{f"kube/plugin_client.py:{verb}": () for verb in PLUGIN_VERBS},
 }
