@@ -1,11 +1,10 @@
 """TLS: the context to serve with, and a certificate for those who bring none."""
 
 import ssl
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from moorage.private_files import write_privately
+from moorage.private_files import as_file, write_privately
 
 
 class Tls(NamedTuple):
@@ -19,13 +18,8 @@ class Tls(NamedTuple):
 def tls_context(tls: Tls) -> ssl.SSLContext:
     """What the server listens with."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with tempfile.TemporaryDirectory() as folder:
-        # The ssl module reads certificates from files only.
-        certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        certificate.write_bytes(tls.certificate)
-        key.touch(mode=0o600)
-        key.write_bytes(tls.key)
-        context.load_cert_chain(certificate, key)
+    with as_file(tls.certificate.rstrip() + b"\n" + tls.key) as path:
+        context.load_cert_chain(path)
     return context
 
 
