@@ -11,7 +11,7 @@ JOBS ?= auto
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e browser fuzz soak check fix pins bench clean
+.PHONY: help setup demo test e2e oracle browser fuzz soak check fix pins bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,7 +37,10 @@ e2e: setup ## Compare with kube-scheduler on a real API server (builds both once
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[e2e]'
 	$(BIN)/python -m pytest -q -n 0 tests/e2e
 	MOORAGE_EVERY_CASE=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/explain/test_fixes_golden.py tests/explain/test_explain_golden.py tests/parity/test_golden_cases.py
-	$(MAKE) browser
+	$(MAKE) oracle browser
+
+oracle: setup ## Ask upstream's own plugins again about recorded decisions (builds them once, with Go)
+	PYTHONPATH=tests $(BIN)/python -m oracle.recompute
 
 browser: setup ## Try the page in a real Chromium (SCREENSHOTS=1 renews the pictures in docs/images)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from e2e.background import Background, background
-from e2e.binaries import Binaries, UnavailableError, find_or_build
+from e2e.binaries import Binaries, find_or_build
 from e2e.cluster import ControlPlane, control_plane
+from e2e.go_programs import UnavailableError
 from e2e.scenarios.gangs import SLOW_SCENARIOS
 from e2e.schedulers import PEER, Scheduler, schedulers, subject
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from deploy.manifests import CHART, KUSTOMIZE, Json, Right
-from e2e.binaries import KUBERNETES_VERSION
 from e2e.cluster import ControlPlane, empty
 from e2e.schedulers import MOORAGE, Scheduler
 from e2e.trial import Trial
 from moorage.benchmarks.processes import ChildProcess
+from moorage.version import KUBERNETES_VERSION
 
 NAMESPACE = "kube-system"
 NAME = "moorage-scheduler"

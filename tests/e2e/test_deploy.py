@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from deploy.manifests import DEPLOY, KUSTOMIZE, Json, rights
-from e2e.binaries import Binaries, UnavailableError
+from e2e.binaries import Binaries
 from e2e.cluster import ControlPlane
 from e2e.deployment import BASE, NAME, NAMESPACE, Helm, Kubectl, api_object, by_name
+from e2e.go_programs import UnavailableError
 from e2e.helm_binary import find_or_build_helm
 
 # What Helm says about itself besides the manifests' own label.
