@@ -86,7 +86,9 @@ class Diagnosis(msgspec.Struct, frozen=True):
         if rejection is not None:
             text += f" {rejection.message}."
         else:
-            counts = sorted(f"{count} {reason}" for reason, count in self._reasons().items())
+            counts = sorted(
+                f"{count} {reason}" for reason, count in self._reasons().items() if count
+            )
             if counts:
                 text += f" {', '.join(counts)}."
         return f"{text} {post_filter}" if post_filter else text
@@ -99,12 +101,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
         refused = list(outcome.refused)
         for _, decisive, verdicts in decisive_rows(outcome):
             decisive[refused] = False
-            bits = verdicts.bits[decisive]
-            for i, reason in enumerate(verdicts.reasons):
-                one = bits.dtype.type(1)
-                count = int(np.count_nonzero((bits >> bits.dtype.type(i)) & one))
-                if count:
-                    counts[reason.text] += count
+            for reason, rows in verdicts.by_reason():
+                counts[reason.text] += int(np.count_nonzero(rows & decisive))
         overruled = {row: s for row, s in outcome.overruled.items() if row not in outcome.refused}
         for told in (overruled, outcome.refused, outcome.strangers):
             for status, times in _distinct(told.values()):

@@ -9,9 +9,9 @@ in as a value. Everything here is skipped where no extenders are configured.
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -121,22 +121,25 @@ def passing(
         if not extender.filters or not extender.is_interested(pod):
             continue
         asked = [nodes.node(row) for row in left]
-        try:
+        with _may_be_left_out(extender):
             with extender.pause():
                 reply = extender.filter(pod, asked)
             left = _rows_left(extender, reply, nodes, left)
-        except ExtenderError as error:
-            if not extender.ignorable:
-                raise
-            log.info("extender %s is left out: %s", extender.name, error)
-            continue
-        podless = podless or reply.as_objects
-        for name, text in reply.unresolvable.items():
-            _refuse(outcome, nodes, name, Status(Code.UNRESOLVABLE, (text,)))
-        for name, text in reply.failed.items():
-            if name not in reply.unresolvable:
-                _refuse(outcome, nodes, name, Status(Code.UNSCHEDULABLE, (text,)))
+            podless = podless or reply.as_objects
+            _refuse(outcome, nodes, reply.failed, Code.UNSCHEDULABLE)
+            _refuse(outcome, nodes, reply.unresolvable, Code.UNRESOLVABLE)
     return left, podless
+
+
+@contextmanager
+def _may_be_left_out(extender: Extender) -> Iterator[None]:
+    """An error of an extender that may fail has no consequences."""
+    try:
+        yield
+    except ExtenderError as error:
+        if not extender.ignorable:
+            raise
+        log.info("extender %s is left out: %s", extender.name, error)
 
 
 def _rows_left(
@@ -157,12 +160,13 @@ def _rows_left(
     return list(dict.fromkeys(found))
 
 
-def _refuse(outcome: FilterOutcome, nodes: NodeView, name: str, status: Status) -> None:
-    row = nodes.row_of(name)
-    if row is None:
-        outcome.strangers[name] = status
-    else:
-        outcome.refused[row] = status
+def _refuse(outcome: FilterOutcome, nodes: NodeView, texts: Mapping[str, str], code: Code) -> None:
+    for name, text in texts.items():
+        row = nodes.row_of(name)
+        if row is None:
+            outcome.strangers[name] = Status(code, (text,))
+        else:
+            outcome.refused[row] = Status(code, (text,))
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -184,16 +188,10 @@ class Points(msgspec.Struct, frozen=True):
 def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node], order: Rows) -> Points:
     """Ask all interested extenders at once about nodes in an order; who fails gives no points."""
     place_of = {node.name: place for place, node in enumerate(nodes)}
-    named = np.zeros(len(nodes), np.bool_)
-    asked = []
-    for extender in extenders:
-        if not extender.is_interested(pod):
-            continue
-        if extender.prioritizes:
-            asked.append(extender)
-        else:
-            # Upstream counts an extender without an opinion as one that gives every node 0.
-            named[:] = True
+    interested = [extender for extender in extenders if extender.is_interested(pod)]
+    asked = [extender for extender in interested if extender.prioritizes]
+    # Upstream counts an extender without an opinion as one that gives every node 0.
+    named = np.full(len(nodes), len(asked) < len(interested))
     parts = []
     answers = _prioritize(asked, pod, [nodes[place] for place in order])
     for extender, given in zip(asked, answers, strict=True):
@@ -203,14 +201,8 @@ def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node], order
             if place is not None:
                 raw[place] += score
                 named[place] = True
-        weighted = [_int64(score * extender.weight * _SCALE) for score in raw]
-        parts.append(
-            PluginScores(
-                extender.name,
-                np.array([_int64(score) for score in raw], np.int64),
-                np.array(weighted, np.int64),
-            )
-        )
+        scale = extender.weight * _SCALE
+        parts.append(PluginScores(extender.name, _int64s(raw), _int64s(raw, scale)))
     return Points(tuple(parts), named)
 
 
@@ -252,8 +244,9 @@ def in_thread(work: Callable[[], T]) -> "Future[T]":
     return answer
 
 
-def _int64(number: int) -> int:
-    return (number + 2**63) % 2**64 - 2**63
+def _int64s(numbers: Iterable[int], scale: int = 1) -> Ints:
+    """Numbers as Go has them after an overflow."""
+    return np.array([(n * scale + 2**63) % 2**64 - 2**63 for n in numbers], np.int64)
 
 
 def agreed_victims(
@@ -264,20 +257,15 @@ def agreed_victims(
         if not extender.preempts or not extender.is_interested(pod):
             continue
         proposed = tuple(candidates)  # they may be worked out as they are looked at
-        try:
+        with _may_be_left_out(extender):
             with extender.pause():
                 reply = extender.preempt(pod, proposed)
             named = [_candidate(extender, name, meta, nodes) for name, meta in reply.items()]
-        except ExtenderError as error:
-            if not extender.ignorable:
-                raise
-            log.info("extender %s is left out: %s", extender.name, error)
-            continue
-        for candidate in named:
-            if not candidate.victims and not extender.ignorable:
-                node = _quoted(candidate.node_name)
-                raise ExtenderError(f"expected at least one victim pod on node {node}")
-        candidates = [candidate for candidate in named if candidate.victims]
+            for candidate in named:
+                if not candidate.victims and not extender.ignorable:
+                    node = _quoted(candidate.node_name)
+                    raise ExtenderError(f"expected at least one victim pod on node {node}")
+            candidates = [candidate for candidate in named if candidate.victims]
         if not candidates:
             break
     return candidates
@@ -306,13 +294,11 @@ async def bind_by_extender(
         if not extender.binds or not extender.is_interested(pod):
             continue
         try:
-            await extender.bind(pod, node_name)
+            with _may_be_left_out(extender):
+                await extender.bind(pod, node_name)
+                return None
         except ExtenderError as error:
-            if not extender.ignorable:
-                return Status(Code.ERROR, (str(error),))
-            log.info("extender %s is left out: %s", extender.name, error)
-            continue
-        return None
+            return Status(Code.ERROR, (str(error),))
     return SKIP
 
 
