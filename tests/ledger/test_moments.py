@@ -205,15 +205,17 @@ def check(reader: Reader, number: int, copy: Copy) -> None:
         found = copied(moment.state, moment.cycle)
         for cluster in (found, copy):
             # A pod that was sent to a node waits for none any more, and does not count for itself.
-            cluster["nominated"] = [one for one in cluster["nominated"] if one[0] != decision.uid]
+            cluster["nominated"] = [
+                one for one in cluster["nominated"] if one[0] != decision.summary.uid
+            ]
         for what, value in copy.items():
             assert found[what] == value, what
         again = moment.ask(decision)
         if decision.node:
             assert isinstance(again, Bind)
             asked = again.node_name, again.feasible_nodes, again.total_score
-            assert asked == (decision.node, decision.feasible, decision.total)
-        elif decision.result == "unschedulable":
+            assert asked == (decision.node, decision.summary.feasible, decision.summary.score)
+        elif decision.summary.result == "unschedulable":
             assert again is None or not isinstance(again, Bind)
     told = reader.explain(number, matrix=(0, 100))
     assert told.note == ""

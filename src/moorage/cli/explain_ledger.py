@@ -40,7 +40,6 @@ class LedgerSource:
         return explain_pod_then(
             moment,
             decision,
-            number,
             top=asked.top,
             nodes=asked.nodes,
             matrix=(0, asked.rows) if asked.rows else None,

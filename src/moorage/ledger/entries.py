@@ -136,20 +136,9 @@ class Refused(Shape, frozen=True):
 class RecordedDecision(Shape, frozen=True):
     """How one attempt ended."""
 
-    time: float
-    seconds: float
-    namespace: str
-    name: str
-    uid: str
-    profile: str
-    result: str
-    attempts: int
-    nodes: int
+    summary: DecisionSummary
     node: str = ""
-    feasible: int = 0
-    total: int | None = None
-    message: str = ""
-    nominated_node: str = ""
+    """The chosen node, also if it was refused in the end."""
     victims: tuple[str, ...] = ()
     refused: Refused | None = None
     search_start: int = 0
@@ -158,33 +147,9 @@ class RecordedDecision(Shape, frozen=True):
     answers: tuple[RecordedAnswer, ...] = ()
 
     @property
-    def pod(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-    @property
     def scheduled(self) -> bool:
         """Was the pod sent to a node?"""
-        return self.result == SCHEDULED
-
-    def summary(self, number: int) -> DecisionSummary:
-        """The decision in a line."""
-        return DecisionSummary(
-            number=number,
-            time=self.time,
-            pod=self.pod,
-            result=self.result,
-            profile=self.profile,
-            node=self.node if self.scheduled else "",
-            nodes=self.nodes,
-            feasible=self.feasible,
-            score=self.total,
-            attempts=self.attempts,
-            seconds=self.seconds,
-            message=self.message,
-            uid=self.uid,
-            nominated_node=self.nominated_node,
-        )
+        return self.summary.result == SCHEDULED
 
 
 Entry = Change | RecordedDecision
@@ -268,7 +233,7 @@ class ChunkPlace:
 
 def make_chunk(first: int, entries: Sequence[Entry]) -> Chunk:
     """Make a chunk of some entries."""
-    pods = [one.pod for one in entries if isinstance(one, RecordedDecision)]
+    pods = [one.summary.pod for one in entries if isinstance(one, RecordedDecision)]
     hashes = np.array([zlib.crc32(pod.encode()) for pod in pods], "<u4").tobytes()
     return Chunk(first, len(pods), hashes, pack(entries))
 

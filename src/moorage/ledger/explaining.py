@@ -28,19 +28,17 @@ SOURCE = "ledger"
 def explain_decision(
     moment: Moment,
     decision: RecordedDecision,
-    number: int,
     *,
     top: int,
     matrix: tuple[int, int] | None = None,
 ) -> DecisionExplanation:
     """Everything about a decision, at the moment before it."""
-    summary = decision.summary(number)
     refused = _refusals(decision)
     found = _asked(moment, decision, top=top, matrix=matrix, whole=False)
     if found is None:
-        return DecisionExplanation(summary, SOURCE, rejections=refused)
+        return DecisionExplanation(decision.summary, SOURCE, rejections=refused)
     return DecisionExplanation(
-        summary,
+        decision.summary,
         SOURCE,
         rejections=(*refused, *found.rejections),
         scores=found.scores,
@@ -54,7 +52,6 @@ def explain_decision(
 def explain_pod_then(
     moment: Moment,
     decision: RecordedDecision,
-    number: int,
     *,
     top: int,
     nodes: Sequence[str] = (),
@@ -62,20 +59,21 @@ def explain_pod_then(
     fixes: bool = True,
 ) -> PodExplanation:
     """Everything about a pod when it was last tried."""
+    told = decision.summary
     found = _asked(
         moment, decision, top=top, nodes=nodes, matrix=matrix, fixes=fixes, whole=True
-    ) or PodExplanation(decision.pod, False, decision.nodes, 0, "", SOURCE, ())
+    ) or PodExplanation(told.pod, False, told.nodes, 0, "", SOURCE, ())
     return msgspec.structs.replace(
         found,
         schedulable=decision.scheduled,
-        nodes=decision.nodes,
-        feasible=decision.feasible,
-        message=decision.message,
+        nodes=told.nodes,
+        feasible=told.feasible,
+        message=told.message,
         rejections=(*_refusals(decision), *found.rejections),
-        uid=decision.uid,
-        scheduler_name=decision.profile,
-        node=decision.node if decision.scheduled else None,
-        decision=number,
+        uid=told.uid,
+        scheduler_name=told.profile,
+        node=told.node or None,
+        decision=told.number,
         note=disagreement(moment, decision),
     )
 
@@ -84,16 +82,17 @@ def disagreement(moment: Moment, decision: RecordedDecision) -> str:
     """A sentence if the plugins, asked again, do not come to the same decision; else nothing."""
     if decision.binding:
         return ""
-    placed = bool(decision.node or decision.feasible)
+    told = decision.summary
+    placed = bool(decision.node or told.feasible)
     try:
         again = moment.ask(decision)
     except MoorageError as error:
-        return "" if decision.result == ERROR else f"Asked again, the plugins fail: {error}."
+        return "" if told.result == ERROR else f"Asked again, the plugins fail: {error}."
     match again:
         case None:
             return "The pod is not on record, so nobody could be asked again."
         case Bind():
-            same = (again.feasible_nodes, again.total_score) == (decision.feasible, decision.total)
+            same = (again.feasible_nodes, again.total_score) == (told.feasible, told.score)
             # Among nodes that extenders give the same, chance takes one.
             same &= again.node_name == decision.node or bool(moment.cycle.extenders)
             if placed and (same or not decision.node):

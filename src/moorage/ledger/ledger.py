@@ -92,16 +92,19 @@ class Ledger(Reader):
         """How many decisions wait."""
         self._begun = False
         """Was there a decision?"""
-        self._next = 1
-        """The number of the first decision that is not packed, or that comes next."""
         self._most_weight = max(limit_bytes // (4 * _ENTRY_BYTES), 16)
         self._files: LedgerFiles | None = None
         if directory is not None:
             self._files = LedgerFiles(Path(directory), file_bytes, kept_files)
-            self._next = self._files.next_number
+            self.recorder.next_number = self._files.next_number
         self._stopwatch = stopwatch
         self._written_at = self._asked_at = stopwatch()
         self._listeners: list[Listener] = []
+
+    @property
+    def _next(self) -> int:
+        """The number of the first decision that is not packed, or that comes next."""
+        return self.recorder.next_number - self._decisions
 
     @property
     def directory(self) -> Path | None:
@@ -122,13 +125,12 @@ class Ledger(Reader):
 
     def _numbers(self) -> range:
         chunks = self._ring.chunks
-        first = chunks[0].numbers.start if chunks else self._next
-        return range(first, self._next + self._decisions)
+        return range(chunks[0].numbers.start if chunks else self._next, self.recorder.next_number)
 
     def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
         """The cluster just before a decision, and the decision; in steps."""
         self._asked_at = self._stopwatch()
-        while self._next <= number < self._next + self._decisions:
+        while self._next <= number < self.recorder.next_number:
             self._pack()
             yield
         return (yield from super().moment(number))
@@ -194,22 +196,17 @@ class Ledger(Reader):
             # The cluster is now as the stream says, so another file may begin.
             self.flush()
             self._files.begin(self._next, self.recorder.snapshot())
-        self._tell(entry, self._next + self._decisions - 1)
+        for listener in tuple(self._listeners):
+            try:
+                listener(entry.summary)
+            except Exception:
+                log.exception("a listener failed on decision %d", entry.summary.number)
 
     def _append(self, entry: Entry) -> None:
         self._waiting.append(entry)
         self._weight += _weight(entry)
         if self._weight > self._most_weight:
             self._pack()
-
-    def _tell(self, decision: RecordedDecision, number: int) -> None:
-        if self._listeners:
-            summary = decision.summary(number)
-            for listener in tuple(self._listeners):
-                try:
-                    listener(summary)
-                except Exception:
-                    log.exception("a listener failed on decision %d", number)
 
     def _pack(self) -> None:
         """Pack the oldest entries that wait."""
@@ -221,7 +218,6 @@ class Ledger(Reader):
         chunk = make_chunk(self._next, entries)
         self._weight -= weight
         self._decisions -= chunk.count
-        self._next += chunk.count
         self._written_at = self._stopwatch()
         if self._files is not None:
             if not self._files.begun:
@@ -251,5 +247,5 @@ def _weight(entry: Entry) -> int:
     """How much an entry counts for: 1 for a kilobyte or so."""
     if isinstance(entry, RecordedDecision):
         numbers = sum(len(a.bits) + len(a.raw) + len(a.normalized) for a in entry.answers)
-        return 1 + len(entry.message) // 500 + numbers // 50
+        return 1 + len(entry.summary.message) // 500 + numbers // 50
     return 8 if isinstance(entry, Node) else 1

@@ -69,9 +69,10 @@ class Moment:
 
     def profile_of(self, decision: RecordedDecision) -> Profile:
         """The profile that a decision was made with."""
-        profile = self.profiles.get(decision.profile)
+        name = decision.summary.profile
+        profile = self.profiles.get(name)
         if profile is None:
-            raise ConfigError(f"there was no profile {decision.profile}")
+            raise ConfigError(f"there was no profile {name}")
         return profile
 
     def ask(self, decision: RecordedDecision) -> Bind | Unschedulable | None:
@@ -161,7 +162,7 @@ class Moment:
                 yield
 
     def _cycle(self, objects: Objects, decision: RecordedDecision | None) -> Cycle:
-        uid, answers = ("", ()) if decision is None else (decision.uid, decision.answers)
+        uid, answers = ("", ()) if decision is None else (decision.summary.uid, decision.answers)
         names = objects.order.names()
         order = self.state.order.rows(self.state.nodes.row_of)
         given = {answer.name: answer for answer in answers}
@@ -170,7 +171,7 @@ class Moment:
                 if isinstance(plugin, RecordedPlugin):
                     plugin.recall(uid, given.get(plugin.name), order)
         extenders = tuple(recorded_extenders(self.settings.extenders, uid, answers, names))
-        clock = VirtualClock(0.0 if decision is None else decision.time)
+        clock = VirtualClock(0.0 if decision is None else decision.summary.time)
         cycle = Cycle(self.state, clock, reuse=False, extenders=extenders)
         cycle.search_start = 0 if decision is None else decision.search_start
         for uid, node in objects.nominations.pods:

@@ -81,7 +81,7 @@ class Objects:
             case RecordedDecision():
                 pod = self.pod_of(entry)
                 if entry.scheduled and pod is not None:
-                    self.assumed[pod.uid] = Assumed(pod, entry.node, entry.profile)
+                    self.assumed[pod.uid] = Assumed(pod, entry.node, entry.summary.profile)
                 self.asked = None
 
     def _put(self, obj: ApiObject) -> None:
@@ -98,19 +98,15 @@ class Objects:
 
     def follow_chunk(self, chunk: ChunkPlace, until: int | None = None) -> None:
         """Follow a chunk, to just before a decision or to the end."""
-        number = chunk.numbers.start
         for entry in chunk.entries:
-            if isinstance(entry, RecordedDecision):
-                if number == until:
-                    return
-                number += 1
+            if isinstance(entry, RecordedDecision) and entry.summary.number == until:
+                return
             self.follow(entry)
 
     def pod_of(self, decision: RecordedDecision) -> Pod | None:
         """The pod that a decision was about, as it was looked at."""
-        if self.asked is not None and self.asked.uid == decision.uid:
-            return self.asked
-        return self.pods.get(decision.uid)
+        uid = decision.summary.uid
+        return self.asked if self.asked and self.asked.uid == uid else self.pods.get(uid)
 
     def _delete(self, gone: Deleted) -> None:
         key = gone.namespace, gone.name

@@ -66,12 +66,12 @@ class Reader:
         """Decisions with smaller numbers than `before`, newest first; only those about `pod`."""
         with _readable("The list of decisions"):
             found = islice(self._newest_first(before, pod), max(limit, 0))
-            return [decision.summary(number) for number, decision in found]
+            return [decision.summary for decision in found]
 
     def latest_about(self, pod: str) -> int | None:
         """The number of the latest decision about a pod."""
         with _readable(f"The decisions about {pod}"):
-            return next((number for number, _ in self._newest_first(None, pod)), None)
+            return next((one.summary.number for one in self._newest_first(None, pod)), None)
 
     def explain(
         self, number: int, *, top: int = 10, matrix: tuple[int, int] | None = None
@@ -85,7 +85,7 @@ class Reader:
         """The same in steps."""
         with _readable(f"Decision {number}"):
             moment, decision = yield from self.moment(number)
-            told = explain_decision(moment, decision, number, top=top, matrix=matrix)
+            told = explain_decision(moment, decision, top=top, matrix=matrix)
         self._near = moment
         return told
 
@@ -126,25 +126,18 @@ class Reader:
         self._passed = wanted, objects.copy()
         return objects
 
-    def _newest_first(
-        self, before: int | None, pod: str | None
-    ) -> Iterator[tuple[int, RecordedDecision]]:
-        unpacked = self.unpacked()
-        after = self._numbers().stop
-        newest = ((after - 1 - i, one) for i, one in enumerate(reversed(unpacked)))
-        for number, decision in chain(newest, self._packed(before, pod)):
-            if (before is None or number < before) and (pod is None or decision.pod == pod):
-                yield number, decision
+    def _newest_first(self, before: int | None, pod: str | None) -> Iterator[RecordedDecision]:
+        for decision in chain(reversed(self.unpacked()), self._packed(before, pod)):
+            summary = decision.summary
+            if (before is None or summary.number < before) and pod in (None, summary.pod):
+                yield decision
 
-    def _packed(
-        self, before: int | None, pod: str | None
-    ) -> Iterator[tuple[int, RecordedDecision]]:
+    def _packed(self, before: int | None, pod: str | None) -> Iterator[RecordedDecision]:
         for place in reversed(self._places()):
             if before is not None and place.numbers.start >= before:
                 continue
             if pod is None or place.mentions(pod):
-                pairs = zip(place.numbers, self._opened(place).decisions, strict=True)
-                yield from reversed(list(pairs))
+                yield from reversed(self._opened(place).decisions)
 
     def _places(self) -> list[ChunkPlace]:
         places = [place for stretch in self._stretches for place in stretch.chunks if place.numbers]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from moorage.engine.cycle import Cycle
 from moorage.engine.decisions import Refusal
 from moorage.engine.recording import DecisionRecorder, EndedAttempt
+from moorage.explain.report import DecisionSummary
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
 from moorage.ledger.answers import answers_of
@@ -41,6 +42,8 @@ class Recorder(DecisionRecorder):
     def __init__(self, note: Callable[[Entry], None], rest: Callable[[], float | None]) -> None:
         super().__init__()
         self.cycle: Cycle | None = None
+        self.next_number = 1
+        """Of the next decision."""
         self._note = note
         self._rest = rest
         self._settings: SchedulerSettings | None = None
@@ -95,27 +98,31 @@ class Recorder(DecisionRecorder):
             before, self._nominations = self._nominations, nominations_of(cycle)
             if self._nominations != before:
                 self._note(self._nominations)
-        meta = pod.metadata
-        if self._pods.get(meta.name, meta.namespace) is not pod:
+        if self._pods.get(pod.name, pod.namespace) is not pod:
             self._note(Asked(pod))
         now, placed, failure = self.clock(), ended.placed, ended.failure
+        summary = DecisionSummary(
+            number=self.next_number,
+            time=now,
+            pod=pod.key,
+            result=ended.result,
+            profile=ended.profile.name,
+            node=ended.node_name if failure is None else "",
+            nodes=len(cycle.state),
+            feasible=0 if placed is None else placed.feasible_nodes,
+            score=None if placed is None else placed.total_score,
+            attempts=ended.attempts,
+            seconds=now - ended.started if ended.started else 0.0,
+            message="" if failure is None else failure.message,
+            uid=pod.uid,
+            nominated_node="" if failure is None else failure.nominated_node or "",
+        )
+        self.next_number += 1
         refusal = None if failure is None else failure.refusal
         self._note(
             RecordedDecision(
-                now,
-                now - ended.started if ended.started else 0.0,
-                meta.namespace,
-                meta.name,
-                meta.uid,
-                ended.profile.name,
-                ended.result,
-                ended.attempts,
-                len(cycle.state),
+                summary,
                 ended.node_name,
-                0 if placed is None else placed.feasible_nodes,
-                None if placed is None else placed.total_score,
-                "" if failure is None else failure.message,
-                "" if failure is None else failure.nominated_node or "",
                 () if failure is None else tuple(victim.key for victim in failure.victims),
                 None if refusal is None else _refused(refusal),
                 ended.search_start,
