@@ -2,8 +2,7 @@
 
 import pytest
 
-from moorage.config.plugins import Implements
-from moorage.config.types import ExtensionPoint
+from moorage.config import ExtensionPoint, Implements
 
 # Recorded from kube-scheduler v1.36.4 with the gates of gang and topology-aware scheduling on.
 _POINTS = {

@@ -86,7 +86,7 @@ def test_terms_that_cannot_be_parsed_are_reported_by_group() -> None:
             }
         }
     ).affinity_terms
-    assert terms.empty
+    assert not terms.all
     assert terms.error.startswith("[requiredAffinityTerms: ")
     assert ", preferredAntiAffinityTerms: " in terms.error
 

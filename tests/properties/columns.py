@@ -9,9 +9,9 @@ import numpy as np
 from framework.building import NOW
 from moorage.cluster.node_table import EMPTY
 from moorage.cluster.pod_query import PodQuery, PodSelector
-from moorage.cluster.pod_terms import PodTerm, terms_of
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
+from moorage.model.affinity import PodTerm
 from moorage.model.labels import EVERYTHING, NOTHING, Requirement, Selector, selector_from_labels
 from moorage.model.pod import HostPort, Pod
 from properties.harness import Twin
@@ -200,7 +200,7 @@ class ColumnChecks:
 
 
 def _all_terms(pods: Iterable[Pod]) -> list[PodTerm]:
-    return [term for pod in pods for term in terms_of(pod)]
+    return [term for pod in pods for term in pod.affinity_terms.all]
 
 
 def _facts(info: NaiveNode) -> dict[Aspect, Any]:

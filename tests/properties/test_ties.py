@@ -37,6 +37,6 @@ def test_columns_take_the_same_of_equal_nodes(
     assert best(in_this_order(feasible, len(nodes)), scores, emptiness) == expected
     search = NodeSearch()
     search.start = start
-    found = search.all_feasible(state.order, state.nodes.row_of, points >= 0)
+    found = search.all_feasible(state.order, state.nodes.row_of, np.flatnonzero(points >= 0))
     assert found.in_order().tolist() == feasible.tolist()
     assert best(found, scores, emptiness) == expected

@@ -18,7 +18,7 @@ from moorage.apiserver.authentication import ApiUser, read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.kubelets import KubeletOptions
-from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
+from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver, start_server
 
 __all__ = [
     "ApiServer",
@@ -30,4 +30,5 @@ __all__ = [
     "Tls",
     "read_token_file",
     "run_apiserver",
+    "start_server",
 ]

@@ -181,9 +181,13 @@ WORKLOADS: Mapping[str, Workload] = {
 
 
 def make_pod(index: int, workload: Workload) -> Pod:
-    """One of a workload's pods."""
+    """One of a workload's pods.
+
+    As a live scheduler does, this works out what follows from the pod alone when it is decoded.
+    """
     decoded = decode_object(workload.pod(index), "benchmark")
     assert isinstance(decoded, Pod)
+    _ = decoded.derived(), decoded.label_set
     return decoded
 
 

@@ -4,7 +4,7 @@ What every pod needs again, such as how evenly nodes are used, is worked out onc
 for the rows that changed. tests/cluster/test_derived.py compares it with working everything out.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,9 +71,10 @@ class DerivedColumns:
         return True
 
 
-def are_plain(amounts: Iterable[tuple[int, int]]) -> bool:
+def are_plain(amounts: Sequence[tuple[int, int]]) -> bool:
     """Is there some of each resource, and few enough? Of each, (used, allocatable) of one node."""
-    return all(0 <= used < EXACT and 0 < total < EXACT for used, total in amounts)
+    used, total = zip(*amounts, strict=True)
+    return bool(min(used) >= 0 and min(total) > 0 and max(*used, *total) < EXACT)
 
 
 def plain_amounts(used: Sequence[Ints], total: Sequence[Ints]) -> Floats | None:

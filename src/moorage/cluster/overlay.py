@@ -14,7 +14,7 @@ from moorage.cluster.attached_volumes import AttachedVolumes, Disk, disk_of, wei
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.host_ports import addresses_of, conflict
 from moorage.cluster.pod_query import PodQuery
-from moorage.cluster.pod_terms import TermEntry, terms_of
+from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
@@ -146,12 +146,12 @@ class Overlay(NodeView):
         return self._changed_sums(
             self._base.terms_per_domain(entry),
             entry.pod_term.term.topology_key,
-            lambda pod: sum(term == entry.pod_term for term in terms_of(pod)),
+            lambda pod: pod.affinity_terms.all.count(entry.pod_term),
         )
 
     def terms_matching(self, pod: Pod) -> tuple[TermEntry, ...]:
         """The affinity terms of pods in the state; not offered if pods with terms come."""
-        if any(change > 0 and any(terms_of(other)) for _, other, change in self._moves()):
+        if any(change > 0 and other.affinity_terms.all for _, other, change in self._moves()):
             raise TypeError("the terms of pods that would come are not indexed; use with_pod")
         return self._base.terms_matching(pod)
 
@@ -223,9 +223,9 @@ class _ChangedSums(DomainSums):
         return sums
 
     @property
-    def inside(self) -> int:
-        """The sum over all domains."""
-        return int(self.sums[1:].sum())
+    def nothing(self) -> bool:
+        """Not known."""
+        return False
 
     @property
     def exist(self) -> Bools:

@@ -6,8 +6,7 @@ and queries find one another by label pairs, so neither is tried against all the
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from moorage.cluster.columns import Ints, RowSpace
@@ -106,18 +105,15 @@ class PodCounts:
 
     def _new_set(self, pod_set: PodSet, labels: Labels) -> _Members:
         members = self._sets[pod_set] = _Members(pod_set, labels, RowCounts(self._space))
-        for query in self._may_match(pod_set):
+        may_match = [*self._queries_anywhere]
+        for pair in pod_set.pairs:
+            self._sets_by_pair.setdefault(pair, set()).add(members)
+            may_match += self._queries_by_pair.get(pair, ())
+        for query in may_match:
             if members.match(query.query):
                 members.queries.append(query)
                 query.members.add(members)
-        for pair in pod_set.pairs:
-            self._sets_by_pair.setdefault(pair, set()).add(members)
         return members
-
-    def _may_match(self, pod_set: PodSet) -> Iterator[_Query]:
-        nobody: set[_Query] = set()
-        by_pair = (self._queries_by_pair.get(pair, nobody) for pair in pod_set.pairs)
-        return chain(self._queries_anywhere, chain.from_iterable(by_pair))
 
     def _forget(self, members: _Members) -> None:
         del self._sets[members.pod_set]

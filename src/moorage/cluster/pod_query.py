@@ -26,10 +26,9 @@ class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     terminating: bool
 
     @property
-    def pairs(self) -> Iterator[LabelPair]:
+    def pairs(self) -> Sequence[LabelPair]:
         """Everything such pods can be found by."""
-        yield ("", self.namespace)
-        yield from self.label_set
+        return (("", self.namespace), *self.label_set)
 
 
 def pod_set_of(pod: Pod) -> PodSet:

@@ -4,34 +4,14 @@ Equal terms of different pods are one entry with its counts. An incoming pod ask
 matches; it is tried only against those that ask for one of its labels.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
-
-import msgspec
+from collections.abc import Iterable, Sequence
 
 from moorage.cluster.columns import RowSpace
 from moorage.cluster.pod_query import LabelPair, required_pairs
 from moorage.cluster.row_counts import DomainSums, LabelDomains, RowCounts
-from moorage.model.affinity import AffinityTerm
+from moorage.model.affinity import PodTerm
 from moorage.model.labels import Labels
 from moorage.model.pod import Pod
-
-
-class TermKind(Enum):
-    """Which of a pod's four lists of terms an entry stands in."""
-
-    AFFINITY = "required affinity"
-    ANTI_AFFINITY = "required anti-affinity"
-    PREFERRED_AFFINITY = "preferred affinity"
-    PREFERRED_ANTI_AFFINITY = "preferred anti-affinity"
-
-
-class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """A term as some pod on a node carries it; required terms have weight 0."""
-
-    kind: TermKind
-    term: AffinityTerm
-    weight: int = 0
 
 
 class TermEntry:
@@ -64,7 +44,7 @@ class PodTerms:
 
     def count(self, pod: Pod, row: int, sign: int) -> None:
         """A pod came to a row, or left it."""
-        for pod_term in terms_of(pod):
+        for pod_term in pod.affinity_terms.all:
             entry = self._entries.get(pod_term)
             if entry is None:
                 entry = self._add(pod_term)
@@ -75,7 +55,7 @@ class PodTerms:
 
     def move_row(self, moved: int, row: int, pods: Iterable[Pod]) -> None:
         """The row of a node and its pods has another number now."""
-        for pod_term in {pod_term for pod in pods for pod_term in terms_of(pod)}:
+        for pod_term in {pod_term for pod in pods for pod_term in pod.affinity_terms.all}:
             self._entries[pod_term].counts.move_row(moved, row)
 
     def matching(self, pod: Pod, namespace_labels: Labels) -> tuple[TermEntry, ...]:
@@ -83,11 +63,12 @@ class PodTerms:
         if not self._entries:
             return ()
         labels, namespace = pod.labels, pod.namespace
-        pairs = (None, *labels.items())
+        may_match: list[TermEntry] = []
+        for pair in (None, *labels.items()):
+            may_match += self._by_pair.get(pair, _NO_ENTRIES).values()
         return tuple(
             entry
-            for pair in pairs
-            for entry in self._by_pair.get(pair, _NO_ENTRIES).values()
+            for entry in may_match
             if entry.pod_term.term.matches(labels, namespace, namespace_labels)
         )
 
@@ -119,16 +100,3 @@ _NO_ENTRIES: dict[PodTerm, TermEntry] = {}
 def _places(entry: TermEntry) -> Sequence[LabelPair | None]:
     """Where in the index an entry is."""
     return (None,) if entry.pairs is None else entry.pairs
-
-
-def terms_of(pod: Pod) -> Iterator[PodTerm]:
-    """Every term a pod carries, repeated where it is repeated in the pod."""
-    terms = pod.affinity_terms
-    for term in terms.affinity:
-        yield PodTerm(TermKind.AFFINITY, term)
-    for term in terms.anti_affinity:
-        yield PodTerm(TermKind.ANTI_AFFINITY, term)
-    for weighted in terms.preferred_affinity:
-        yield PodTerm(TermKind.PREFERRED_AFFINITY, weighted.term, weighted.weight)
-    for weighted in terms.preferred_anti_affinity:
-        yield PodTerm(TermKind.PREFERRED_ANTI_AFFINITY, weighted.term, weighted.weight)

@@ -15,6 +15,7 @@ from moorage.cluster.stamps import Aspect, Stamps
 
 MOST_LISTED = 64
 """More rows than these are not listed but have a column."""
+_NO_ROWS: Mapping[int, int] = {}
 
 
 class LabelDomains:
@@ -135,7 +136,7 @@ class DomainSums:
     made anew when nodes come, go or change their labels.
     """
 
-    __slots__ = ("_as_of", "_cells", "_counts", "_inside", "_sums", "domains")
+    __slots__ = ("_as_of", "_cells", "_counts", "_sums", "domains")
 
     def __init__(self, counts: RowCounts, domains: LabelDomains) -> None:
         self._counts = counts
@@ -147,7 +148,6 @@ class DomainSums:
         self._as_of = -1
         self._sums: Ints = np.zeros(0, np.int64)
         self._cells = self._sums.data
-        self._inside = 0
 
     @property
     def dropped(self) -> bool:
@@ -161,8 +161,6 @@ class DomainSums:
         code = self.domains.store.code_at(row)
         if code < len(self._cells):  # if not, the labels changed and all is summed up anew
             self._cells[code] += change
-            if code:
-                self._inside += change
 
     @property
     def sums(self) -> Ints:
@@ -178,21 +176,18 @@ class DomainSums:
         return sums
 
     @property
-    def inside_domains(self) -> Ints:
-        """The same, but none for nodes without the label, which are in no domain."""
-        sums = self.sums
-        sums[0] = 0
-        return sums
+    def nothing(self) -> bool:
+        """Does it show without a look at the sums that all of them are 0?"""
+        return self._counts.listed == _NO_ROWS
 
     @property
-    def inside(self) -> int:
-        """The sum over all domains: of all nodes that have the label."""
-        listed = self._counts.listed
-        if listed is None:
-            self._refresh()
-            return self._inside
-        code_at = self.domains.store.code_at
-        return sum(count for row, count in listed.items() if code_at(row))
+    def inside(self) -> Ints | None:
+        """The sums of the domains, of which code 0 is none; None if all of them are 0."""
+        if self.nothing:
+            return None
+        sums = self.sums
+        sums[0] = 0
+        return sums if sums[sums.argmax()] else None
 
     @property
     def exist(self) -> Bools:
@@ -207,5 +202,4 @@ class DomainSums:
         summed = np.bincount(store.codes, weights=weights, minlength=len(store.vocabulary))
         self._sums = summed.astype(np.int64)
         self._cells = self._sums.data
-        self._inside = int(self._sums[1:].sum())
         self._as_of = self.domains.generation

@@ -100,6 +100,11 @@ class Stamps:
         """The generation in which an aspect last changed anywhere."""
         return self._latest[aspect]
 
+    def unchanged(self, aspects: Iterable[Aspect], since: int) -> bool:
+        """Did none of the aspects change anywhere after a generation?"""
+        latest = self._latest
+        return max([latest[aspect] for aspect in aspects]) <= since
+
     def of(self, aspect: Aspect) -> Ints:
         """The generation in which each row last changed in an aspect, or became another node's."""
         return self._rows[aspect].values

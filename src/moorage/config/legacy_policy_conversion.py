@@ -25,6 +25,7 @@ from moorage.config.legacy_policy import (
     PriorityPolicy,
     RequestedToCapacityRatioArguments,
     decode_policy,
+    today,
     validate_policy,
 )
 from moorage.config.loading import load_config
@@ -361,16 +362,16 @@ def _choose_strategy(
 
 
 def _extenders(profile: _Profile, policy: LegacyPolicy) -> list[Any]:
-    if not policy.extenders:
+    extenders = tuple(today(extender) for extender in policy.extenders)
+    if not extenders:
         return []
-    managed = (one for extender in policy.extenders for one in extender.managed_resources)
-    if any(one.ignored_by_scheduler for one in managed):
+    manages = any(one.ignored_by_scheduler for each in extenders for one in each.managed_resources)
+    if manages:
         # Resources that the scheduler shall ignore need these arguments, even without the plugin.
         profile.args.setdefault(_FIT, {})
-    config = KubeSchedulerConfiguration(extenders=policy.extenders)
-    written: list[Any] = encode_config(config)["extenders"]
-    for extender in written:
-        if extender["httpTimeout"] == "0s":  # as if it was not given
+    written: list[Any] = encode_config(KubeSchedulerConfiguration(extenders=extenders))["extenders"]
+    for extender, given in zip(written, policy.extenders, strict=True):
+        if not given.http_timeout:
             del extender["httpTimeout"]
     return written
 

@@ -136,16 +136,16 @@ class Cycle:
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
         attempt = self.filter(profile, pod, within, times)
         outcome = attempt.outcome
-        accepted = None if outcome is None else outcome.accepted
-        if accepted is None or not accepted.any():
+        feasible = None if outcome is None else outcome.feasible
+        if feasible is None or not len(feasible):
             if outcome is not None:
                 looked_at = int(np.count_nonzero(outcome.considered))
                 self._search.nothing_found(looked_at, len(self.state))
             _raise_errors(attempt)
             return self._explain_failure(attempt), attempt
-        return self._select(attempt, accepted), attempt
+        return self._select(attempt, feasible), attempt
 
-    def _select(self, attempt: AttemptResult, accepted: Bools) -> Bind | Unschedulable:
+    def _select(self, attempt: AttemptResult, feasible: Rows) -> Bind | Unschedulable:
         profile, pod, outcome = attempt.profile, attempt.pod, attempt.outcome
         assert outcome is not None, "a pod is placed only after its nodes were filtered"
         names, extension = self.state.nodes, self.extension
@@ -165,11 +165,10 @@ class Cycle:
         )
         search, nodes = self._search, len(self.state)
         if most == considered == nodes and extension is None:
-            return self._choose(
-                attempt, search.all_feasible(self.state.order, names.row_of, accepted)
-            )
+            found = search.all_feasible(self.state.order, names.row_of, feasible)
+            return self._choose(attempt, found)
         order = self.state.order.rows(names.row_of)
-        found = search.feasible(order, outcome.considered, accepted, most)
+        found = search.feasible(order, outcome.considered, outcome.accepted, most)
         if extension is not None:
             passed = extension.passing(attempt, found.in_order(), search.looked_at)
             if not len(passed):
@@ -217,7 +216,7 @@ def _raise_errors(attempt: AttemptResult) -> None:
     outcome = attempt.outcome
     if outcome is None:
         return
-    if not any(verdicts.may_err for _, verdicts in outcome.verdicts):
+    if Code.ERROR not in [one.code for _, verdicts in outcome.verdicts for one in verdicts.reasons]:
         return
     for row in np.flatnonzero(outcome.considered & outcome.rejected):
         status = outcome.status(int(row))

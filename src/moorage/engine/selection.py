@@ -58,17 +58,17 @@ class NodeSearch:
         """The rows that the last search got to, in its order, if it did not look at all of them."""
 
     def all_feasible(
-        self, order: NodeOrder, row_of: dict[str, int], accepted: Bools
+        self, order: NodeOrder, row_of: dict[str, int], feasible: Rows
     ) -> FeasibleNodes:
         """All feasible rows, of a search that looks at every node."""
-        places, nodes = order.places(row_of), len(accepted)
+        places, nodes = order.places(row_of), len(row_of)
         self.start = start = self.start % nodes
         self.looked_at = _NO_ROWS
 
         def place(rows: Rows) -> Rows:
             return (places[rows] - start) % nodes
 
-        return FeasibleNodes(accepted.nonzero()[0], place)
+        return FeasibleNodes(feasible, place)
 
     def feasible(self, order: Rows, considered: Bools, accepted: Bools, most: int) -> FeasibleNodes:
         """At most so many feasible rows; moves the start on."""

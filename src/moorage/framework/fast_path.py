@@ -12,7 +12,7 @@ tests/properties/test_fast_path.py compares both.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -53,6 +53,7 @@ class KeptAnswers:
     def __init__(self, profile: Profile, plugin: Any, pod: Pod, nodes: NodeView) -> None:
         """Ask about all nodes; PluginError if the plugin fails or does not look at all of them."""
         self._plugin, self._pod = plugin, pod
+        self._aspects = (Aspect.MEMBERSHIP, *plugin.reads)
         self._as_of = nodes.stamps.generation
         self._state: Any = None
         self.pre_filter: Any = None
@@ -79,15 +80,15 @@ class KeptAnswers:
 
     def refresh(self, nodes: NodeView) -> bool:
         """Ask again about rows that changed; False if these are too many."""
-        stamps, as_of, reads = nodes.stamps, self._as_of, self._plugin.reads
-        if as_of >= max(map(stamps.latest, (Aspect.MEMBERSHIP, *reads))):
+        stamps, as_of = nodes.stamps, self._as_of
+        if stamps.unchanged(self._aspects, as_of):
             return True
         changes = stamps.log_since(as_of)
         if as_of < stamps.latest(Aspect.MEMBERSHIP) or changes is None:
             return False
         if len(changes) > _MOST_CHANGES:
             return False
-        aspects = bits_of(reads)
+        aspects = bits_of(self._aspects)
         for row in {row for row, bits in changes if bits & aspects}:
             self._refresh_row(nodes, row)
         self._as_of = stamps.generation
@@ -118,24 +119,24 @@ class _PluginCache:
 
     def __init__(self, plugin: Plugin) -> None:
         self.plugin = plugin
-        self._by_key: OrderedDict[Hashable, KeptAnswers | None] = OrderedDict()
-        """None: a pod with the key was seen once. Only if another one comes it is worth keeping."""
+        self._by_key: OrderedDict[Hashable, KeptAnswers | Literal[False]] = OrderedDict()
+        """False: a pod with the key was seen. Only if there are more, answers are worth keeping."""
 
-    def find(self, profile: Profile, pod: Pod, nodes: NodeView) -> KeptAnswers | None:
+    def find(self, profile: Profile, pod: Pod, nodes: NodeView) -> KeptAnswers | Literal[False]:
         plugin, by_key = self.plugin, self._by_key
         try:
             key = plugin.pod_key(pod)
-            seen = key in by_key
+            seen = by_key.pop(key, None)
         except FAULTS as error:
             raise self._no_key(pod, error) from error
         if key is None:
-            return None
-        answers = by_key.pop(key, None)
-        if seen and (answers is None or not answers.refresh(nodes)):
+            return False
+        answers = seen or False
+        if seen is not None and not (seen and seen.refresh(nodes)):
             try:
                 answers = KeptAnswers(profile, plugin, pod, nodes)
             except PluginError:
-                answers = None  # whoever asks afresh meets the error, if it concerns the pod
+                answers = False  # whoever asks afresh meets the error, if it concerns the pod
         if len(by_key) >= MOST_KEYS:
             by_key.popitem(last=False)
         by_key[key] = answers
@@ -166,5 +167,9 @@ class FastPath:
             plugins = dict.fromkeys(plugin for point in points for plugin in point)
             caches = [_PluginCache(plugin) for plugin in plugins if is_cacheable(plugin)]
             self._caches[profile] = caches
-        found = ((cache.plugin.name, cache.find(profile, pod, nodes)) for cache in caches)
-        return {name: answers for name, answers in found if answers is not None}
+        found = {}
+        for cache in caches:
+            answers = cache.find(profile, pod, nodes)
+            if answers:
+                found[cache.plugin.name] = answers
+        return found

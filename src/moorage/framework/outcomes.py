@@ -76,7 +76,7 @@ class FilterOutcome:
     @property
     def feasible(self) -> Rows:
         """... and as a list."""
-        return np.flatnonzero(self.accepted)
+        return self.accepted.nonzero()[0]
 
     @property
     def any_feasible(self) -> bool:

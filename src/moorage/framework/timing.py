@@ -32,7 +32,7 @@ class PointDuration(NamedTuple):
 class AttemptTimes:
     """The stopwatch of one attempt; `durations` is where its readings go."""
 
-    __slots__ = ("_durations", "now", "profile", "sampled", "started")
+    __slots__ = ("durations", "now", "profile", "sampled", "started")
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class AttemptTimes:
         self.now = now
         self.sampled = sampled
         """Is each plugin timed by itself?"""
-        self._durations = durations
+        self.durations = durations
         self.started = now()
 
     def point(self, name: str) -> "PointTime":
@@ -63,8 +63,8 @@ class AttemptTimes:
 
     def note(self, point: str, plugin: str, status: str, seconds: float) -> None:
         """Something ended after so long."""
-        if self._durations is not None:
-            self._durations.append(PointDuration(self.profile, point, plugin, status, seconds))
+        if self.durations is not None:
+            self.durations.append(PointDuration(self.profile, point, plugin, status, seconds))
 
 
 class PointTime:
@@ -89,8 +89,9 @@ class PointTime:
         trace: TracebackType | None,
     ) -> None:
         times = self._times
-        status = self.status if error is None else ERROR
-        times.note(self._name, "", status, times.now() - self._started)
+        if times.durations is not None:
+            status = self.status if error is None else ERROR
+            times.note(self._name, "", status, times.now() - self._started)
 
     def ran(self, plugin: str, status: str = SUCCESS) -> None:
         """A plugin answered; its time began when the one before it answered."""

@@ -36,7 +36,7 @@ from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
-MOST_WORKERS = 64
+DEFAULT_WORKERS = 64
 _DEFAULT_BINDER = "DefaultBinder"
 # How long to wait before a status is written again; four tries in all.
 _STATUS_PAUSES = (0.01, 0.05, 0.25)
@@ -56,6 +56,7 @@ class Executor:
         recorder: EventRecorder,
         timer: Timer,
         wake: Callable[[], None],
+        workers: int = DEFAULT_WORKERS,
         between_attempts: Callable[[], Awaitable[None]] = _always,
     ) -> None:
         self._scheduler = scheduler
@@ -67,7 +68,7 @@ class Executor:
         self._api = KubeApiPort(client, scheduler.state, timer, recorder)
         self._evictions = Evictions(scheduler, client, recorder, timer, wake)
         self._bindings: deque[Binding] = deque()
-        self._most_workers = MOST_WORKERS
+        self._most_workers = workers
         self._workers: set[asyncio.Task[None]] = set()
         # What workers carry that just wait for others than our client.
         self._waiting_elsewhere: set[Binding] = set()

@@ -1,6 +1,7 @@
 """Pod affinity and anti-affinity terms, and what it means for a pod to match one."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from enum import Enum
 
 import msgspec
 
@@ -65,6 +66,23 @@ class WeightedAffinityTerm(msgspec.Struct, frozen=True):
     term: AffinityTerm
 
 
+class TermKind(Enum):
+    """Which of a pod's four lists of terms a term stands in."""
+
+    AFFINITY = "required affinity"
+    ANTI_AFFINITY = "required anti-affinity"
+    PREFERRED_AFFINITY = "preferred affinity"
+    PREFERRED_ANTI_AFFINITY = "preferred anti-affinity"
+
+
+class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A term as some pod carries it; required terms have weight 0."""
+
+    kind: TermKind
+    term: AffinityTerm
+    weight: int = 0
+
+
 class PodAffinityTerms(msgspec.Struct, frozen=True):
     """Everything a pod's affinity says about other pods; `error` if a term cannot be parsed."""
 
@@ -73,16 +91,8 @@ class PodAffinityTerms(msgspec.Struct, frozen=True):
     preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
     preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     error: str = ""
-
-    @property
-    def empty(self) -> bool:
-        """No term of any kind."""
-        return not (
-            self.affinity
-            or self.anti_affinity
-            or self.preferred_affinity
-            or self.preferred_anti_affinity
-        )
+    all: tuple[PodTerm, ...] = ()
+    """The terms of all four lists, repeated where they are repeated there."""
 
 
 NO_TERMS = PodAffinityTerms()
@@ -165,10 +175,19 @@ def _compile_affinity(affinity: Affinity, namespace: str) -> PodAffinityTerms:
         preferred_affinity=preferred("preferredAffinityTerms", attract),
         preferred_anti_affinity=preferred("preferredAntiAffinityTerms", repel),
     )
-    if not errors:
-        return terms
-    text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-    return msgspec.structs.replace(terms, error=text)
+    text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
+    return msgspec.structs.replace(terms, error=text, all=tuple(_in_all_lists(terms)))
+
+
+def _in_all_lists(terms: PodAffinityTerms) -> Iterator[PodTerm]:
+    for term in terms.affinity:
+        yield PodTerm(TermKind.AFFINITY, term)
+    for term in terms.anti_affinity:
+        yield PodTerm(TermKind.ANTI_AFFINITY, term)
+    for weighted in terms.preferred_affinity:
+        yield PodTerm(TermKind.PREFERRED_AFFINITY, weighted.term, weighted.weight)
+    for weighted in terms.preferred_anti_affinity:
+        yield PodTerm(TermKind.PREFERRED_ANTI_AFFINITY, weighted.term, weighted.weight)
 
 
 def _compile_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:

@@ -54,7 +54,7 @@ class NodeResourcesBalancedAllocation(
     def pod_key(self, pod: Pod) -> Hashable | None:
         """What the pod asks for; pods that ask for the same share the object."""
         backed = self._devices.backed_requests(pod)
-        if any(name in backed for name in self._resources):
+        if backed and any(name in backed for name in self._resources):
             return None  # the score counts devices, which change without the node
         return pod.requests
 
@@ -86,7 +86,7 @@ class NodeResourcesBalancedAllocation(
 
     def _scores_plain(self, requests: Requests) -> bool:
         """Can the pod's part be counted in floats, if that of the nodes can?"""
-        return self._two_plain and all(0 <= amount < EXACT for amount in requests)
+        return self._two_plain and min(requests) >= 0 and max(requests) < EXACT
 
     def _usage_of(self, nodes: NodeView) -> Floats | None:
         used = [nodes.requested(name) for name in self._resources]
@@ -112,7 +112,7 @@ class NodeResourcesBalancedAllocation(
 
     def _requests(self, pod: Pod) -> Requests:
         requests = pod.requests.occupied
-        return tuple(requests.get(name, 0) for name in self._resources)
+        return tuple([requests.get(name, 0) for name in self._resources])
 
 
 def _balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
@@ -146,9 +146,10 @@ def _balance_of_row(amounts: Sequence[tuple[int, int]], added: Requests) -> int:
 
 def _score_of_two(usage: Floats, requests: Requests) -> Ints:
     """The score where two plain resources count, in few passes."""
+    total = usage[2:4]
     fractions = usage[:2] + np.array(requests, np.float64)[:, None]
-    fractions /= usage[2:4]
-    np.minimum(fractions, 1.0, out=fractions)
+    np.minimum(fractions, total, out=fractions)
+    fractions /= total
     score: Floats = fractions[0]
     score -= fractions[1]
     np.abs(score, out=score)

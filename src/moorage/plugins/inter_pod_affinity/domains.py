@@ -4,20 +4,23 @@ Code 0 stands for nodes without the label: it is kept at zero, because such node
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_query import PodQuery
-from moorage.cluster.pod_terms import TermEntry, terms_of
+from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
 from moorage.model.affinity import AffinityTerm
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
+
+T = TypeVar("T", bound=np.generic)
 
 DomainCounts = Mapping[str, Ints]
 
@@ -42,7 +45,7 @@ def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
     return bool(terms) and all(t.matches(pod.labels, pod.namespace, NO_LABELS) for t in terms)
 
 
-class PodsMatching(NamedTuple):
+class PodsMatching(msgspec.Struct, frozen=True):
     """Pods on nodes that match a query, counted per domain of a topology key."""
 
     query: PodQuery
@@ -61,7 +64,7 @@ class PodsMatching(NamedTuple):
         return self.query.matches(pod)
 
 
-class PodsCarrying(NamedTuple):
+class PodsCarrying(msgspec.Struct, frozen=True):
     """Pods on nodes that carry a term, counted per domain of the term's topology key."""
 
     entry: TermEntry
@@ -81,7 +84,7 @@ class PodsCarrying(NamedTuple):
 
     def includes(self, pod: Pod) -> bool:
         """Is this one of the pods?"""
-        return self.entry.pod_term in terms_of(pod)
+        return self.entry.pod_term in pod.affinity_terms.all
 
 
 Counted = PodsMatching | PodsCarrying
@@ -91,9 +94,8 @@ def counted(pods: Iterable[Counted], nodes: NodeView) -> dict[str, Ints]:
     """How many of the pods each domain has, by topology key; no key where there are none."""
     counts: dict[str, Ints] = {}
     for one in pods:
-        sums = one.sums(nodes)
-        if sums.inside:
-            here = sums.inside_domains
+        here = one.sums(nodes).inside
+        if here is not None:
             counts[one.key] = counts[one.key] + here if one.key in counts else here
     return counts
 
@@ -111,18 +113,10 @@ def changed(counts: DomainCounts, key: str, code: int, amount: int) -> DomainCou
     return {**counts, key: array}
 
 
-def any_counted(counts: DomainCounts) -> bool:
-    """Is any domain's count other than zero?"""
-    return any(array.any() for array in counts.values())
-
-
-def at_nodes(counts: DomainCounts, key: str, nodes: NodeView) -> Ints:
-    """The count of each node's domain."""
-    codes = nodes.label(key).codes
-    known = counts.get(key)
-    if known is None:
-        return np.zeros(len(nodes), np.int64)
-    missing = len(nodes.label(key).vocabulary) - len(known)
+def at_nodes(of_domains: NDArray[T], key: str, nodes: NodeView) -> NDArray[T]:
+    """What holds for each node's domain."""
+    label = nodes.label(key)
+    missing = len(label.vocabulary) - len(of_domains)
     if missing > 0:
-        known = np.concatenate([known, np.zeros(missing, np.int64)])
-    return known.take(codes)
+        of_domains = np.concatenate([of_domains, np.zeros(missing, of_domains.dtype)])
+    return of_domains.take(label.codes)

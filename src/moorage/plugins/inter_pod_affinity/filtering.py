@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.pod_query import matching_terms
-from moorage.cluster.pod_terms import TermEntry, TermKind
+from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
-from moorage.model.affinity import AffinityTerm
+from moorage.model.affinity import AffinityTerm, TermKind
 from moorage.model.labels import Labels
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
@@ -18,7 +18,6 @@ from moorage.plugins.inter_pod_affinity.domains import (
     DomainCounts,
     PodsCarrying,
     PodsMatching,
-    any_counted,
     at_nodes,
     changed,
     counted,
@@ -47,11 +46,7 @@ class RequiredState(msgspec.Struct, frozen=True):
     @property
     def irrelevant(self) -> bool:
         """Neither does the pod demand anything, nor does anybody mind it."""
-        return (
-            not self.affinity
-            and not self.anti_affinity
-            and not any_counted(self.existing_anti_affinity)
-        )
+        return not (self.affinity or self.anti_affinity or self.existing_anti_affinity)
 
 
 def _topology_keys(terms: Iterable[AffinityTerm]) -> Iterable[str]:
@@ -141,11 +136,10 @@ def judge(state: RequiredState, pod: Pod, nodes: NodeView) -> Verdicts:
         (state.anti_affinity_counts, ANTI_AFFINITY),
         (state.existing_anti_affinity, EXISTING),
     ):
-        for key in counts:
-            # Of several reasons a node has only the first.
-            here = at_nodes(counts, key, nodes) > 0
-            here &= verdicts.bits == 0
-            verdicts.reject(here, reason)
+        for key, of_domains in counts.items():
+            verdicts.reject(at_nodes(of_domains > 0, key, nodes), reason)
+    # Of several reasons a node has only the first, the one with the lowest bit.
+    verdicts.bits &= -verdicts.bits
     return verdicts
 
 
@@ -155,13 +149,15 @@ def requires_existing_match(state: RequiredState, pod: Pod) -> bool:
     The first pod of a group that wants to be together would wait forever for the others: if it
     matches its own terms and nobody else does, any node with the topology keys will do.
     """
-    return any_counted(state.affinity_counts) or not matches_all(state.affinity, pod)
+    matched = any(counts.any() for counts in state.affinity_counts.values())
+    return matched or not matches_all(state.affinity, pod)
 
 
 def _near_matches(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
     labelled = np.ones(len(nodes), np.bool_)
     near = np.ones(len(nodes), np.bool_)
+    nobody: Ints = np.zeros(1, np.int64)
     for key in _topology_keys(state.affinity):
         labelled &= nodes.label(key).present
-        near &= at_nodes(state.affinity_counts, key, nodes) > 0
+        near &= at_nodes(state.affinity_counts.get(key, nobody) > 0, key, nodes)
     return labelled & near if requires_existing_match(state, pod) else labelled

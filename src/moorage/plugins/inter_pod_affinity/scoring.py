@@ -5,9 +5,9 @@ import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.pod_query import matching_terms
-from moorage.cluster.pod_terms import PodTerm, TermKind
 from moorage.cluster.view import NodeView
 from moorage.framework.plugin import MAX_NODE_SCORE
+from moorage.model.affinity import PodTerm, TermKind
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
     Counted,
@@ -28,14 +28,12 @@ class PreferredState(msgspec.Struct, frozen=True):
 def weigh(pod: Pod, nodes: NodeView, hard_weight: int) -> dict[str, Ints] | None:
     """The summed weights of the domains of each topology key; None if nobody is found anywhere."""
     totals: dict[str, Ints] = {}
-    found = False
     for pods, weight in _weighted_pods(pod, nodes, hard_weight):
-        sums = pods.sums(nodes)
-        if sums.inside:
-            found = True
-            here = sums.inside_domains * weight
+        here = pods.sums(nodes).inside
+        if here is not None:
+            here *= weight
             totals[pods.key] = totals[pods.key] + here if pods.key in totals else here
-    return totals if found else None
+    return totals or None
 
 
 def _weighted_pods(pod: Pod, nodes: NodeView, hard_weight: int) -> list[tuple[Counted, int]]:
@@ -58,8 +56,8 @@ def _weighted_pods(pod: Pod, nodes: NodeView, hard_weight: int) -> list[tuple[Co
 def score(state: PreferredState, nodes: NodeView) -> Ints:
     """The weights of all domains a node is in."""
     total: Ints = np.zeros(len(nodes), np.int64)
-    for key in state.weights:
-        total += at_nodes(state.weights, key, nodes)
+    for key, weights in state.weights.items():
+        total += at_nodes(weights, key, nodes)
     return total
 
 

@@ -37,6 +37,7 @@ from moorage.plugins.node_resources_fit.strategies import (
 )
 
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_CHECKED_FIRST = frozenset((*BASIC, PODS))
 # A pod that asks for more resources is told only of those that are short somewhere.
 _MOST_NAMED = 28
 
@@ -76,8 +77,8 @@ class NodeResourcesFit(
         self._row_scorer = row_scorer(args.scoring_strategy)
         self._plain_scorer = plain_scorer(args.scoring_strategy)
         self._plain = tuple(name for name in self._weights if not is_scalar(name))
-        self._room = DerivedColumns(self._room_of, self._room_of_row)
-        """What is free of each plain resource, and what is allocatable."""
+        self._usage = DerivedColumns(self._usage_of, self._usage_of_row)
+        """What is used of each plain resource, and what is allocatable."""
         self._devices = handle.devices
 
     def pod_key(self, pod: Pod) -> Hashable | None:
@@ -93,15 +94,15 @@ class NodeResourcesFit(
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[Wanted]:
         """Every pod needs at least a place, so this plugin never skips."""
-        return PreFilterResult(tuple(self._checked(pod)))
+        return PreFilterResult(self._checked(pod))
 
     def filter(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Verdicts:
         """All shortages of a node are named, not only the first."""
-        wanted = tuple(self._checked(pod)) if state is None else state
-        named = wanted if len(wanted) <= _MOST_NAMED else ()
-        verdicts = Verdicts(
-            len(nodes), (self.too_many_pods, *(r for name, _ in named for r in _shortages(name)))
-        )
+        wanted = self._checked(pod) if state is None else state
+        reasons = [self.too_many_pods]
+        for name, _ in wanted if len(wanted) <= _MOST_NAMED else ():
+            reasons += _shortages(name)
+        verdicts = Verdicts(len(nodes), reasons)
         full = nodes.pod_count >= nodes.allocatable(PODS)
         if full.any():
             verdicts.reject(full, self.too_many_pods)
@@ -134,11 +135,11 @@ class NodeResourcesFit(
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Wanted:
         """What counts of the pod's requests; the plugin never skips."""
-        return tuple(self._scored(pod))
+        return self._scored(pod)
 
     def score_row(self, pod: Pod, nodes: NodeView, row: int, state: Wanted | None) -> int:
         """How full one node would be, without arrays."""
-        scored = tuple(self._scored(pod)) if state is None else state
+        scored = self._scored(pod) if state is None else state
         if self._row_scorer is not None and self._scores_plain(scored):
             amounts = [_amounts_at(name, nodes, row) for name in self._plain]
             if are_plain(amounts):
@@ -151,15 +152,15 @@ class NodeResourcesFit(
 
     def score(self, pod: Pod, nodes: NodeView, state: Wanted | None) -> Ints:
         """How full the node would be, by the strategy."""
-        scored = tuple(self._scored(pod)) if state is None else state
+        scored = self._scored(pod) if state is None else state
         if not scored:
             return np.zeros(len(nodes), np.int64)
-        room = None
+        usage = None
         if self._plain_scorer is not None and self._scores_plain(scored):
-            room = self._room.of(nodes)
-        if self._plain_scorer is not None and room is not None:
+            usage = self._usage.of(nodes)
+        if self._plain_scorer is not None and usage is not None:
             wanted = [amount for _, amount in scored]
-            return self._plain_scorer(room, wanted, [self._weights[name] for name in self._plain])
+            return self._plain_scorer(usage, wanted, [self._weights[name] for name in self._plain])
         shares = []
         for name, amount in scored:
             used, total = _used(name, nodes), nodes.allocatable(name)
@@ -170,22 +171,21 @@ class NodeResourcesFit(
 
     def _scores_plain(self, scored: Wanted) -> bool:
         """Can the pod's part be counted in floats, if that of the nodes can?"""
-        return len(scored) == len(self._plain) and all(
-            name not in self._scalars and 0 <= amount < EXACT for name, amount in scored
-        )
+        amounts = [amount for _, amount in scored]
+        if not amounts or len(amounts) != len(self._plain):
+            return False
+        return min(amounts) >= 0 and max(amounts) < EXACT
 
-    def _room_of(self, nodes: NodeView) -> Floats | None:
-        total = [nodes.allocatable(name) for name in self._plain]
-        room = plain_amounts([_used(name, nodes) for name in self._plain], total)
-        if room is not None:
-            np.subtract(total, room[: len(total)], out=room[: len(total)])
-        return room
+    def _usage_of(self, nodes: NodeView) -> Floats | None:
+        used = [_used(name, nodes) for name in self._plain]
+        return plain_amounts(used, [nodes.allocatable(name) for name in self._plain])
 
-    def _room_of_row(self, nodes: NodeView, row: int) -> Sequence[float] | None:
+    def _usage_of_row(self, nodes: NodeView, row: int) -> Sequence[float] | None:
         amounts = [_amounts_at(name, nodes, row) for name in self._plain]
         if not are_plain(amounts):
             return None
-        return [*(total - used for used, total in amounts), *(total for _, total in amounts)]
+        used, total = zip(*amounts, strict=True)
+        return (*used, *total)
 
     def score_placement(
         self, group: GroupKey, assignments: Assignments, nodes: NodeView
@@ -206,29 +206,24 @@ class NodeResourcesFit(
             )
         return int(most_allocated(shares)[0]) if shares else 0
 
-    def _scored(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def _scored(self, pod: Pod) -> Wanted:
         """The resources that are scored, and what the pod would add."""
         requests = pod.requests.incoming_with_defaults
-        for name, _ in self._resources:
-            wanted = requests.get(name, 0)
-            if wanted or not is_scalar(name):
-                yield name, wanted
+        scored = [(name, requests.get(name, 0)) for name, _ in self._resources]
+        return tuple([one for one in scored if one[1] or one[0] not in self._scalars])
 
-    def _checked(self, pod: Pod) -> Iterator[tuple[str, int]]:
+    def _checked(self, pod: Pod) -> Wanted:
         """The resources to check, in the order their reasons are listed."""
         requests = pod.requests.incoming
-        for name in BASIC:
-            if requests.get(name, 0) > 0:
-                yield name, requests[name]
-        for name in sorted(requests):
-            if name in BASIC or name == PODS or requests[name] == 0:
-                continue
-            if is_extended(name) and self._is_ignored(name):
-                continue
-            yield name, requests[name]
+        first = [name for name in BASIC if requests.get(name, 0) > 0]
+        others = [name for name in sorted(requests.keys() - _CHECKED_FIRST) if requests[name]]
+        checked = [*first, *(name for name in others if not self._is_ignored(name))]
+        return tuple([(name, requests[name]) for name in checked])
 
     def _is_ignored(self, name: str) -> bool:
-        return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+        return is_extended(name) and (
+            name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
+        )
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Room made by pods, more room on a node, or devices that may stand for a resource."""

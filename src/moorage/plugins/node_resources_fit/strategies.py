@@ -34,7 +34,7 @@ RowShare = tuple[int, int, int]
 RowScorer = Callable[[Sequence[RowShare]], int]
 
 PlainScorer = Callable[[Floats, Sequence[int], Sequence[int]], Ints]
-"""What is free of plain resources on every node and what is allocatable, in one array; what a pod
+"""What is used of plain resources on every node and what is allocatable, in one array; what a pod
 would take; weights."""
 
 
@@ -152,28 +152,33 @@ def _weighted_mean(shares: Sequence[NodeShares], measure: Callable[[NodeShares],
     return total // np.maximum(weights, 1)
 
 
-def least_allocated_of_plain(room: Floats, wanted: Sequence[int], weights: Sequence[int]) -> Ints:
+def least_allocated_of_plain(usage: Floats, wanted: Sequence[int], weights: Sequence[int]) -> Ints:
     """`least_allocated` for plain resources, in fewer and faster passes."""
-    return _mean_percent(_left(room, wanted), room, weights)
+    taken, total = _taken(usage, wanted)
+    return _mean_percent(np.subtract(total, taken, out=taken), total, weights)
 
 
-def most_allocated_of_plain(room: Floats, wanted: Sequence[int], weights: Sequence[int]) -> Ints:
+def most_allocated_of_plain(usage: Floats, wanted: Sequence[int], weights: Sequence[int]) -> Ints:
     """`most_allocated` for plain resources."""
-    return _mean_percent(room[len(wanted) :] - _left(room, wanted), room, weights)
+    return _mean_percent(*_taken(usage, wanted), weights)
 
 
-def _left(room: Floats, wanted: Sequence[int]) -> Floats:
-    left: Floats = room[: len(wanted)] - np.array(wanted, np.float64)[:, None]
-    return np.maximum(left, 0.0, out=left)
+def _taken(usage: Floats, wanted: Sequence[int]) -> tuple[Floats, Floats]:
+    """What would be used of each resource, at most all of it, and what is allocatable."""
+    used, total = usage[: len(wanted)], usage[len(wanted) :]
+    taken = used + np.array(wanted, np.float64)[:, None]
+    return np.minimum(taken, total, out=taken), total
 
 
-def _mean_percent(amounts: Floats, room: Floats, weights: Sequence[int]) -> Ints:
+def _mean_percent(amounts: Floats, total: Floats, weights: Sequence[int]) -> Ints:
     """The weighted mean of the amounts in percent, each rounded down; it overwrites them."""
     amounts *= MAX_NODE_SCORE
-    amounts /= room[len(amounts) :]
+    amounts /= total
     np.floor(amounts, out=amounts)
     if any(weight != 1 for weight in weights):
         amounts *= np.array(weights, np.float64)[:, None]
-    total: Floats = np.add.reduce(amounts)
-    total /= sum(weights) or 1
-    return total.astype(np.int64)
+    mean: Floats = amounts[0]
+    for more in amounts[1:]:
+        mean += more
+    mean /= sum(weights) or 1
+    return mean.astype(np.int64)

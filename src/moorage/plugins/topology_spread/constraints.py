@@ -85,7 +85,6 @@ def constraints_key(constraints: Iterable[TopologySpreadConstraint], pod: Pod) -
         (
             one.max_skew,
             one.topology_key,
-            one.when_unsatisfiable,
             None if one.label_selector is None else one.label_selector.key,
             one.min_domains,
             one.node_affinity_policy,
@@ -97,17 +96,11 @@ def constraints_key(constraints: Iterable[TopologySpreadConstraint], pod: Pod) -
 
 
 def compile_constraints(
-    constraints: Iterable[TopologySpreadConstraint],
-    pod: Pod,
-    action: str,
-    *,
-    match_label_keys: bool,
+    constraints: Iterable[TopologySpreadConstraint], pod: Pod, *, match_label_keys: bool
 ) -> tuple[SpreadConstraint, ...]:
-    """The constraints with an action; raises `SelectorError` on a selector without meaning."""
+    """The constraints of one pod; raises `SelectorError` on a selector without meaning."""
     compiled = []
     for constraint in constraints:
-        if constraint.when_unsatisfiable != action:
-            continue
         selector = compile_selector(constraint.label_selector)
         if match_label_keys:
             selector = selector.and_also(

@@ -20,8 +20,7 @@ UNLABELLED = Reason(
 )
 
 
-# The places of the two reasons in the verdicts.
-_SKEWED_BIT, _UNLABELLED_BIT = 1, 2
+_UNLABELLED_BIT = 2  # in the verdicts; the other reason's is 1
 _NO_DOMAIN = 2**31 - 1
 
 
@@ -134,12 +133,12 @@ def _most(constraint: SpreadConstraint, domains: Domains, pod: Pod) -> int:
 def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
     """The first constraint that a node violates decides."""
     verdicts = Verdicts(len(nodes), (SKEWED, UNLABELLED))
-    bits = verdicts.bits
+    decided = None
     for constraint, domains in zip(state.constraints, state.domains, strict=True):
-        table = np.where(domains.counts > _most(constraint, domains, pod), _SKEWED_BIT, 0)
+        table = (domains.counts > _most(constraint, domains, pod)).astype(np.uint8)
         table[0] = _UNLABELLED_BIT  # no domain at all
-        here = table.astype(bits.dtype).take(nodes.label(constraint.topology_key).codes)
-        if bits.any():
-            here[bits != 0] = 0
-        bits |= here
+        here = table.take(nodes.label(constraint.topology_key).codes)
+        decided = here if decided is None else np.where(decided, decided, here)
+    if decided is not None:
+        verdicts.bits = decided
     return verdicts

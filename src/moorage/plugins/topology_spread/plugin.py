@@ -35,8 +35,6 @@ from moorage.plugins.topology_spread.constraints import (
 from moorage.plugins.topology_spread.filtering import HardState
 from moorage.plugins.topology_spread.scoring import SoftState
 
-OwnConstraints = tuple[TopologySpreadConstraint, ...]
-
 _MOST_COMPILED = 4096
 
 
@@ -62,10 +60,7 @@ class PodTopologySpread(
                 msgspec.convert(msgspec.to_builtins(default), TopologySpreadConstraint)
                 for default in args.default_constraints
             )
-        self._default_actions = frozenset(one.when_unsatisfiable for one in self._defaults)
         self._compiled: dict[Hashable, tuple[SpreadConstraint, ...]] = {}
-        self._latest: dict[str, tuple[OwnConstraints, tuple[SpreadConstraint, ...]]] = {}
-        """By action, what a pod said last, and what became of it: the next says the same."""
         self._match_label_keys = handle.gates.enabled("MatchLabelKeysInPodTopologySpread")
         self._comparisons = handle.gates.enabled("TaintTolerationComparisonOperators")
 
@@ -144,26 +139,22 @@ class PodTopologySpread(
     def constraints(self, pod: Pod, action: str, phase: str) -> tuple[SpreadConstraint, ...]:
         """The pod's constraints of one kind, or the defaults."""
         own = pod.spec.topology_spread_constraints
-        if not own and (action not in self._default_actions or is_alone(pod, self.handle.listers)):
+        chosen = [one for one in own or self._defaults if one.when_unsatisfiable == action]
+        if not chosen or (not own and is_alone(pod, self.handle.listers)):
             return ()
-        latest = self._latest.get(action)
-        if own and latest is not None and (own is latest[0] or own == latest[0]):
-            return latest[1]
-        key = (action, constraints_key(own, pod))
+        key = constraints_key(chosen, pod)
         constraints = self._compiled.get(key)
         if constraints is None:
             try:
                 constraints = compile_constraints(
-                    own or self._defaults, pod, action, match_label_keys=self._match_label_keys
+                    chosen, pod, match_label_keys=self._match_label_keys
                 )
             except SelectorError as error:
                 raise PluginError(self.name, phase, f"obtaining constraints: {error}") from error
             if len(self._compiled) >= _MOST_COMPILED:
                 self._compiled.clear()
             self._compiled[key] = constraints
-        if own and not any(one.match_label_keys for one in own):
-            self._latest[action] = (own, constraints)
-        if own or not constraints:
+        if own:
             return constraints
         selector = default_selector(pod, self.handle.listers)
         if selector.empty:

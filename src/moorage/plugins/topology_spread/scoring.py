@@ -14,6 +14,9 @@ from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
 from moorage.plugins.topology_spread.constraints import SpreadConstraint, all_topologies
 
+_FEW = 64
+"""So many nodes are mostly in every domain that there is."""
+
 
 class SoftConstraint(msgspec.Struct, frozen=True):
     """One constraint: how much a matching pod weighs, and how many each domain has."""
@@ -94,10 +97,11 @@ def _from_domain_sums(
         if constraint.topology_key == HOSTNAME_LABEL:
             soft.append(SoftConstraint(constraint, math.log(len(feasible) + 2), None))
             continue
-        wanted = known.exist
-        if feasible is not everywhere:
-            wanted = np.zeros(len(label.vocabulary), np.bool_)
-            wanted[feasible.label(constraint.topology_key).codes] = True
+        codes = feasible.label(constraint.topology_key).codes
+        wanted = np.zeros(len(label.vocabulary), np.bool_)
+        wanted[codes[:_FEW]] = True
+        if not np.array_equal(wanted, known.exist):
+            wanted[codes] = True
         size = int(np.count_nonzero(wanted))
         soft.append(SoftConstraint(constraint, math.log(size + 2), known.sums * wanted))
     return tuple(soft)
