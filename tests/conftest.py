@@ -1,8 +1,14 @@
-"""How hard Hypothesis tries: the same examples every time by default, many more in `deep`."""
+"""How hard Hypothesis tries: the same examples every time by default, many more in `deep`.
+
+And what `caplog` shows: fields, too.
+"""
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from moorage.app.logs import TextFormatter
 
 _COMMON = settings(
     deadline=None,
@@ -15,3 +21,10 @@ settings.register_profile("default", _COMMON, derandomize=True)
 settings.register_profile("deep", _COMMON, derandomize=False, print_blob=True)
 settings.register_profile("unshrunk", _COMMON, derandomize=True, phases=[Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Records as the scheduler prints them."""
+    caplog.handler.setFormatter(TextFormatter())
+    return caplog

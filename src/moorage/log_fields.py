@@ -12,6 +12,10 @@ without fields is printed as it is, so `log.info("%s lists %d", name, count)` st
 the level of `-v=n`; `logging.DEBUG` counts as V(4). Levels are plain numbers of the standard
 library, so what is switched off costs no more than `isEnabledFor`.
 
+A message that kube-scheduler writes about pods is a `Line` of `moorage.log_lines` or of the plugin
+that writes it: its words, verbosity and fields stand in one place, and it costs next to nothing
+while it is not written.
+
 Owns those conventions. Must not format or write anything, nor import anything of Moorage.
 """
 
@@ -20,6 +24,9 @@ from typing import Any, NamedTuple
 
 DEBUG_VERBOSITY = 4
 """The verbosity at which `logging.DEBUG` appears."""
+
+UNHANDLED = "UnhandledError"
+"""The name under which kube-scheduler logs errors that nobody else is told of."""
 
 _ATTRIBUTE = "moorage_fields"
 
@@ -59,3 +66,40 @@ def verbosity_of(level: int) -> int:
     if level == logging.DEBUG:
         return DEBUG_VERBOSITY
     return logging.INFO - level - (1 if level < logging.DEBUG else 0)
+
+
+class Line:
+    """A message with its level and the names of its fields: called with the values, it is written.
+
+    API objects among the values are written as references. It is true while it would be written:
+    ask it first where the values cost something. `logger` is klog's name for who writes, which
+    kube-scheduler adds to the lines of its plugins from `-v=4` on, and always to UNHANDLED errors.
+    """
+
+    __slots__ = ("_level", "_logger", "_names", "_text")
+
+    def __init__(self, level: int, text: str, *names: str, logger: str = "") -> None:
+        self._level = level
+        self._text = text
+        self._names = names
+        self._logger = logger
+
+    def __bool__(self) -> bool:
+        return _lines.isEnabledFor(self._level)
+
+    def __call__(self, *values: Any, trace: BaseException | None = None) -> None:
+        """Write it, if its level is written; fields at the end may be left out."""
+        if not _lines.isEnabledFor(self._level):
+            return
+        given = {name: _shown(value) for name, value in zip(self._names, values, strict=False)}
+        if self._logger and (self._logger == UNHANDLED or _lines.isEnabledFor(V(4))):
+            given = {"logger": self._logger} | given
+        _lines.log(self._level, self._text, extra=fields(**given), exc_info=trace, stacklevel=2)
+
+
+_lines = logging.getLogger(__name__)
+
+
+def _shown(value: Any) -> Any:
+    meta = getattr(value, "metadata", None)
+    return value if meta is None else KObj(meta.namespace, meta.name)

@@ -6,7 +6,7 @@ it; what it asks for is read from the API server's audit log.
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,7 +116,7 @@ class SecondScheduler(Trial):
         self._deployed = deployed
         self._before = len(deployed.refused())
 
-    def start(self, config: Json | None = None, gates: str = "") -> None:
+    def start(self, config: Json | None = None, gates: str = "", flags: Sequence[str] = ()) -> None:
         """It has been started."""
 
     def add_pod(self, name: str, **fields: Any) -> Json:

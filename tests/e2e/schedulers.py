@@ -26,10 +26,16 @@ class Scheduler(NamedTuple):
     command: tuple[str, ...]
 
     def start(
-        self, kubeconfig: Path, config: Json | None, folder: Path, label: str, gates: str = ""
+        self,
+        kubeconfig: Path,
+        config: Json | None,
+        folder: Path,
+        label: str,
+        gates: str = "",
+        more: Sequence[str] = (),
     ) -> ChildProcess:
         """Start it with a configuration file, or with flags only where config is None."""
-        flags = ["--leader-elect=false", "--secure-port=0", "--v=4"]
+        flags = ["--leader-elect=false", "--secure-port=0", "--v=4", *more]
         if gates:
             flags.append(f"--feature-gates={gates}")
         if config is None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,17 +31,23 @@ class Trial:
 
     # The scheduler.
 
-    def start(self, config: Json | None = None, gates: str = "") -> None:
-        """Start the scheduler, with some feature gates changed."""
+    def start(self, config: Json | None = None, gates: str = "", flags: Sequence[str] = ()) -> None:
+        """Start the scheduler, with some feature gates changed and more flags."""
         self._starts += 1
         label = f"{self.namespace}-{self._starts}"
         kubeconfig = self.server.scheduler_kubeconfig
-        self._process = self._scheduler.start(kubeconfig, config, self.server.folder, label, gates)
+        folder = self.server.folder
+        self._process = self._scheduler.start(kubeconfig, config, folder, label, gates, flags)
 
     def stop(self) -> int | None:
         """Ask the scheduler to end; its exit code."""
         process, self._process = self._process, None
         return None if process is None else process.stop()
+
+    def log(self) -> str:
+        """What the running scheduler has said so far."""
+        assert self._process is not None, "no scheduler runs"
+        return self._process.log.read_text()
 
     def kill(self) -> None:
         """End the scheduler without a warning."""

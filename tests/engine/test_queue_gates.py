@@ -82,7 +82,8 @@ def test_a_plugin_that_fails_keeps_the_pod_out_and_is_reported__qc_035(
     bench = Bench(profile(Broken(lambda pod: False, ())))
     bench.pod()
     assert bench.place() == "gated"
-    assert "pod default/pod is kept out by Broken" in caplog.text
+    assert '"Unexpected error running PreEnqueue plugin" err=' in caplog.text
+    assert 'pod="default/pod" plugin="Broken"' in caplog.text
     assert "out of order" in caplog.text
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert bench.ledger.gates == [("Broken", "default-scheduler", "Error")]

@@ -195,7 +195,8 @@ def test_a_hint_that_fails_counts_as_yes__qc_056(
     bench = registered(on(EventResource.NODE, ActionType.ADD, hint))
     assert moves(bench, NODE_ADD)
     assert bench.ledger.hints == [("Picky", "NodeAdd", "Error")]
-    assert "the hint of Picky for NodeAdd failed" in caplog.text
+    assert '"QueueingHintFn returns error"' in caplog.text
+    assert 'event="NodeAdd" plugin="Picky"' in caplog.text
     assert "no idea" in caplog.text
 
 
@@ -341,4 +342,5 @@ def test_a_profile_nobody_knows_is_no_reason_to_lose_a_pod(
     bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node())
     bench.reject(info, "Picky")
     assert bench.place() == "backoff"
-    assert "no profile 'gone' is known" in caplog.text
+    assert '"No QueueingHintMap is registered for this profile"' in caplog.text
+    assert 'profile="gone"' in caplog.text

@@ -326,4 +326,4 @@ def test_an_event_that_contradicts_the_books_is_logged_and_survived(
     scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler.handlers.delete_pod(make_pod("ghost").on_node("n1"))
-    assert "cannot remove pod" in caplog.text
+    assert '"Scheduler cache RemovePod failed"' in caplog.text

@@ -142,7 +142,7 @@ def test_a_single_feasible_node_is_taken_without_scoring() -> None:
     state = make_state([make_node("a"), make_node("b", unschedulable=True)])
     profile = make_profile(state, only("NodeUnschedulable", "Explodes"), [Explodes])
     decision, attempt = make_cycle(state).decide(profile, make_pod("p"))
-    assert decision == Bind(decision.pod, "a", 1)
+    assert decision == Bind(decision.pod, "a", 1, evaluated_nodes=2)
     assert attempt is not None
     assert attempt.scores is None
 
@@ -151,7 +151,7 @@ def test_the_node_with_the_largest_total_is_taken() -> None:
     state = make_state([make_node("a"), make_node("b")])
     profile = profile_of(state, scoring("A", {"a": 1, "b": 2}))
     decision, _ = make_cycle(state).decide(profile, make_pod("p"))
-    assert decision == Bind(decision.pod, "b", 2, 2)
+    assert decision == Bind(decision.pod, "b", 2, 2, evaluated_nodes=2)
 
 
 @pytest.mark.parametrize(

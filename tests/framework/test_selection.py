@@ -201,7 +201,7 @@ def test_a_pod_that_waited_for_a_node_does_not_move_the_start() -> None:
     state = make_state(many(3))
     cycle, profile = make_cycle(state), make_profile(state, only("NodeName"))
     decision, _ = cycle.decide(profile, make_pod("waited", nominated="n002"))
-    assert decision == Bind(decision.pod, "n002", 1)
+    assert decision == Bind(decision.pod, "n002", 1, evaluated_nodes=1)
     decision, _ = cycle.decide(profile, make_pod("next"))
     assert isinstance(decision, Bind)
     assert decision.node_name == "n000"

@@ -25,6 +25,7 @@ from moorage.kube.live import LiveScheduler
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
 from moorage.ledger import Ledger
+from moorage.log_fields import V
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 
@@ -245,9 +246,10 @@ class _Said(logging.Handler):
 
 def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
     async def test(stage: Stage) -> None:
-        listener = _Said("pod default/quick was not bound to n1: the node is taken")
-        logger = logging.getLogger("moorage.kube.executor")
+        listener = _Said("Failed to bind pod")
+        logger = logging.getLogger("moorage")
         logger.addHandler(listener)
+        logger.setLevel(V(1))
         try:
             await stage.begin_with("n1")
             await stage.create_pod("quick")
@@ -256,6 +258,7 @@ def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
             stage.extender.binds.set()
             await listener.said.wait()
         finally:
+            logger.setLevel(logging.NOTSET)
             logger.removeHandler(listener)
         await _several_turns()
         assert stage.is_assumed("quick"), "its place must not come free in the middle"

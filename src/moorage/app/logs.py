@@ -180,6 +180,8 @@ def _json_value(value: Any) -> Any:
         return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return {item: {} for item in sorted(value)}  # as Go's sets are written
     if isinstance(value, msgspec.Struct) and not isinstance(value, Duration):
         return msgspec.to_builtins(value, str_keys=True, enc_hook=str)
     return str(value)

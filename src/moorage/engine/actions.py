@@ -32,6 +32,8 @@ class Binding:
     """Who was asked, and may want to bind it."""
     times: AttemptTimes = UNTIMED
     """What measures the attempt, from the decision to the end of the binding."""
+    evaluated_nodes: int = 0
+    feasible_nodes: int = 0
 
     @property
     def pod(self) -> Pod:
@@ -64,6 +66,8 @@ class Eviction(msgspec.Struct, frozen=True):
     group: PodGroup | None = None
     members: tuple[Pod, ...] = ()
     """The pods of the group; `preemptor` is one of them."""
+    chosen: int = 0
+    """How many victims were chosen, with those that are leaving already."""
 
     @property
     def cause(self) -> Pod | PodGroup:

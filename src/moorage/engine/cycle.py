@@ -9,6 +9,7 @@ from random import Random
 
 import numpy as np
 
+from moorage import log_lines
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.podless_view import PodlessView
 from moorage.cluster.state import ClusterState
@@ -135,6 +136,8 @@ class Cycle:
         if not len(self.state):
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
         attempt = self.filter(profile, pod, within, times)
+        if log_lines.NODE_REJECTIONS:
+            attempt.log_filtering()
         outcome = attempt.outcome
         feasible = None if outcome is None else outcome.feasible
         if feasible is None or not len(feasible):
@@ -152,10 +155,10 @@ class Cycle:
         nominated = names.row_of.get(pod.status.nominated_node_name)
         if nominated is not None and outcome.accepts(nominated):
             if extension is None:
-                return Bind(pod, pod.status.nominated_node_name, 1)
+                return Bind(pod, pod.status.nominated_node_name, 1, evaluated_nodes=1)
             passed = extension.nominated_if_passing(attempt, nominated)
             if len(passed):
-                return self._choose(attempt, in_this_order(passed, len(self.state)))
+                return self._choose(attempt, in_this_order(passed, len(self.state)), 1)
         _raise_errors(attempt)
         considered = int(np.count_nonzero(outcome.considered))
         most = nodes_to_find(
@@ -166,7 +169,7 @@ class Cycle:
         search, nodes = self._search, len(self.state)
         if most == considered == nodes and extension is None:
             found = search.all_feasible(self.state.order, names.row_of, feasible)
-            return self._choose(attempt, found)
+            return self._choose(attempt, found, nodes)
         order = self.state.order.rows(names.row_of)
         found = search.feasible(order, outcome.considered, outcome.accepted, most)
         if extension is not None:
@@ -174,14 +177,15 @@ class Cycle:
             if not len(passed):
                 return self._explain_failure(attempt)
             found = in_this_order(passed, nodes)
-        return self._choose(attempt, found)
+        evaluated = int(np.count_nonzero(outcome.considered[search.looked_at]))
+        return self._choose(attempt, found, evaluated)
 
-    def _choose(self, attempt: AttemptResult, found: FeasibleNodes) -> Bind:
+    def _choose(self, attempt: AttemptResult, found: FeasibleNodes, evaluated: int) -> Bind:
         """The best of the feasible nodes."""
         pod, names, extension = attempt.pod, self.state.nodes, self.extension
         rows = found.rows
         if len(rows) == 1:
-            return Bind(pod, names.nodes[rows[0]].name, 1)
+            return Bind(pod, names.nodes[rows[0]].name, 1, evaluated_nodes=evaluated)
         # What an extender answered with objects comes without the pods that run on the nodes.
         podless = PodlessView(self.state, rows) if attempt.podless else None
         self.runner.score(attempt, rows, podless)
@@ -191,7 +195,8 @@ class Cycle:
         else:
             row = best(found, attempt.scores.totals, names.emptiness.values)
         totals = attempt.scores.totals
-        return Bind(pod, names.nodes[row].name, len(rows), int(totals[totals.argmax()]))
+        total = int(totals[totals.argmax()])
+        return Bind(pod, names.nodes[row].name, len(rows), total, evaluated)
 
     def _explain_failure(self, attempt: AttemptResult) -> Unschedulable:
         diagnosis = attempt.diagnosis
@@ -199,6 +204,11 @@ class Cycle:
         result, proposal = PostFilterResult(Status(Code.SUCCESS)), ""
         if attempt.profile.post_filter:
             result = attempt.post_filter = post_filter(attempt)
+            failed = result.status.code is Code.ERROR
+            told = log_lines.POST_FILTER_FAILED if failed else log_lines.POST_FILTERED
+            told(pod, result.status.message)
+        else:
+            log_lines.NO_POST_FILTER(pod)
         if result.status.code is not Code.SUCCESS:
             proposal = result.status.message
         return Unschedulable(

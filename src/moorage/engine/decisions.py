@@ -1,15 +1,13 @@
 """What the engine decides, as values: carried out, printed or replayed by others."""
 
-import logging
 from typing import NamedTuple
 
 import msgspec
 
+from moorage import log_lines
 from moorage.errors import MoorageError, reason_of
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
-
-log = logging.getLogger(__name__)
 
 
 class Refusal(NamedTuple):
@@ -27,6 +25,8 @@ class Bind(msgspec.Struct, frozen=True):
     node_name: str
     feasible_nodes: int = 0
     total_score: int | None = None
+    evaluated_nodes: int = 0
+    """How many nodes were looked at, feasible ones included."""
 
 
 class Unschedulable(msgspec.Struct, frozen=True):
@@ -67,8 +67,9 @@ def error_status(pod: Pod, error: BaseException) -> Status:
 def _logged_reason(pod: Pod, error: BaseException) -> str:
     """Why an attempt failed; the log has a traceback as well if nobody raised it on purpose."""
     reason = reason_of(error)
-    trace = None if isinstance(error, MoorageError) else error
-    log.error("pod %s: %s", pod.key, reason, exc_info=trace)
+    log_lines.NO_NODE_SELECTED(
+        reason, pod, trace=None if isinstance(error, MoorageError) else error
+    )
     return reason
 
 

@@ -5,9 +5,9 @@ cluster event that amounts to. `kube.live.event_handler` has informers call them
 anything about pods: that is the cycle's work.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 
+from moorage import log_lines
 from moorage.cluster.state import ClusterState
 from moorage.engine.events import (
     ASSIGNED_POD_ADD,
@@ -31,12 +31,11 @@ from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
+from moorage.log_fields import Line
 from moorage.model.devices import DeviceTaintRule, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-
-log = logging.getLogger(__name__)
 
 Change = Callable[[Pod], None]
 
@@ -79,6 +78,7 @@ class EventHandlers:
             self._add_assigned(pod)
         elif self._ours(pod):
             started = self._observer.time()
+            log_lines.ADD_PENDING(pod)
             self._groups.put(pod)
             self._queue.add(pod)
             if self._gangs:
@@ -99,6 +99,7 @@ class EventHandlers:
             if self._ours(old):
                 # Bound, by us or somebody else; either way nobody is woken because it left.
                 started = self._observer.time()
+                log_lines.DELETE_PENDING(old)
                 self._queue.delete(old)
                 self._handled(UNSCHEDULABLE_POD_DELETE, started)
         elif self._ours(old) or self._state.is_assumed(old):
@@ -112,10 +113,12 @@ class EventHandlers:
         self._preempting.left(pod)
         self._groups.remove(pod)
         if pod.spec.node_name:
-            self._apply("remove", self._state.remove_pod, pod)
+            log_lines.DELETE_ASSIGNED(pod)
+            self._apply(log_lines.CACHE_REMOVE_FAILED, self._state.remove_pod, pod)
             self._wake(ASSIGNED_POD_DELETE, pod, None, started)
         elif self._ours(pod) or self._state.is_assumed(pod):
             # One that is assumed may be of a profile that is not configured any more.
+            log_lines.DELETE_PENDING(pod)
             self._queue.delete(pod)
             if self._state.is_assumed(pod):
                 self._drop_assumed(pod)
@@ -125,13 +128,15 @@ class EventHandlers:
 
     def _add_assigned(self, pod: Pod) -> None:
         started = self._observer.time()
-        self._apply("add", self._state.add_pod, pod)
+        log_lines.ADD_ASSIGNED(pod)
+        self._apply(log_lines.CACHE_ADD_FAILED, self._state.add_pod, pod)
         self._groups.put(pod)
         self._wake(ASSIGNED_POD_ADD, None, pod, started)
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
         started = self._observer.time()
-        self._apply("update", self._state.update_pod, new)
+        log_lines.UPDATE_ASSIGNED(old)
+        self._apply(log_lines.CACHE_UPDATE_FAILED, self._state.update_pod, new)
         self._groups.put(new)
         for event in pod_update_events(old, new):
             self._wake(event, old, new, started)
@@ -149,6 +154,7 @@ class EventHandlers:
             if new.terminating and not old.terminating:
                 self._drop_assumed(new)
         else:
+            log_lines.UPDATE_PENDING(new)
             self._queue.update(old, new)
             if nominated_node_changed(old, new):
                 self._free_nomination(old)
@@ -193,6 +199,7 @@ class EventHandlers:
         """A node appeared."""
         self.recorder.changed(node)
         started = self._observer.time()
+        log_lines.ADD_NODE(node)
         self._state.add_node(node)
         self._wake(NODE_ADD, None, node, started)
 
@@ -200,6 +207,7 @@ class EventHandlers:
         """A node changed."""
         self.recorder.changed(new, old)
         started = self._observer.time()
+        log_lines.UPDATE_NODE(new)
         self._state.add_node(new)
         for event in node_update_events(old, new):
             self._wake(event, old, new, started)
@@ -209,10 +217,11 @@ class EventHandlers:
         self.recorder.deleted(node)
         started = self._observer.time()
         self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None)
+        log_lines.DELETE_NODE(node)
         try:
             self._state.remove_node(node.name)
         except StateError as error:
-            log.error("node %s: %s", node.name, error)
+            log_lines.CACHE_REMOVE_NODE_FAILED(error)
         self._handled(NODE_DELETE, started)
 
     # Everything else
@@ -260,11 +269,11 @@ class EventHandlers:
                 self._queue.move_all_to_active_or_backoff(event, offered, offered)
                 return  # more of them would wake nobody else
 
-    def _apply(self, what: str, change: Change, pod: Pod) -> None:
+    def _apply(self, failed: Line, change: Change, pod: Pod) -> None:
         """Change the state; a contradiction is logged, unless nothing can be trusted any more."""
         try:
             change(pod)
         except CorruptStateError:
             raise
         except StateError as error:
-            log.error("cannot %s pod %s: %s", what, pod.key, error)
+            failed(error, pod)

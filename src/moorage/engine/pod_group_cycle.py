@@ -21,6 +21,7 @@ from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.engine.actions import EVERYWHERE, Eviction
 from moorage.engine.decisions import (
+    Bind,
     Refusal,
     Unschedulable,
     error_status,
@@ -366,7 +367,8 @@ class PodGroupCycle:
                 times, ended = found.times, found.ended
                 times.resume(found.seconds)
             if status is None and found is not None and ended.failure is None:
-                ended.failure = scheduler.place(info, profile, found.node_name, times)
+                placed = ended.placed or Bind(info.pod, found.node_name)
+                ended.failure = scheduler.place(info, profile, placed, times)
             else:
                 ended.failure = failure_of(info.pod, found, result)
             scheduler.recorder.attempt_ended(ended)

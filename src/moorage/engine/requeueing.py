@@ -4,12 +4,13 @@ Owns the table of events that the profiles' plugins registered, and the judgemen
 is worth another attempt for a pod. Must not move pods; the queue does, by the strategy it is told.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
+from moorage import log_lines
 from moorage.engine.events import is_wildcard, label
+from moorage.engine.hint_lines import HINTS, log_hint
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.errors import MoorageError
@@ -58,18 +59,16 @@ _POD_GROUPS = on(EventResource.POD_GROUP, ActionType.ALL)
 
 _HINT_NAMES = {False: "QueueSkip", True: "Queue"}
 
-log = logging.getLogger(__name__)
-
 PreCheck = Callable[[Pod], bool]
 """Which pods an event may concern at all."""
 
 
 class Strategy(Enum):
-    """What to do with a pod after an event."""
+    """What to do with a pod after an event; the numbers are in logs."""
 
-    SKIP = "skip"
-    AFTER_BACKOFF = "after back-off"
-    IMMEDIATELY = "immediately"
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
 
 
 class SeenEvent(NamedTuple):
@@ -175,11 +174,7 @@ class WakeRules:
             return Strategy.AFTER_BACKOFF if meant else Strategy.SKIP
         registered = interest.by_profile.get(info.pod.spec.scheduler_name)
         if registered is None:
-            log.error(
-                "no profile %r is known, so pod %s is tried again",
-                info.pod.spec.scheduler_name,
-                info.key,
-            )
+            log_lines.NO_HINTS(info.pod.spec.scheduler_name, info.pod)
             return Strategy.AFTER_BACKOFF
         unschedulable, pending = info.unschedulable_plugins, info.pending_plugins
         strategy = Strategy.SKIP
@@ -206,12 +201,14 @@ class WakeRules:
                 if not isinstance(hint, bool):
                     raise wrong_answer(one.plugin, "QueueingHint", hint, "True or False")
                 result = _HINT_NAMES[hint]
-        except MoorageError:
+        except MoorageError as error:
             # A pod tried once too often is cheaper than one that is stuck.
-            log.exception(
-                "the hint of %s for %s failed, so pod %s is tried again", one.name, event, pod.key
-            )
+            log_lines.HINT_FAILED(error, event, one.name, pod, seen.old, seen.new, trace=error)
             hint, result = True, "Error"
+        else:
+            if HINTS:
+                asked, (_, old, new) = one.hint, seen
+                log_hint(one.name, pod, old, new, hint, lambda: asked(pod, None, new))
         self._observer.hint_given(one.name, event, result, self._observer.time() - start)
         return hint
 

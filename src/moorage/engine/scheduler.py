@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from moorage import log_lines
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import group_of
 from moorage.cluster.state import ClusterState
 from moorage.engine.actions import Action, Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.clock import Clock
-from moorage.engine.cycle import Cycle
+from moorage.engine.cycle import NO_NODES, Cycle
 from moorage.engine.decisions import (
     Bind,
     Refusal,
@@ -106,9 +107,11 @@ class Scheduler:
         if group is not None:
             self._group_cycle.run(info, group)
             return True
+        log_lines.ABOUT_TO_TRY(pod)
         profile = self.profiles.get(pod.spec.scheduler_name)
         if profile is None:
-            log.error("pod %s: no profile named %s", pod.key, pod.spec.scheduler_name)
+            name = pod.spec.scheduler_name
+            log_lines.ATTEMPT_BROKEN(f'profile not found for scheduler name "{name}"', pod)
             self.queue.done(pod.uid)
             return True
         try:
@@ -149,6 +152,7 @@ class Scheduler:
         """Need a popped pod not be tried, because it is leaving or on its way to a node?"""
         pod = info.pod
         if pod.terminating:
+            log_lines.SKIPPED_DELETION(pod)
             self.outbox.append(SkippedDeletion(pod, profile.name))
         elif not self.state.is_assumed(pod):
             return False
@@ -230,6 +234,11 @@ class Scheduler:
     def bound(self, binding: Binding) -> None:
         """The pod is on its node as far as the API is concerned."""
         info, observer = binding.info, self.observer
+        log_lines.BOUND(
+            info.pod, binding.node_name, binding.evaluated_nodes, binding.feasible_nodes
+        )
+        if info.flush_timestamp is not None:
+            log_lines.BOUND_AFTER_FLUSH(info.pod, info.unschedulable_plugins, info.pending_plugins)
         self.handle.preempting.left(binding.pod)
         ready = info.initial_attempt_timestamp
         waited = None if ready is None else self.clock.now() - ready
@@ -257,10 +266,11 @@ class Scheduler:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
+        log_lines.ATTEMPTING(info.pod)
         times = self.observer.attempt_begins(profile.name)
         ended = self.decide(info, profile, times)
         if ended.placed is not None:
-            ended.failure = self.place(info, profile, ended.placed.node_name, times)
+            ended.failure = self.place(info, profile, ended.placed, times)
         self.recorder.attempt_ended(ended)
         if ended.failure is not None:
             self.fail(info, profile, ended.failure, times)
@@ -301,22 +311,36 @@ class Scheduler:
     def evict(self, eviction: Eviction) -> None:
         """Have those victims evicted that are not leaving yet, for this preemptor or another."""
         chosen = self.handle.preempting.choose(eviction.victims, eviction.waiting)
+        if log_lines.VICTIM_LEAVING:
+            leaving = (victim for victim in eviction.victims if victim not in chosen)
+            for victim in leaving:
+                log_lines.VICTIM_LEAVING(eviction.cause, eviction.node_name, victim)
         if chosen:
             self.observer.victims_selected(len(eviction.victims))
             self.handle.preempting.begin(eviction.cause.metadata.uid)
-            self.outbox.append(msgspec.structs.replace(eviction, victims=chosen))
+            count = len(eviction.victims)
+            self.outbox.append(msgspec.structs.replace(eviction, victims=chosen, chosen=count))
 
     def place(
-        self, info: QueuedPodInfo, profile: Profile, node_name: str, times: AttemptTimes = UNTIMED
+        self, info: QueuedPodInfo, profile: Profile, placed: Bind, times: AttemptTimes = UNTIMED
     ) -> Unschedulable | None:
         """Send a pod on its way to a node; a failure if Reserve or Permit refuse it there."""
-        answer = self.hold(profile, info.pod, node_name, times)
+        answer = self.hold(profile, info.pod, placed.node_name, times)
         if isinstance(answer, Refusal):
             return refused_there(info.pod, answer)
         if answer is not None:
             self.waiting.add(answer)
         self.outbox.append(
-            Binding(info, node_name, profile, answer, times=times, extenders=self.cycle.extenders)
+            Binding(
+                info,
+                placed.node_name,
+                profile,
+                answer,
+                extenders=self.cycle.extenders,
+                times=times,
+                evaluated_nodes=placed.evaluated_nodes,
+                feasible_nodes=placed.feasible_nodes,
+            )
         )
         return None
 
@@ -351,7 +375,7 @@ class Scheduler:
         try:
             self.state.forget(pod)
         except StateError as error:
-            log.error("pod %s: %s", pod.key, error)
+            log_lines.FORGET_FAILED(error, pod)
         self.groups.forget(pod)
         self.recorder.forgotten(pod)
 
@@ -366,6 +390,7 @@ class Scheduler:
         rejected = failure.code.rejected
         result = UNSCHEDULABLE if rejected else ERROR
         self.observer.attempt_failed(result, profile.name, times.seconds())
+        _log_failure(failure)
         if self.requeue(info, failure):
             reason = "Unschedulable" if rejected else "SchedulerError"
             self.outbox.append(
@@ -382,15 +407,39 @@ class Scheduler:
         current = self._pods.get(pod.name, pod.namespace)
         ours = pod.spec.scheduler_name in self.profiles
         if not ours or current is None or current.spec.node_name:
+            _log_not_requeued(pod, current)
             self.queue.done(pod.uid)
             return True
         if current.uid != pod.uid:
+            log_lines.POD_RECREATED(pod, pod.uid, current.uid)
             self.queue.done(pod.uid)
             return False
         info.pod = current
         try:
             self.queue.add_unschedulable_if_not_present(info)
         except StateError as error:
-            log.error("pod %s: %s", pod.key, error)
+            log_lines.ATTEMPT_BROKEN(error, pod)
         self.cycle.nominated.add(current, failure.nominated_node)
         return True
+
+
+def _log_failure(failure: Unschedulable) -> None:
+    pod, point = failure.pod, None if failure.refusal is None else failure.refusal.point
+    if point == "":
+        return  # a shadow takes back what nobody refused
+    # Past Permit even a rejection counts as an error.
+    if not failure.code.rejected or point in ("PreBind", "Bind"):
+        log_lines.ATTEMPT_FAILED(failure.message, pod)
+    elif failure.message == NO_NODES:
+        log_lines.NO_NODES(pod)
+    else:
+        log_lines.NO_FIT(pod, failure.message)
+
+
+def _log_not_requeued(pod: Pod, current: Pod | None) -> None:
+    if current is None:
+        log_lines.POD_GONE(pod, f'pod "{pod.name}" not found')
+        log_lines.NOMINATED_POD_GONE(pod)
+    elif current.spec.node_name:
+        log_lines.POD_PLACED(pod, current.spec.node_name)
+        log_lines.NOMINATED_POD_PLACED(pod, current.spec.node_name)

@@ -7,13 +7,16 @@ Arrays that plugins answered with are valid until the next attempt.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from moorage import log_lines
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
-from moorage.framework.diagnosis import Diagnosis
+from moorage.framework.diagnosis import Diagnosis, decisive_rows
 from moorage.framework.extenders import Extender
 from moorage.framework.fast_path import KeptAnswers
 from moorage.framework.outcomes import FilterOutcome, PreFiltered, Scores
-from moorage.framework.plugin import PostFilterResult
+from moorage.framework.plugin import FilterPlugin, PostFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import UNTIMED, AttemptTimes
@@ -52,6 +55,22 @@ class AttemptResult:
     def diagnosis(self) -> Diagnosis:
         """Why nothing fits, if nothing does."""
         return Diagnosis(len(self.nodes), self.before, self.outcome, self.within)
+
+    def log_filtering(self) -> None:
+        """Log why PreFilter refused the pod; each plugin logs the nodes it was first to refuse."""
+        pod, outcome, rejection = self.pod, self.outcome, self.before.rejection
+        if rejection is not None:
+            log_lines.PRE_FILTERED(pod, rejection.message)
+        if outcome is None:
+            return
+        nominated = self.nodes.row_of(pod.status.nominated_node_name)
+        if nominated is not None and outcome.accepts(nominated):
+            return  # upstream does not ask about the other nodes
+        for name, rows, _ in decisive_rows(outcome):
+            plugin = self.profile.plugins[name]
+            if isinstance(plugin, FilterPlugin) and rows.any():
+                state = self.before.states.get(name)
+                plugin.log_rejections(pod, self.nodes, np.flatnonzero(rows), state)
 
     def status(self, row: int) -> Status:
         """Why a node was rejected; nodes that were not looked at share one answer."""

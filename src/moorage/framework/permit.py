@@ -1,7 +1,9 @@
 """Permit: plugins may hold a placed pod back (`waiting_pods`), or refuse it."""
 
+from moorage import log_lines
 from moorage.framework.guard import checked_permit_answer, guard
 from moorage.framework.profile import Profile
+from moorage.framework.reserving import refused
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import SUCCESS, UNTIMED, WAIT, AttemptTimes, PointTime
 from moorage.framework.waiting_pods import WaitingPod
@@ -35,12 +37,11 @@ def _permit(
         point.ran(plugin.name, SUCCESS if status is None else status.code.value)
         if status is None:
             continue
-        if status.code.rejected:
-            return Status(status.code, status.reasons, plugin.name)
         if status.code is not Code.WAIT:
-            text = f'running Permit plugin "{plugin.name}": {status.message}'
-            return Status(Code.ERROR, (text,), plugin.name)
+            return refused(plugin, pod, status, "Permit")
         seconds = min(seconds, MAX_TIMEOUT_SECONDS)
         deadlines[plugin.name] = (now + seconds, seconds)
         message = ", ".join((*status.reasons, ASKED_TO_WAIT))
+    if deadlines:
+        log_lines.ASKED_TO_WAIT(pod)
     return WaitingPod(pod, node_name, deadlines, message) if deadlines else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.listers import Listers
 from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.stamps import Aspect
@@ -232,6 +232,9 @@ class FilterPlugin(Plugin, ABC, Generic[S]):
     @abstractmethod
     def filter(self, pod: Pod, nodes: NodeView, state: S | None) -> Verdicts:
         """One verdict per row of `nodes`; `state` comes from this plugin's `pre_filter`."""
+
+    def log_rejections(self, pod: Pod, nodes: NodeView, rows: Rows, state: S | None) -> None:
+        """Called from `-v=4` on with the rows that it rejects and no plugin before it."""
 
 
 class NodeFilterPlugin(FilterPlugin[None], ABC):

@@ -2,13 +2,32 @@
 
 import logging
 
+from moorage import log_lines
 from moorage.framework.guard import FAULTS, checked_status, surprise, wrong_answer
+from moorage.framework.plugin import Plugin
 from moorage.framework.profile import Profile
-from moorage.framework.status import Status
+from moorage.framework.status import Code, Status
 from moorage.framework.timing import SUCCESS, UNTIMED, AttemptTimes
 from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
+
+
+_LINES = {
+    "Reserve": (log_lines.RESERVE_REJECTED, log_lines.RESERVE_FAILED),
+    "Permit": (log_lines.PERMIT_REJECTED, log_lines.PERMIT_FAILED),
+}
+
+
+def refused(plugin: Plugin, pod: Pod, status: Status, point: str) -> Status:
+    """What Reserve or Permit make of a plugin's refusal, which is logged."""
+    rejected, failed = _LINES[point]
+    if status.code.rejected:
+        rejected(pod, plugin.name, status.message)
+        return Status(status.code, status.reasons, plugin.name)
+    failed(status.message, plugin.name, pod)
+    text = f'running {point} plugin "{plugin.name}": {status.message}'
+    return Status(Code.ERROR, (text,), plugin.name)
 
 
 def assumed(profile: Profile, pod: Pod, node_name: str) -> Pod:
@@ -39,7 +58,7 @@ def reserve(
             point.ran(plugin.name, SUCCESS if status is None else status.code.value)
             if status is not None:
                 point.status = status.code.value
-                return Status(status.code, status.reasons, plugin.name)
+                return refused(plugin, pod, status, "Reserve")
     return None
 
 

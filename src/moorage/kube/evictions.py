@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from moorage import log_lines
 from moorage.engine.actions import Eviction
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, NotNeededError
@@ -51,6 +52,8 @@ class Evictions:
     async def carry_out(self, eviction: Eviction) -> None:
         """Make room; if that fails the preemptor tries again at once."""
         staying = {victim.uid: victim for victim in eviction.victims}
+        result, where = "success", eviction.node_name
+        log_lines.PREEMPTION_BEGINS(eviction.cause, where, eviction.chosen, len(staying))
         try:
             await self._clear_lower_nominations(eviction)
             *others, last = eviction.victims
@@ -62,13 +65,13 @@ class Evictions:
                 self._scheduler.preemption_done(eviction.cause)  # activating asks the gate
                 self._scheduler.queue.activate(eviction.waiting)
         except MoorageError as error:
-            log.error(
-                "room for %s %s could not be made: %s", eviction.what, eviction.cause.key, error
-            )
+            result = "error"
+            log_lines.PREEMPTION_FAILED(error, eviction.cause)
         finally:
             self._scheduler.preemption_done(eviction.cause)
             if staying:
                 self._scheduler.eviction_failed(eviction, staying.values())
+            log_lines.PREEMPTION_ENDS(eviction.cause, where, result)
             self._scheduler.observer.preemption_finished()
             self._wake()
 
@@ -100,19 +103,23 @@ class Evictions:
 
     async def _evict(self, victim: Pod, eviction: Eviction, staying: dict[str, Pod]) -> bool:
         """Evict a victim; False if it was gone already, so that no event is to come."""
-        in_memory = self._turn_away(victim)
+        about = (eviction.cause, victim, eviction.node_name)
+        in_memory = self._turn_away(victim, eviction)
         if not in_memory:
             try:
                 await self._delete(victim, eviction)
             except NotNeededError:
+                log_lines.VICTIM_GONE(*about)
                 del staying[victim.uid]
                 known = self._known(victim)
                 return known is not None and known.terminating
             except ApiError as error:
                 if error.is_not_found or error.is_for_another_uid:
+                    log_lines.VICTIM_GONE(*about)
                     del staying[victim.uid]
                     return False
                 raise
+            log_lines.VICTIM_PREEMPTED(*about)
         del staying[victim.uid]
         self._recorder.event(
             victim,
@@ -145,15 +152,18 @@ class Evictions:
         known = self._pods.get(victim.name, victim.namespace)
         return known if known is not None and known.uid == victim.uid else None
 
-    def _turn_away(self, victim: Pod) -> bool:
+    def _turn_away(self, victim: Pod, eviction: Eviction) -> bool:
         """Stop a victim that is not bound yet; False if it is too late for that."""
+        about = (eviction.what, eviction.cause, victim, eviction.node_name)
         waiting = self._scheduler.waiting.get(victim.uid)
         if waiting is not None:
+            log_lines.WAITING_PREEMPTED(*about)
             waiting.reject("DefaultPreemption", "preempted", Code.ERROR)
             return True
         work = self.preparing.get(victim.uid)
         if work is not None and not work.done():
             self.cancelled.add(victim.uid)
+            log_lines.PREPARING_PREEMPTED(*about)
             work.cancel()
             return True
         return False

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any
 
+from moorage import log_lines
 from moorage.engine.actions import Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.pod_groups import GroupOutcome
@@ -37,6 +38,8 @@ from moorage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 DEFAULT_WORKERS = 64
+# Upstream's number, in logs, for a nomination that replaces what the pod's status says.
+_OVERRIDE = 1
 _DEFAULT_BINDER = "DefaultBinder"
 # How long to wait before a status is written again; four tries in all.
 _STATUS_PAUSES = (0.01, 0.05, 0.25)
@@ -136,6 +139,7 @@ class Executor:
         pod = binding.pod
         if not self._nominates:
             return
+        log_lines.UPDATING_NOMINATION(pod, binding.node_name, _OVERRIDE)
         if not binding.nominated and pod.status.nominated_node_name != binding.node_name:
             binding.nominated = True
             await self._patch_status(pod, nominated(binding.node_name))
@@ -265,7 +269,6 @@ class Executor:
 
     async def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
         pod = binding.pod
-        log.error("pod %s was not bound to %s: %s", pod.key, binding.node_name, status.message)
         await self._between_attempts()
         self._scheduler.binding_failed(binding, status, point)
         if binding.nominated:
@@ -283,6 +286,10 @@ class Executor:
             failure.message,
             controller=failure.scheduler_name,
         )
+        nominated_node = failure.nominated_node
+        written = () if nominated_node is None else (nominated_node, _OVERRIDE)
+        condition = ("PodScheduled", "False", failure.reason)
+        log_lines.UPDATING_CONDITION(failure.pod, *condition, *written)
         status = scheduling_failed(failure, self._timer.now())
         if status is None:
             return
@@ -317,7 +324,7 @@ class Executor:
                 return
             except MoorageError as error:
                 if pause is None or not _may_pass(error):
-                    log.error("status of pod %s could not be written: %s", pod.key, error)
+                    log_lines.UPDATE_FAILED(error, pod)
                     return
             await self._timer.sleep(pause)
 

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = 100
 _GIVEN_BACK = "the other scheduler did not bind the pod"
+_NOBODY = ""  # no extension point ended the binding
 PATIENCE = 30.0
 """How long a node's resources stay reserved for a pod that the other scheduler has not bound."""
 
@@ -185,7 +186,7 @@ class Shadow:
         # What we think of the pod stays: it may yet be bound where we would have.
         if binding is not None and self._scheduler.state.is_assumed(binding.pod):
             status = Status(Code.ERROR, (_GIVEN_BACK,))
-            self._scheduler.binding_failed(binding, status)
+            self._scheduler.binding_failed(binding, status, _NOBODY)
 
     def _note(self, comparison: ShadowComparison) -> None:
         self.counts[comparison.outcome] += 1

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.node_table import TaintSet
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
@@ -17,12 +17,21 @@ from moorage.framework.cluster_events import (
 from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import FilterPlugin, Handle, PreScorePlugin, ScorePlugin
 from moorage.framework.status import Code, Reason, Verdicts
+from moorage.log_fields import Line, V
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.model.taints import PREFER_NO_SCHEDULE, Toleration, TolerationIndex
 
 Tolerations = tuple[Toleration, ...]
+
+
+_UNTOLERATED = Line(
+    V(4),
+    "node had untolerated taints",
+    *("node", "pod", "untoleratedTaint"),
+    logger="FilterWithNominatedPods.Filter.TaintToleration",
+)
 
 
 class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlugin[Tolerations]):
@@ -49,6 +58,14 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
 
         verdicts = Verdicts(len(nodes), (self.untolerated,))
         return verdicts.reject(nodes.taints.where(closed), self.untolerated)
+
+    def log_rejections(self, pod: Pod, nodes: NodeView, rows: Rows, state: None) -> None:
+        """Log which taint each node is refused for."""
+        tolerations = self._index(pod.spec.tolerations)
+        for row in rows.tolist():
+            node = nodes.node(row)
+            taint = next(one for one in node.spec.taints if _closed((one,), tolerations))
+            _UNTOLERATED(node, pod, taint)
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Tolerations:
         """The tolerations that can answer a soft taint."""

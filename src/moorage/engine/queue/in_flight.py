@@ -38,6 +38,11 @@ class InFlight:
         return uid in self._pods
 
     @property
+    def entries(self) -> int:
+        """How many pods and events there are, which upstream keeps in one list."""
+        return len(self._pods) + len(self._events)
+
+    @property
     def pods(self) -> Sequence[Pod]:
         """The pods as they were when popped."""
         return [started.pod for started in self._pods.values()]

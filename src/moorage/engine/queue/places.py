@@ -6,27 +6,29 @@ PreEnqueue plugins, and ends in the pool if one refuses: then the pod bears the 
 not decide which move to make.
 """
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 
+from moorage import log_lines
 from moorage.engine.clock import Clock
 from moorage.engine.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE, label
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import ACTIVE, QueuedPodInfo
+from moorage.engine.queue.queued_pod import ACTIVE, BACKOFF, UNSCHEDULABLE, QueuedPodInfo
 from moorage.engine.queue.unschedulable import UnschedulablePods
 from moorage.engine.requeueing import Strategy
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.runner import gate
 from moorage.framework.status import Code, Status
-
-log = logging.getLogger(__name__)
+from moorage.log_fields import Line
 
 POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
 POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
+
+NAMES = {ACTIVE: "Active", BACKOFF: "Backoff", UNSCHEDULABLE: "Unschedulable"}
+"""What the places are called in logs."""
 
 _SUCCESS = Code.SUCCESS  # bound once: reading a member off its enum is slow
 
@@ -96,7 +98,7 @@ class Places:
         admitted = from_backoff and self._gate_before_backoff
         if not admitted and not self._admits(info):
             if key not in self.active and key not in self.backoff:
-                self._to_gated(info, event)
+                self._to_gated(info, event, log_lines.MOVED_GATED)
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self._clock.now()
@@ -104,7 +106,7 @@ class Places:
         self.backoff.remove(key)
         self.active.put(info)
         self._observer.incoming_pods(ACTIVE, event)
-        self._log_move(key, event, "Active")
+        log_lines.MOVED(info.pod, event, NAMES[ACTIVE])
         if event in (POD_ADDED, POD_UPDATED):
             self._nominated.add(info.pod)
         return True
@@ -143,22 +145,21 @@ class Places:
             self._observer.unschedulable_reason(plugin, info.pod.spec.scheduler_name, 1)
         info.unschedulable_plugins.add(plugin)
         info.gating_plugin = plugin
-        level = logging.ERROR if status.code is Code.ERROR else logging.DEBUG
-        log.log(level, "pod %s is kept out by %s: %s", info.key, plugin, status.message)
+        if status.code is Code.ERROR:
+            log_lines.GATE_FAILED(status.message, info.pod, plugin)
+        else:
+            log_lines.GATED(info.pod, plugin, status.message)
 
     def _to_backoff(self, info: QueuedPodInfo, event: str) -> bool:
         if self._gate_before_backoff and not self._admits(info):
-            self._to_gated(info, event)
+            self._to_gated(info, event, log_lines.MOVED)
             return False
         self.unschedulable.remove(info.key)
         self.backoff.add(info, event)
-        self._log_move(info.key, event, "Backoff")
+        log_lines.MOVED(info.pod, event, NAMES[BACKOFF])
         return True
 
-    def _to_gated(self, info: QueuedPodInfo, event: str) -> None:
+    def _to_gated(self, info: QueuedPodInfo, event: str, moved: Line) -> None:
+        if info.key not in self.unschedulable:
+            moved(info.pod, event, NAMES[UNSCHEDULABLE])
         self.unschedulable.put(info, event)
-        self._log_move(info.key, event, "Unschedulable")
-
-    def _log_move(self, key: str, event: str, place: str) -> None:
-        """The places have upstream's names in logs."""
-        log.debug("pod %s moved to queue %s because of %s", key, place, event)

@@ -9,12 +9,12 @@ does what is due, `next_wakeup` tells when to call it again.
 Must not talk to the API, nor decide where a pod goes.
 """
 
-import logging
 import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
+from moorage import log_lines
 from moorage.engine.clock import Clock, Ticker
 from moorage.engine.events import (
     BACKOFF_COMPLETE,
@@ -30,7 +30,7 @@ from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.in_flight import InFlight
 from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.places import POD_ADDED, POD_UPDATED, Places
+from moorage.engine.queue.places import NAMES, POD_ADDED, POD_UPDATED, Places
 from moorage.engine.queue.pod_heap import PodHeap
 from moorage.engine.queue.queued_pod import (
     ACTIVE,
@@ -47,8 +47,6 @@ from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-
-log = logging.getLogger(__name__)
 
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
@@ -107,6 +105,7 @@ class SchedulingQueue:
         self._active = self._places.active
         self._unschedulable = self._places.unschedulable
         self._in_flight = InFlight(observer)
+        self._popped = 0
         self._closed = False
         self.nominated = nominated
         start = clock.now()
@@ -168,7 +167,11 @@ class SchedulingQueue:
             info.backoff_expiration = None
             info.flush_timestamp = None
             self._count_reasons(info, 1)
-            self._places.requeue(info, self._after_attempt(info), SCHEDULE_ATTEMPT_FAILURE)
+            rejectors, strategy = info.rejectors, self._after_attempt(info)
+            self._places.requeue(info, strategy, SCHEDULE_ATTEMPT_FAILURE)
+            if log_lines.MOVED_BACK:
+                moved = (SCHEDULE_ATTEMPT_FAILURE, self._place_name(info), self._popped)
+                log_lines.MOVED_BACK(info.pod, *moved, strategy.value, rejectors)
         finally:
             self.done(info.pod.uid)
 
@@ -273,6 +276,8 @@ class SchedulingQueue:
             return
         seen = SeenEvent(event, old, new)
         pods = self._unschedulable.concerned(interest, seen)
+        if log_lines.NOT_HELPED:
+            pods = list(self._unschedulable)  # those that cannot be concerned are told of as well
         if pre_check is not None:
             pods = [info for info in pods if pre_check(info.pod)]
         self._wake(pods, seen)
@@ -387,6 +392,9 @@ class SchedulingQueue:
             generic_workload=self._generic_workload,
         )
 
+    def _place_name(self, info: QueuedPodInfo) -> str:
+        return NAMES.get(self.place_of(info), NAMES[UNSCHEDULABLE])
+
     def _sort_key(self, info: QueuedPodInfo) -> Any:
         with guard(self._queue_sort, "QueueSort"):
             return self._queue_sort.sort_key(info.pod, info.timestamp)
@@ -394,9 +402,12 @@ class SchedulingQueue:
     def _start_attempt(self, info: QueuedPodInfo) -> bool:
         info.attempts += 1
         if info.pod.uid in self._in_flight:
-            log.error("the same pod is tracked in multiple places in the scheduler: %s", info.key)
+            log_lines.POD_DISCARDED(
+                f"the same pod is tracked in multiple places in the scheduler: {info.key}"
+            )
             return False
         self._in_flight.start(info.pod)
+        self._popped += 1
         self._count_reasons(info, -1)
         return True
 
@@ -418,10 +429,14 @@ class SchedulingQueue:
         seen = self._in_flight.since_start(info.pod.uid)
         if seen is None:
             # `done` was called before a late failure: what happened since is lost.
-            log.error("pod %s comes back without having been in flight", info.key)
+            log_lines.NO_EVENTS("the pod is not in flight", info.pod)
             return Strategy.AFTER_BACKOFF
+        if log_lines.CHECKING_EVENTS:
+            sizes = (self._in_flight.entries, len(self._in_flight))
+            log_lines.CHECKING_EVENTS(info.pod, info.unschedulable_plugins, *sizes)
         best = Strategy.SKIP
         for one in seen:
+            log_lines.CHECKING_EVENT(info.pod, label(one.event))
             strategy = self._rules.strategy(info, one)
             if strategy is not Strategy.SKIP:
                 best = strategy
@@ -436,14 +451,20 @@ class SchedulingQueue:
             if info.gated and not interest.reaches_gate(info.gating_plugin):
                 continue
             strategy = self._rules.strategy(info, seen)
-            if strategy is not Strategy.SKIP:
-                self._unschedulable.remove(info.key)
-                self._places.requeue(info, strategy, interest.label)
+            if strategy is Strategy.SKIP:
+                log_lines.NOT_HELPED(info.pod, interest.label)
+                continue
+            self._unschedulable.remove(info.key)
+            self._places.requeue(info, strategy, interest.label)
         self._in_flight.record(seen)
+        if self._in_flight:
+            log_lines.EVENT_IN_FLIGHT(interest.label)
 
     def _wake_updated(self, info: QueuedPodInfo, events: Iterable[SeenEvent]) -> None:
         for seen in events:
-            if self._places.requeue(info, self._rules.strategy(info, seen), label(seen.event)):
+            event = label(seen.event)
+            if self._places.requeue(info, self._rules.strategy(info, seen), event):
+                log_lines.MOVED_UPDATED(info.pod, event, self._place_name(info))
                 return
 
     def _activate(self, pod: Pod) -> bool:

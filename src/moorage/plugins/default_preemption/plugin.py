@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from moorage import log_lines
 from moorage.cluster.pod_groups import group_of
 from moorage.errors import ExtenderError, PluginError
 from moorage.framework.attempt import AttemptResult
@@ -13,6 +14,7 @@ from moorage.framework.extenders import agreed_victims
 from moorage.framework.group_preemption import GroupVictims, PodGroupPostFilterPlugin, Rehearsal
 from moorage.framework.plugin import Candidate, PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
+from moorage.log_fields import KObj
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
@@ -54,12 +56,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         self.handle.observer.preemption_attempted()
         objection = self.objection(pod, attempt)
         if objection is not None:
+            log_lines.NOT_ELIGIBLE(pod, objection)
             return _failure(objection, nominated_node=_unwritten_nomination(pod, attempt))
         candidates, refusals, chosen = self._dry_run(attempt)
         if chosen is None:
             if errors := _errors(refusals):
                 message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
                 return PostFilterResult(Status(Code.ERROR, (f"preemption: {message}",)))
+            log_lines.NO_CANDIDATE(pod)
             return _failure(_sentence(refusals, len(attempt.nodes)), nominated_node="")
         if attempt.extenders:
             try:
@@ -70,6 +74,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
                 return _failure("no candidate node for preemption", nominated_node=None)
             if agreed is not candidates:
                 candidates, chosen = agreed, pick(agreed, attempt.now)
+        log_lines.TARGET_CHOSEN(chosen.node_name, pod)
         return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
 
     def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
@@ -127,12 +132,20 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         order = attempt.nodes.search_order
         rows = order[curable[order]]
         enough = self._enough(len(rows))
+        if not len(rows):
+            log_lines.WILL_NOT_HELP(attempt.pod)
+            return (), (), None
         if enough < len(rows):
             # Not all are going to be looked at, so that it must not always be the same ones.
             rows = np.roll(rows, -self.handle.random.randrange(len(rows)))
         budgets = compile_budgets(self.handle.listers.of(PodDisruptionBudget))
+        if log_lines.DRY_RUN:
+            log_lines.DRY_RUN(attempt.pod, len(rows), len(budgets), 0, enough)
+            for row in rows:
+                log_lines.CHECKING_NODE(attempt.pod, attempt.nodes.node(int(row)).name)
         if columns.applies(attempt):
             run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
+            _log_victims(run)
             return run, run.refusals, run.best() if len(run) else None
         candidates: list[Candidate] = []
         refusals: list[Status] = []
@@ -145,6 +158,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             harmless = any(not candidate.pdb_violations for candidate in candidates)
             if harmless and len(candidates) >= enough:
                 break
+        _log_victims(candidates)
         return candidates, refusals, pick(candidates, attempt.now) if candidates else None
 
     def _enough(self, nodes: int) -> int:
@@ -152,6 +166,13 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         share: int = nodes * self.args.min_candidate_nodes_percentage // 100
         least: int = self.args.min_candidate_nodes_absolute
         return min(nodes, max(share, least))
+
+
+def _log_victims(candidates: Sequence[Candidate]) -> None:
+    if log_lines.POTENTIAL_VICTIM:
+        for candidate in candidates:
+            for victim in candidate.victims:
+                log_lines.POTENTIAL_VICTIM(victim, KObj("", candidate.node_name))
 
 
 def _unwritten_nomination(pod: Pod, attempt: AttemptResult) -> str | None:

@@ -32,6 +32,7 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
+from moorage.log_fields import KObj, Line, V
 from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -53,6 +54,9 @@ from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.plugins.dynamic_resources.pod_state import PodNotes, PodState
 from moorage.plugins.dynamic_resources.reservations import Reservations, deallocate, unschedulable
 
+_CLAIMS = Line(
+    V(5), "pod resource claims", "pod", "resourceclaims", logger="PreFilter.DynamicResources"
+)
 _NO_STATE = "not found"
 _NO_DEVICES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
@@ -127,6 +131,8 @@ class DynamicResources(
             state.users = users_of_claims(pod, tracker)
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
+        if _CLAIMS:
+            _CLAIMS(pod, [KObj(claim.namespace, claim.name) for claim in claims])
         made_up = extended_claim(pod, tracker) if len(tracker.classes) else None
         if made_up is not None:
             claims.append(made_up)

@@ -7,9 +7,10 @@ stands for nodes without the label and is never a domain.
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
+from moorage.log_fields import Line, V
 from moorage.model.pod import Pod
 from moorage.plugins.topology_spread.constraints import SpreadConstraint, all_topologies
 
@@ -19,6 +20,19 @@ UNLABELLED = Reason(
     Code.UNRESOLVABLE,
 )
 
+_LOGGER = "FilterWithNominatedPods.Filter.PodTopologySpread"
+_NO_LABEL = Line(
+    V(5),
+    "Node doesn't have required topology label for spread constraint",
+    *("pod", "node", "topologyKey"),
+    logger=_LOGGER,
+)
+_TOO_SKEWED = Line(
+    V(5),
+    "Node failed spreadConstraint: matchNum + selfMatchNum - minMatchNum > maxSkew",
+    *("pod", "node", "topologyKey", "matchNum", "selfMatchNum", "minMatchNum", "maxSkew"),
+    logger=_LOGGER,
+)
 
 _UNLABELLED_BIT = 2  # in the verdicts; the other reason's is 1
 _NO_DOMAIN = 2**31 - 1
@@ -126,8 +140,12 @@ def with_pod(
 
 def _most(constraint: SpreadConstraint, domains: Domains, pod: Pod) -> int:
     """How many matching pods a domain may have for one more to be allowed there."""
-    self_match = 1 if constraint.selector.matches(pod.labels) else 0
-    return constraint.max_skew + domains.smallest(constraint.min_domains) - self_match
+    smallest = domains.smallest(constraint.min_domains)
+    return constraint.max_skew + smallest - _self_match(constraint, pod)
+
+
+def _self_match(constraint: SpreadConstraint, pod: Pod) -> int:
+    return 1 if constraint.selector.matches(pod.labels) else 0
 
 
 def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
@@ -142,3 +160,20 @@ def judge(state: HardState, pod: Pod, nodes: NodeView) -> Verdicts:
     if decided is not None:
         verdicts.bits = decided
     return verdicts
+
+
+def log_rejections(state: HardState, pod: Pod, nodes: NodeView, rows: Rows) -> None:
+    """Log which constraint each of these nodes violates, and how."""
+    for row in rows.tolist():
+        node = nodes.node(row)
+        for constraint, domains in zip(state.constraints, state.domains, strict=True):
+            key = constraint.topology_key
+            code = int(nodes.label(key).codes[row])
+            if not code:
+                _NO_LABEL(pod, node, key)
+                break
+            count, self_match = int(domains.counts[code]), _self_match(constraint, pod)
+            if count > _most(constraint, domains, pod):
+                smallest = domains.smallest(constraint.min_domains)
+                _TOO_SKEWED(pod, node, key, count, self_match, smallest, constraint.max_skew)
+                break

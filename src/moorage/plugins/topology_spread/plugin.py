@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.cluster.columns import Ints
+from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError, SelectorError
@@ -87,6 +87,13 @@ class PodTopologySpread(
                 return Verdicts(len(nodes))
             state = self._count(constraints, pod, nodes.whole)
         return filtering.judge(state, pod, nodes)
+
+    def log_rejections(
+        self, pod: Pod, nodes: NodeView, rows: Rows, state: HardState | None
+    ) -> None:
+        """Log the violated constraints."""
+        if state is not None:
+            filtering.log_rejections(state, pod, nodes, rows)
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> SoftState | Skip:
         """Count the domains of the soft constraints."""
