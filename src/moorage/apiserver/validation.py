@@ -5,7 +5,6 @@ Names and container lists are checked here; everything a scheduler reads is chec
 Upstream: apimachinery pkg/api/validation, kubernetes@v1.36.4 pkg/apis/core/validation.
 """
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -19,31 +18,12 @@ from moorage.errors import DecodeError
 from moorage.model.checks import check_object
 from moorage.model.decode import KINDS, decode_object, describe, explain, without_nulls
 from moorage.model.meta import ApiObject
+from moorage.model.spelling import DNS_1035_LABEL, DNS_LABEL, SUBDOMAIN
 
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_SERVICE = r"[a-z]([-a-z0-9]*[a-z0-9])?"
-_label, _subdomain = re.compile(_LABEL), re.compile(_SUBDOMAIN)
-_service = re.compile(_SERVICE)
 _PATH_SEGMENT_GROUPS = ("rbac.authorization.k8s.io",)
 _REQUIRED = "FieldValueRequired"
 _DUPLICATE = "FieldValueDuplicate"
-
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-    rf"for validation is '{_SUBDOMAIN}')"
-)
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
-    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
-    rf"for validation is '{_LABEL}')"
-)
-_SERVICE_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
-    rf"'abc-123', regex used for validation is '{_SERVICE}')"
-)
+_NAMES = {"namespaces": DNS_LABEL, "services": DNS_1035_LABEL}
 
 
 def validate(resource: ApiResource, obj: Json) -> ApiObject:
@@ -126,18 +106,12 @@ def _name_causes(resource: ApiResource, name: str) -> Iterator[Cause]:
         if name in (".", "..") or "/" in name or "%" in name:
             yield Cause("metadata.name", f'Invalid value: "{name}": may not contain "/" or "%"')
         return
-    if resource.storage == "namespaces":
-        pattern, text, longest = _label, _LABEL_TEXT, 63
-    elif resource.storage == "services":
-        pattern, text, longest = _service, _SERVICE_TEXT, 63
-    else:
-        pattern, text, longest = _subdomain, _SUBDOMAIN_TEXT, 253
-    if pattern.fullmatch(name) is None:
-        yield Cause("metadata.name", f'Invalid value: "{name}": {text}')
-    if len(name) > longest:
-        yield Cause(
-            "metadata.name", f'Invalid value: "{name}": must be no more than {longest} characters'
-        )
+    rule = _NAMES.get(resource.storage, SUBDOMAIN)
+    if not rule.matches(name):
+        yield Cause("metadata.name", f'Invalid value: "{name}": {rule.complaint}')
+    if len(name) > rule.longest:
+        text = f'Invalid value: "{name}": must be no more than {rule.longest} characters'
+        yield Cause("metadata.name", text)
 
 
 def _pod_causes(spec: Json) -> list[Cause]:
@@ -151,8 +125,10 @@ def _pod_causes(spec: Json) -> list[Cause]:
             name = str(container.get("name") or "")
             if not name:
                 causes.append(Cause(f"{at}.name", "Required value", _REQUIRED))
-            elif _label.fullmatch(name) is None or len(name) > 63:
-                causes.append(Cause(f"{at}.name", f'Invalid value: "{name}": {_LABEL_TEXT}'))
+            elif DNS_LABEL.errors(name):
+                causes.append(
+                    Cause(f"{at}.name", f'Invalid value: "{name}": {DNS_LABEL.complaint}')
+                )
             elif name in seen:
                 causes.append(Cause(f"{at}.name", f'Duplicate value: "{name}"', _DUPLICATE))
             seen.add(name)

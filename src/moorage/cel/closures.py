@@ -12,7 +12,6 @@ from typing import Any
 from moorage.cel.costs import (
     CHECKPOINT,
     COST,
-    LIST_COST,
     NEXT_CHECK,
     CallCost,
     Frame,
@@ -267,8 +266,6 @@ def loop(
             return _quantifier(rounds, body, decisive=kind == "exists")
         case "exists_one":
             return _counter(rounds, body)
-        case "filter":
-            return _filter(rounds, body)
         case "sortBy":
             return _sorter(rounds, body, append_cost)
         case "transformMap" | "transformMapEntry" if transform is not None:
@@ -288,19 +285,6 @@ def _counter(rounds: Rounds, body: Closure) -> Closure:
         return found == 1
 
     return count
-
-
-def _filter(rounds: Rounds, body: Closure) -> Closure:
-    def select(frame: Frame) -> list[Any]:
-        built = []
-        for item in rounds(frame):
-            if truth(body(frame)):
-                frame[COST] += LIST_COST + 3
-                built.append(item)
-        spend(frame, 1)
-        return built
-
-    return select
 
 
 def _list_builder(

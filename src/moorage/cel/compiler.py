@@ -5,6 +5,7 @@ frame: the values of the variables, `device` first.
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from moorage.cel.checker import TYPE_NAMES, qualified_function, type_name
@@ -286,10 +287,14 @@ class Compiler:
         if node.second is not None:
             inner[node.second] = second
         body = self.compile(node.body, inner)
-        transform = self.compile(node.transform, inner) if node.transform is not None else None
+        transform: Closure | None = None
+        if node.transform is not None:
+            transform = self.compile(node.transform, inner)
+        elif node.kind == "filter":
+            transform = itemgetter(first)
         rounds = rounds_over(target, first, second, pairs=node.second is not None)
         made = node.transform or node.body
-        append_cost = 2 if _constant(made) else LIST_COST + 2
+        append_cost = 2 if _constant(made) else LIST_COST + 2 + (node.kind == "filter")
         return loop(node.kind, rounds, body, transform, append_cost)
 
 

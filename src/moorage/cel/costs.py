@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moorage.cel.errors import MAX_COST, exceeded, require_tree
-from moorage.cel.named_formats import NamedFormat
-from moorage.cel.network import CIDR, IP, URL
+from moorage.cel.network import ADDRESSES, NETWORKS
 from moorage.cel.types import Overload
-from moorage.cel.values import ComputedQuantity, DefaultMap, Optional, Quantity, Semver
+from moorage.cel.values import PARTICULAR, DefaultMap, Optional
 
 Frame = list[Any]
 Checkpoint = Callable[[], None]
@@ -29,7 +28,6 @@ CHECK_EVERY = 2_000
 LIST_COST, MAP_COST = 10, 30
 _TRAVERSAL, _PATTERN = 0.1, 0.25
 _SIZED = (str, bytes, list, dict, DefaultMap)
-_PARTICULAR = (Quantity, ComputedQuantity, IP, CIDR, NamedFormat, URL, Semver)
 
 
 def no_checkpoint() -> None:
@@ -59,10 +57,11 @@ def size_of(value: Any) -> int:
     """How many items, characters or bytes a value has; 1 for all others."""
     if type(value) in _SIZED:
         return len(value)
-    if type(value) is IP:
-        return len(value.address.packed)
-    if type(value) is CIDR:
-        return -(-value.bits // 8)
+    if type(value) in ADDRESSES:
+        return len(value.packed)
+    if type(value) in NETWORKS:
+        bits: int = value.network.prefixlen
+        return -(-bits // 8)
     return 1
 
 
@@ -130,7 +129,7 @@ def _smaller(values: Sequence[Any], result: Any) -> int:
 
 
 def _equality(values: Sequence[Any], result: Any) -> int:
-    return 1 if type(values[0]) in _PARTICULAR else _smaller(values, result)
+    return 1 if type(values[0]) in PARTICULAR else _smaller(values, result)
 
 
 def _sum(values: Sequence[Any], result: Any) -> int:

@@ -51,9 +51,9 @@ class Environment:
 
     def _compiled(self, expression: str) -> "Program | CompileError":
         """The program, or why there is none: a failure is kept as well."""
-        from moorage.cel.program import compile_program
+        from moorage.cel.program import check_expression
 
         try:
-            return compile_program(expression, self)
+            return check_expression(expression, self).program()
         except CompileError as error:
             return error.with_traceback(None)

@@ -15,13 +15,13 @@ from moorage.cel.errors import (
 )
 from moorage.cel.operators import add as plus
 from moorage.cel.operators import contained
-from moorage.cel.times import CelDuration
 from moorage.cel.types import Signatures, parse_type
 from moorage.cel.values import Uint, compare, go_type, incapable, kind_of, surely_equal
+from moorage.model.duration import Duration
 
 _ORDERED = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
 _SUMMED = ("int", "uint", "double", "duration")
-_ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": CelDuration(0)}
+_ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 _COMPARABLE = frozenset(parse_type(kind).name for kind in _ORDERED)
 _ADDABLE = _COMPARABLE - {"bool"}
 

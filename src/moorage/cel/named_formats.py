@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from moorage.cel.network import url_complaint
-from moorage.model.label_spelling import label_key_errors, label_value_errors
+from moorage.model.spelling import (
+    DNS_1035_LABEL,
+    DNS_LABEL,
+    LABEL_VALUE,
+    SUBDOMAIN,
+    label_key_errors,
+)
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _UUID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _BASE64 = re.compile(
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
@@ -31,41 +34,10 @@ class NamedFormat:
     """How long upstream takes its regular expression to be, for the cost."""
 
 
-def _too_long(text: str, longest: int) -> list[str]:
-    return [f"must be no more than {longest} bytes"] if len(text.encode()) > longest else []
-
-
-def _pattern(text: str, rule: str, pattern: str, *examples: str) -> list[str]:
-    if re.fullmatch(pattern, text):
-        return []
-    listed = " or ".join(f"'{example}', " for example in examples)
-    return [f"{rule} (e.g. {listed}regex used for validation is '{pattern}')"]
-
-
 def _label(text: str) -> list[str]:
-    if not re.fullmatch(_LABEL, text) and re.fullmatch(_SUBDOMAIN, text):
-        return [*_too_long(text, 63), "must not contain dots"]
-    rule = (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-        "and must start and end with an alphanumeric character"
-    )
-    return [*_too_long(text, 63), *_pattern(text, rule, _LABEL, "my-name", "123-abc")]
-
-
-def _subdomain(text: str) -> list[str]:
-    rule = (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
-        "or '.', and must start and end with an alphanumeric character"
-    )
-    return [*_too_long(text, 253), *_pattern(text, rule, _SUBDOMAIN, "example.com")]
-
-
-def _label_1035(text: str) -> list[str]:
-    rule = (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
-        "an alphabetic character, and end with an alphanumeric character"
-    )
-    return [*_too_long(text, 63), *_pattern(text, rule, _LABEL_1035, "my-name", "abc-123")]
+    if not DNS_LABEL.matches(text) and SUBDOMAIN.matches(text):
+        return [*DNS_LABEL.too_long(text), "must not contain dots"]
+    return DNS_LABEL.errors(text)
 
 
 def _prefix(validate: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
@@ -106,13 +78,13 @@ def _simple(test: Callable[[str], object], complaint: str) -> Callable[[str], li
 
 FORMATS = {
     "dns1123Label": NamedFormat("DNS1123Label", _label),
-    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _subdomain, 60),
-    "dns1035Label": NamedFormat("DNS1035Label", _label_1035),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", SUBDOMAIN.errors, 60),
+    "dns1035Label": NamedFormat("DNS1035Label", DNS_1035_LABEL.errors),
     "qualifiedName": NamedFormat("QualifiedName", label_key_errors, 60),
     "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(_label)),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(_subdomain), 60),
-    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_label_1035)),
-    "labelValue": NamedFormat("LabelValue", label_value_errors, 40),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(SUBDOMAIN.errors), 60),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(DNS_1035_LABEL.errors)),
+    "labelValue": NamedFormat("LabelValue", LABEL_VALUE.errors, 40),
     "uri": NamedFormat("URI", _uri, 1103),
     "uuid": NamedFormat("uuid", _simple(_UUID.fullmatch, "does not match the UUID format"), 81),
     "byte": NamedFormat("byte", _simple(_BASE64.fullmatch, "invalid base64"), 84),

@@ -7,54 +7,27 @@ never dressed up as IPv6; a network keeps the address it was written with, host 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_interface,
+)
 from urllib.parse import quote, unquote_plus, unquote_to_bytes
 
 from moorage.cel.errors import EvaluationError, no_such_overload, succeeds
 from moorage.cel.types import Signatures
 
-
-@dataclass(frozen=True, slots=True)
-class IP:
-    """An address."""
-
-    address: IPv4Address | IPv6Address
-
-    def __str__(self) -> str:
-        return str(self.address)
+ADDRESSES = (IPv4Address, IPv6Address)
+NETWORKS = (IPv4Interface, IPv6Interface)
+Address = IPv4Address | IPv6Address
+Network = IPv4Interface | IPv6Interface
+"""An address and how many of its leading bits count."""
 
 
-@dataclass(frozen=True, slots=True)
-class CIDR:
-    """A network: an address and how many of its leading bits count."""
-
-    ip: IP
-    bits: int
-
-    def __str__(self) -> str:
-        return f"{self.ip}/{self.bits}"
-
-    @property
-    def masked(self) -> "CIDR":
-        """The same network, named by its first address."""
-        address = self.ip.address
-        host_bits = address.max_prefixlen - self.bits
-        first = int(address) >> host_bits << host_bits
-        return CIDR(IP(type(address)(first)), self.bits)
-
-    def contains(self, ip: IP) -> bool:
-        """Is the address one of the network's?"""
-        if type(ip.address) is not type(self.ip.address):
-            return False
-        host_bits = ip.address.max_prefixlen - self.bits
-        return int(ip.address) >> host_bits == int(self.ip.address) >> host_bits
-
-    def covers(self, other: "CIDR") -> bool:
-        """Are all addresses of another network among this one's?"""
-        return self.bits <= other.bits and self.contains(other.ip)
-
-
-def parse_ip(text: str) -> IP:
+def parse_ip(text: str) -> Address:
     """An address."""
     address = _address(text)
     if address is None:
@@ -67,10 +40,10 @@ def parse_ip(text: str) -> IP:
             raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
         if address.ipv4_mapped is not None:
             raise EvaluationError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
-    return IP(address)
+    return address
 
 
-def parse_cidr(text: str) -> CIDR:
+def parse_cidr(text: str) -> Network:
     """A network."""
     # Upstream says it twice.
     failed = "network address parse error during conversion from string: "
@@ -91,14 +64,12 @@ def parse_cidr(text: str) -> CIDR:
         raise EvaluationError(f'{failed}{failed}netip.ParsePrefix("{text}"): {problem}')
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise EvaluationError(f'{failed}IPv4-mapped IPv6 address "{text}" is not allowed')
-    return CIDR(IP(address), int(bits))
+    return ip_interface((address.packed, int(bits)))
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _address(text: str) -> Address | None:
     try:
-        if ":" in text:
-            return IPv6Address(text)
-        return IPv4Address(text)
+        return IPv6Address(text) if ":" in text else IPv4Address(text)
     except AddressValueError:
         return None
 
@@ -144,16 +115,6 @@ class URL:
     query: str = ""
 
     @property
-    def hostname(self) -> str:
-        """The host without port and brackets."""
-        return self._split_host()[0]
-
-    @property
-    def port(self) -> str:
-        """The port, if one is given."""
-        return self._split_host()[1]
-
-    @property
     def escaped_path(self) -> str:
         """The path with everything escaped that has to be."""
         if self.path == "*" or _VALID_IN_PATHS.fullmatch(self.path):
@@ -169,7 +130,9 @@ class URL:
                 found.setdefault(unquote_plus(key), []).append(unquote_plus(value))
         return found
 
-    def _split_host(self) -> tuple[str, str]:
+    @property
+    def split_host(self) -> tuple[str, str]:
+        """The host without port and brackets, and the port."""
         host, port = self.host, ""
         head, colon, tail = host.rpartition(":")
         if colon and _PORT.fullmatch(colon + tail):
@@ -268,76 +231,56 @@ _BROADCAST = IPv4Address("255.255.255.255")
 
 def declare(signatures: Signatures) -> None:
     """Their signatures."""
-    _declare_addresses(signatures)
-    _declare_networks(signatures)
-    _declare_urls(signatures)
-
-
-def _declare_addresses(signatures: Signatures) -> None:
     add = signatures.add
     add("ip(string) -> ip", parse_ip)
     add("isIP(string) -> bool", succeeds(parse_ip))
     add("@ip.isCanonical(string) -> bool", lambda s: str(parse_ip(s)) == s)
     add("string(ip) -> string", str)
-    add("ip.family() -> int", lambda ip: ip.address.version)
-    add("ip.isUnspecified() -> bool", lambda ip: ip.address.is_unspecified)
-    add("ip.isLoopback() -> bool", lambda ip: ip.address.is_loopback)
+    add("ip.family() -> int", lambda ip: ip.version)
+    add("ip.isUnspecified() -> bool", lambda ip: ip.is_unspecified)
+    add("ip.isLoopback() -> bool", lambda ip: ip.is_loopback)
     add("ip.isLinkLocalMulticast() -> bool", _is_link_local_multicast)
-    add("ip.isLinkLocalUnicast() -> bool", _is_link_local_unicast)
+    add("ip.isLinkLocalUnicast() -> bool", lambda ip: ip.is_link_local)
     add("ip.isGlobalUnicast() -> bool", _is_global_unicast)
-
-
-def _declare_networks(signatures: Signatures) -> None:
-    add = signatures.add
     add("cidr(string) -> cidr", parse_cidr)
     add("isCIDR(string) -> bool", succeeds(parse_cidr))
     add("string(cidr) -> string", str)
     add("cidr.containsIP(string) -> bool", _contains_address)
-    add("cidr.containsIP(ip) -> bool", lambda cidr, ip: cidr.contains(ip))
-    add("cidr.containsCIDR(string) -> bool", lambda cidr, text: cidr.covers(parse_cidr(text)))
-    add("cidr.containsCIDR(cidr) -> bool", lambda one, two: one.covers(two))
+    add("cidr.containsIP(ip) -> bool", lambda cidr, ip: ip in cidr.network)
+    add("cidr.containsCIDR(string) -> bool", lambda cidr, text: _covers(cidr, parse_cidr(text)))
+    add("cidr.containsCIDR(cidr) -> bool", _covers)
     add("cidr.ip() -> ip", lambda cidr: cidr.ip)
-    add("cidr.prefixLength() -> int", lambda cidr: cidr.bits)
-    add("cidr.masked() -> cidr", lambda cidr: cidr.masked)
-
-
-def _contains_address(cidr: CIDR, text: str) -> bool:
-    try:
-        return cidr.contains(parse_ip(text))
-    except EvaluationError:  # upstream takes the failure for an address of the wrong type
-        raise no_such_overload() from None
-
-
-def _declare_urls(signatures: Signatures) -> None:
-    add = signatures.add
+    add("cidr.prefixLength() -> int", lambda cidr: cidr.network.prefixlen)
+    add("cidr.masked() -> cidr", lambda cidr: ip_interface(cidr.network))
     add("url(string) -> url", parse_url)
     add("isURL(string) -> bool", lambda text: url_complaint(text) is None)
     add("url.getScheme() -> string", lambda url: url.scheme)
     add("url.getHost() -> string", lambda url: url.host)
-    add("url.getHostname() -> string", lambda url: url.hostname)
-    add("url.getPort() -> string", lambda url: url.port)
+    add("url.getHostname() -> string", lambda url: url.split_host[0])
+    add("url.getPort() -> string", lambda url: url.split_host[1])
     add("url.getEscapedPath() -> string", lambda url: url.escaped_path)
     add("url.getQuery() -> map(string, list(string))", lambda url: url.values())
 
 
-def _is_link_local_multicast(ip: IP) -> bool:
-    address = ip.address
-    if isinstance(address, IPv4Address):
-        return address.packed[:3] == b"\xe0\x00\x00"
-    return int(address) >> 112 & 0xFF0F == _LINK_LOCAL_MULTICAST
+def _covers(one: Network, other: Network) -> bool:
+    """Are all addresses of the other network among the first one's?"""
+    return one.network.prefixlen <= other.network.prefixlen and other.ip in one.network
 
 
-def _is_link_local_unicast(ip: IP) -> bool:
-    return bool(ip.address.is_link_local)
+def _contains_address(cidr: Network, text: str) -> bool:
+    try:
+        return parse_ip(text) in cidr.network
+    except EvaluationError:  # upstream takes the failure for an address of the wrong type
+        raise no_such_overload() from None
 
 
-def _is_global_unicast(ip: IP) -> bool:
+def _is_link_local_multicast(ip: Address) -> bool:
+    if isinstance(ip, IPv4Address):
+        return ip.packed[:3] == b"\xe0\x00\x00"
+    return int(ip) >> 112 & 0xFF0F == _LINK_LOCAL_MULTICAST
+
+
+def _is_global_unicast(ip: Address) -> bool:
     """Go's notion: neither multicast nor special; private networks are included."""
-    address: IPv4Address | IPv6Address = ip.address
-    return not (
-        address in (_BROADCAST, IPv4Address(0))
-        or address.is_unspecified
-        or address.is_loopback
-        or address.is_multicast
-        or address.is_link_local
-    )
+    special = ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local
+    return not special and ip != _BROADCAST

@@ -12,7 +12,7 @@ from moorage.cel.errors import (
     no_such_overload,
     require_items,
 )
-from moorage.cel.times import CelDuration, Timestamp, minus, negative, plus
+from moorage.cel.times import Timestamp, minus, negative, plus
 from moorage.cel.types import Signatures
 from moorage.cel.values import (
     MAX_INT,
@@ -29,9 +29,10 @@ from moorage.cel.values import (
     kind_of,
     surely_equal,
 )
+from moorage.model.duration import Duration
 
 _NUMBERS = ("int", "uint", "double")
-_TIMES = (CelDuration, Timestamp)
+_TIMES = (Duration, Timestamp)
 _CALCULATING = {
     **dict.fromkeys(("_+_", "_-_", "_*_", "_/_"), (int, Uint, float)),
     "_%_": (int, Uint),
@@ -119,7 +120,7 @@ def negate(value: Any) -> Any:
     """The number or duration with the other sign."""
     if type(value) is float:
         return -value
-    if type(value) is CelDuration:
+    if type(value) is Duration:
         return negative(value)
     if type(value) is bool:  # upstream's have a negation, which is that of `!`
         raise no_such_overload()

@@ -117,8 +117,14 @@ class CheckedExpression:
     """An expression whose types are known: its tree, and programs of it and of its parts."""
 
     def __init__(
-        self, tree: Node, checker: Checker, functions: Functions, variables: Sequence[str]
+        self,
+        source: str,
+        tree: Node,
+        checker: Checker,
+        functions: Functions,
+        variables: Sequence[str],
     ) -> None:
+        self._source = source
         self.tree = tree
         self._checker = checker
         self._functions = functions
@@ -134,7 +140,10 @@ class CheckedExpression:
         return overloads[0].implementation if len(overloads) == 1 else None
 
     def program(self, part: Node | None = None) -> Program:
-        """The program of a part that uses no variables of loops, or of the whole."""
+        """The program of a part that uses no variables of loops, or of the whole.
+
+        Raises `CompileError`.
+        """
         tree = part or self.tree
         compiler = Compiler(self._functions, self._checker.overloads)
         slots = {name: compiler.slot() for name in self._variables}
@@ -142,15 +151,9 @@ class CheckedExpression:
             closure = compiler.compile(tree, slots)
         except EvaluationError as error:
             raise CompileError(f"program instantiation failed: {error}") from None
+        except RecursionError:  # a chain of hundreds of operators
+            raise _too_deep(self._source) from None
         return Program(closure, compiler.frame_size, tuple(slots), _paths_read(tree, slots))
-
-
-def compile_program(expression: str, environment: Environment) -> Program:
-    """Compile an expression; raises `CompileError`."""
-    try:
-        return check_expression(expression, environment).program()
-    except RecursionError:  # a chain of hundreds of operators
-        raise _failed(expression, [Issue(0, TOO_DEEP)]) from None
 
 
 def check_expression(expression: str, environment: Environment) -> CheckedExpression:
@@ -158,7 +161,7 @@ def check_expression(expression: str, environment: Environment) -> CheckedExpres
     try:
         return _checked(expression, environment)
     except RecursionError:
-        raise _failed(expression, [Issue(0, TOO_DEEP)]) from None
+        raise _too_deep(expression) from None
 
 
 def _checked(expression: str, environment: Environment) -> CheckedExpression:
@@ -182,7 +185,11 @@ def _checked(expression: str, environment: Environment) -> CheckedExpression:
         names = ("the unknown type" if text in _UNKNOWN else text for text in environment.results)
         wanted = " or ".join(dict.fromkeys(names))
         raise CompileError(f"must evaluate to {wanted}, not {result.full_name}")
-    return CheckedExpression(tree, checker, functions, tuple(variables))
+    return CheckedExpression(expression, tree, checker, functions, tuple(variables))
+
+
+def _too_deep(expression: str) -> CompileError:
+    return _failed(expression, [Issue(0, TOO_DEEP)])
 
 
 def _failed(expression: str, issues: list[Issue]) -> CompileError:

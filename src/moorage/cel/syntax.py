@@ -3,9 +3,9 @@
 Owns precedence and what `has`, `all`, `cel.bind` and their kin stand for. Types are the checker's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from moorage.cel.errors import Issue
 from moorage.cel.lexer import Token, TokenKind, tokens
@@ -145,6 +145,9 @@ _UNSORTABLE = (
     "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
 )
 TOO_DEEP = "expression recursion limit exceeded: 250"
+
+
+P = TypeVar("P")
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -314,40 +317,37 @@ class _Parser:
             return Call(opening.position, token.text, arguments)
         return Name(token.position, token.text)
 
-    def _list(self, position: int) -> Node:
-        items: list[Node] = []
-        optional: set[int] = set()
-        while not self._at("]"):
-            if self._accept("?"):
-                optional.add(len(items))
-            items.append(self.expression())
+    def _separated(self, closing: str, part: Callable[[], P]) -> list[P]:
+        """Parts between commas, up to a closing bracket; a last comma may be left over."""
+        parts: list[P] = []
+        while not self._at(closing):
+            parts.append(part())
             if not self._accept(","):
                 break
-        self._expect("]")
-        return MakeList(position, tuple(items), frozenset(optional))
+        self._expect(closing)
+        return parts
+
+    def _list(self, position: int) -> Node:
+        parts = self._separated("]", lambda: (self._accept("?") is not None, self.expression()))
+        optional = frozenset(place for place, (marked, _) in enumerate(parts) if marked)
+        return MakeList(position, tuple(item for _, item in parts), optional)
 
     def _map(self, position: int) -> Node:
-        entries: list[tuple[Node, Node]] = []
         optional: set[int] = set()
-        while not self._at("}"):
+        entries: list[tuple[Node, Node]] = []
+
+        def entry() -> None:
             if self._accept("?"):
                 optional.add(len(entries))
             key = self.expression()
             self._expect(":")
             entries.append((key, self.expression()))
-            if not self._accept(","):
-                break
-        self._expect("}")
+
+        self._separated("}", entry)
         return MakeMap(position, tuple(entries), frozenset(optional))
 
     def _arguments(self) -> tuple[Node, ...]:
-        arguments: list[Node] = []
-        while not self._at(")"):
-            arguments.append(self.expression())
-            if not self._accept(","):
-                break
-        self._expect(")")
-        return tuple(arguments)
+        return tuple(self._separated(")", self.expression))
 
     # Macros
 

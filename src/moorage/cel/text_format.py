@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.cel.errors import EvaluationError, require_characters, require_tree
-from moorage.cel.times import CelDuration, Timestamp, duration_text, timestamp_text
+from moorage.cel.times import Timestamp, duration_text, timestamp_text
 from moorage.cel.types import Signatures
 from moorage.cel.values import DefaultMap, TypeValue, Uint, kind_of
+from moorage.model.duration import Duration
 from moorage.printable import SHORT_ESCAPES
 
 _NUMBERS = ("int", "uint")
@@ -146,7 +147,7 @@ def _text(value: Any) -> str:
             return _map(value)
         case None:
             return "null"
-        case CelDuration():
+        case Duration():
             return duration_text(value)
         case Timestamp():
             return timestamp_text(value)
@@ -165,7 +166,7 @@ def _literal(value: Any) -> str:
             return "b" + _go_quoted(to_string(value))
         case float():
             return f"{value:.6f}" if math.isfinite(value) else _go_quoted(_infinite(value, "+Inf"))
-        case CelDuration():
+        case Duration():
             return f'duration("{duration_text(value)}")'
         case Timestamp():
             return f'timestamp("{timestamp_text(value)}")'

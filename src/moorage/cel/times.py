@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from moorage.cel.errors import EvaluationError, no_such_overload, not_convertible
 from moorage.cel.types import Signatures
+from moorage.model.duration import Duration
 from moorage.model.duration import parse_duration as parse_go_duration
 
 NANO = 10**9
@@ -31,23 +32,16 @@ _RFC3339 = re.compile(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class CelDuration:
-    """A length of time."""
-
-    nano: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
     """An instant, in nanoseconds since 1970."""
 
-    nano: int
+    nanoseconds: int
     offset_seconds: int = field(default=0, compare=False)
 
     @property
     def seconds(self) -> int:
         """Whole seconds since 1970."""
-        return self.nano // NANO
+        return self.nanoseconds // NANO
 
     def local(self, zone: str | None = None) -> datetime:
         """The calendar and clock in UTC or in a named zone, without the fraction."""
@@ -59,10 +53,10 @@ class Timestamp:
             raise EvaluationError("timestamp overflow") from None
 
 
-def parse_duration(text: str) -> CelDuration:
+def parse_duration(text: str) -> Duration:
     """A duration in Go's notation."""
     try:
-        return CelDuration(parse_go_duration(text).nanoseconds)
+        return parse_go_duration(text)
     except ValueError:
         raise not_convertible("google.protobuf.Duration") from None
 
@@ -91,18 +85,19 @@ def timestamp_of(seconds: int) -> Timestamp:
     return _checked(seconds * NANO)
 
 
-def duration_text(duration: CelDuration) -> str:
+def duration_text(duration: Duration) -> str:
     """`90s`, `1.5s`: seconds, as CEL prints durations."""
-    seconds, rest = divmod(abs(duration.nano), NANO)
+    seconds, rest = divmod(abs(duration.nanoseconds), NANO)
     text = f"{Decimal(repr(seconds + rest / NANO)):f}"  # through a double, as Go does it
-    return f"{'-' if duration.nano < 0 else ''}{text.rstrip('0').rstrip('.') if rest else seconds}s"
+    sign = "-" if duration.nanoseconds < 0 else ""
+    return f"{sign}{text.rstrip('0').rstrip('.') if rest else seconds}s"
 
 
 def timestamp_text(timestamp: Timestamp) -> str:
     """RFC 3339 with as many decimals as there are, in the zone it was written in."""
     moment = _EPOCH + timedelta(seconds=timestamp.seconds + timestamp.offset_seconds)
     text = f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}"
-    fraction = timestamp.nano % NANO
+    fraction = timestamp.nanoseconds % NANO
     if fraction:
         text += f".{fraction:09}".rstrip("0")
     if not timestamp.offset_seconds:
@@ -114,29 +109,29 @@ def timestamp_text(timestamp: Timestamp) -> str:
 def plus(left: Any, right: Any) -> Any:
     """The sum, where at least one side is a time."""
     match left, right:
-        case CelDuration(), CelDuration():
-            return _length(left.nano + right.nano)
-        case (Timestamp() as moment, CelDuration() as length) | (
-            CelDuration() as length,
+        case Duration(), Duration():
+            return _length(left.nanoseconds + right.nanoseconds)
+        case (Timestamp() as moment, Duration() as length) | (
+            Duration() as length,
             Timestamp() as moment,
         ):
-            return _checked(moment.nano + length.nano, moment.offset_seconds)
+            return _checked(moment.nanoseconds + length.nanoseconds, moment.offset_seconds)
     raise no_such_overload()
 
 
 def minus(left: Any, right: Any) -> Any:
     """The difference, where at least one side is a time."""
     match left, right:
-        case (CelDuration(), CelDuration()) | (Timestamp(), Timestamp()):
-            return _length(left.nano - right.nano)
-        case Timestamp(), CelDuration():
-            return _checked(left.nano - right.nano, left.offset_seconds)
+        case (Duration(), Duration()) | (Timestamp(), Timestamp()):
+            return _length(left.nanoseconds - right.nanoseconds)
+        case Timestamp(), Duration():
+            return _checked(left.nanoseconds - right.nanoseconds, left.offset_seconds)
     raise no_such_overload()
 
 
-def negative(duration: CelDuration) -> CelDuration:
+def negative(duration: Duration) -> Duration:
     """The same length backwards."""
-    return _length(-duration.nano)
+    return _length(-duration.nanoseconds)
 
 
 def _checked(nano: int, offset: int = 0) -> Timestamp:
@@ -145,10 +140,10 @@ def _checked(nano: int, offset: int = 0) -> Timestamp:
     return Timestamp(nano, offset)
 
 
-def _length(nano: int) -> CelDuration:
+def _length(nano: int) -> Duration:
     if not -_MAX_INT64 - 1 <= nano <= _MAX_INT64:
         raise EvaluationError("integer overflow")
-    return CelDuration(nano)
+    return Duration(nano)
 
 
 def _zone(name: str) -> ZoneInfo | timezone:
@@ -211,13 +206,13 @@ def _declare_conversions(signatures: Signatures) -> None:
     add("timestamp(timestamp) -> timestamp", lambda value: value)
     add("timestamp(int) -> timestamp", timestamp_of)
     add("timestamp(string) -> timestamp", parse_timestamp)
-    add("int(duration) -> int", lambda duration: duration.nano)
+    add("int(duration) -> int", lambda duration: duration.nanoseconds)
     add("int(timestamp) -> int", lambda timestamp: timestamp.seconds)
     add("string(duration) -> string", duration_text)
     add("string(timestamp) -> string", timestamp_text)
 
 
-def _refuse_number(value: int) -> CelDuration:
+def _refuse_number(value: int) -> Duration:
     """Upstream declares the conversion and does not have it."""
     raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
@@ -244,12 +239,12 @@ def _reader(read: Callable[[datetime], int]) -> Callable[..., int]:
 
 def _milliseconds(timestamp: Timestamp, zone: str | None = None) -> int:
     timestamp.local(zone)  # a zone that does not exist is an error all the same
-    return timestamp.nano % NANO // (NANO // 1000)
+    return timestamp.nanoseconds % NANO // (NANO // 1000)
 
 
 def _counter(unit: int) -> Callable[[Any], int]:
-    def count(duration: CelDuration) -> int:
-        whole = abs(duration.nano) // unit
-        return whole if duration.nano >= 0 else -whole
+    def count(duration: Duration) -> int:
+        whole = abs(duration.nanoseconds) // unit
+        return whole if duration.nanoseconds >= 0 else -whole
 
     return count

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from moorage.cel.errors import EvaluationError, no_such_overload, require_tree
 from moorage.cel.named_formats import NamedFormat
-from moorage.cel.network import CIDR, IP, URL
-from moorage.cel.times import CelDuration, Timestamp
+from moorage.cel.network import ADDRESSES, NETWORKS, URL
+from moorage.cel.times import Timestamp
+from moorage.model.duration import Duration
 from moorage.model.quantity import parse_nano
 
 MAX_INT = 2**63 - 1
@@ -97,10 +98,10 @@ KINDS: Mapping[type, str] = {
     Semver: "kubernetes.Semver",
     Optional: "optional_type",
     TypeValue: "type",
-    CelDuration: "google.protobuf.Duration",
+    Duration: "google.protobuf.Duration",
     Timestamp: "google.protobuf.Timestamp",
-    IP: "net.IP",
-    CIDR: "net.CIDR",
+    **dict.fromkeys(ADDRESSES, "net.IP"),
+    **dict.fromkeys(NETWORKS, "net.CIDR"),
     URL: "kubernetes.URL",
     NamedFormat: "kubernetes.NamedFormat",
 }
@@ -115,15 +116,16 @@ _GO_TYPES: Mapping[type, str] = {
     Quantity: "cel.Quantity",
     ComputedQuantity: "*cel.Quantity",
     Semver: "cel.Semver",
-    IP: "cel.IP",
-    CIDR: "cel.CIDR",
+    **dict.fromkeys(ADDRESSES, "cel.IP"),
+    **dict.fromkeys(NETWORKS, "cel.CIDR"),
     URL: "cel.URL",
     NamedFormat: "*cel.Format",
 }
 _CONTAINERS = (list, dict, DefaultMap, Optional)
 _NUMBERS = (int, Uint, float)
-_PARTICULAR = (Quantity, ComputedQuantity, Semver, IP, CIDR, URL, NamedFormat)
-_ORDERED = (bool, str, bytes, CelDuration, Timestamp)
+_ORDERED = (bool, str, bytes, Duration, Timestamp)
+PARTICULAR = (Quantity, ComputedQuantity, Semver, URL, NamedFormat, *ADDRESSES, *NETWORKS)
+"""The types that Kubernetes adds; with others they cannot be compared."""
 _SEMVER = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
@@ -138,7 +140,7 @@ def kind_of(value: object) -> str:
 def go_type(value: object) -> str:
     """What upstream's complaints call the type of a value."""
     kind = type(value)
-    if kind in (CelDuration, Timestamp):
+    if kind in (Duration, Timestamp):
         return f"types.{kind.__name__}"
     return _GO_TYPES.get(kind) or f"types.{kind_of(value).capitalize()}"
 
@@ -173,7 +175,9 @@ def _equals(left: Any, right: Any) -> bool:
         return _equals(dict(left), dict(right))
     if kind is ComputedQuantity and other is Quantity:
         return bool(left == right)
-    if kind in _PARTICULAR and right is not None:
+    if any(kind in versions and other in versions for versions in (ADDRESSES, NETWORKS)):
+        return False
+    if kind in PARTICULAR and right is not None:
         raise no_such_overload()
     return False
 
@@ -207,7 +211,7 @@ def compare(function: str, left: Any, right: Any) -> int:
 
 def incapable(function: str, value: Any) -> EvaluationError:
     """A value cannot do what a function wants; those that have methods of their own say less."""
-    if type(value) in (str, CelDuration, Timestamp):
+    if type(value) in (str, Duration, Timestamp):
         return no_such_overload()
     return EvaluationError(f"no such overload: {function}")
 

@@ -17,7 +17,7 @@ from moorage.config.field_errors import (
     not_supported,
 )
 from moorage.config.types import Int32
-from moorage.model.label_spelling import label_key_errors, label_value_errors
+from moorage.model.spelling import LABEL_VALUE, label_key_errors
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
@@ -111,7 +111,7 @@ def _label_errors(path: str, requirement: Mapping[str, Any]) -> list[str]:
     values = requirement.get("values")
     errors += _count_errors(f"{path}.values", operator, values)
     for index, value in enumerate(values or ()):
-        if value_errors := label_value_errors(value):
+        if value_errors := LABEL_VALUE.errors(value):
             errors.append(invalid(f"{path}.values[{index}][{key}]", value, "; ".join(value_errors)))
     return errors
 

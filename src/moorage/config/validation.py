@@ -31,7 +31,7 @@ from moorage.config.types import (
 from moorage.config.validation_args import ARGS_RULES
 from moorage.errors import ConfigError
 from moorage.model.duration import Duration
-from moorage.model.label_spelling import is_extended_resource, label_key_errors
+from moorage.model.spelling import is_extended_resource, label_key_errors
 from moorage.redaction import redacted_url
 
 _REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))

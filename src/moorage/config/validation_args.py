@@ -42,7 +42,7 @@ from moorage.config.field_errors import (
     required,
 )
 from moorage.model.duration import Duration
-from moorage.model.label_spelling import label_key_errors
+from moorage.model.spelling import label_key_errors
 
 _STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")

@@ -4,18 +4,15 @@ An absent selector selects nothing, an empty one everything: that is the API's r
 `compile_selector(None)` is `NOTHING` while an empty `LabelSelector` compiles to `EVERYTHING`.
 """
 
-import re
 from collections.abc import Hashable, Iterable, Mapping
 
 import msgspec
 
 from moorage.errors import SelectorError
 from moorage.model.meta import Object
+from moorage.model.spelling import LABEL_VALUE, label_key_errors
 
 Labels = Mapping[str, str]
-
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 _INT64_DIGITS = 19
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -109,17 +106,13 @@ def parse_int64(text: str) -> int | None:
 
 def check_key(key: str) -> None:
     """Raise unless `key` is a qualified name: an optional DNS prefix, a slash, a name."""
-    prefix, slash, name = key.rpartition("/")
-    named = "/" not in prefix and _NAME.fullmatch(name) is not None
-    if slash and (len(prefix) > 253 or _PREFIX.fullmatch(prefix) is None):
-        named = False
-    if not named:
+    if label_key_errors(key):
         raise SelectorError(f"key: Invalid value: {key!r}: not a valid label key")
 
 
 def check_value(value: str) -> None:
     """Raise unless `value` may stand in a label."""
-    if value and (len(value) > 63 or _NAME.fullmatch(value) is None):
+    if LABEL_VALUE.errors(value):
         raise SelectorError(f"values: Invalid value: {value!r}: not a valid label value")
 
 

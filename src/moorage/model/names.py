@@ -4,31 +4,28 @@ Upstream: apimachinery pkg/api/validation and kubernetes@v1.36.4 pkg/apis/core/v
 with a complaint, or with an empty string if there is none.
 """
 
-import re
 from datetime import datetime
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_label = re.compile(_LABEL)
-_service = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
-_subdomain = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_LONGEST_LABEL = 63
-_LONGEST_SUBDOMAIN = 253
+from moorage.model.spelling import DNS_1035_LABEL, DNS_LABEL, SUBDOMAIN
+
 _RULES = {
-    "Namespace": (_label, _LONGEST_LABEL, "a lower case DNS label"),
-    "Service": (_service, _LONGEST_LABEL, "a lower case DNS label that begins with a letter"),
+    "Namespace": (DNS_LABEL, "a lower case DNS label"),
+    "Service": (DNS_1035_LABEL, "a lower case DNS label that begins with a letter"),
 }
-_OTHERS = (_subdomain, _LONGEST_SUBDOMAIN, "a lower case DNS name")
+_OTHERS = (SUBDOMAIN, "a lower case DNS name")
 
 
 def name_complaint(kind: str, name: str) -> str:
     """What is wrong with the name of an object of a kind that a scheduler knows."""
-    pattern, longest, what = _RULES.get(kind, _OTHERS)
-    return _complaint(name, pattern, longest, what)
+    rule, what = _RULES.get(kind, _OTHERS)
+    if len(name) > rule.longest:
+        return f"a name of {len(name)} characters is longer than {rule.longest}"
+    return "" if rule.matches(name) else f"{_quoted(name)} is not {what}"
 
 
 def namespace_complaint(namespace: str) -> str:
     """What is wrong with the namespace that an object is in."""
-    return _complaint(namespace, *_RULES["Namespace"])
+    return name_complaint("Namespace", namespace)
 
 
 def segment_complaint(name: str) -> str:
@@ -45,12 +42,6 @@ def time_complaint(text: str) -> str:
     except ValueError:
         return f"{_quoted(text)} is not a time such as 2026-01-31T12:00:00Z"
     return ""
-
-
-def _complaint(name: str, pattern: re.Pattern[str], longest: int, what: str) -> str:
-    if len(name) > longest:
-        return f"a name of {len(name)} characters is longer than {longest}"
-    return "" if pattern.fullmatch(name) else f"{_quoted(name)} is not {what}"
 
 
 def _quoted(text: str) -> str:
