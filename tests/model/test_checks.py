@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from moorage.errors import DecodeError
-from moorage.model.checks import check_object
+from moorage.model.checks import RULES, check_object
 from moorage.model.decode import UnknownKind, decode_object
+from moorage.model.meta import Object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -449,3 +451,15 @@ def test_names_that_the_api_server_takes_pass() -> None:
     check("Namespace", metadata={"name": "1-a"})
     pod = {"generateName": "web-", "creationTimestamp": "2026-01-31T12:00:00.123456Z"}
     check("Pod", metadata=pod, spec={"containers": [{}]})
+
+
+def test_every_rule_is_about_a_field_of_a_type() -> None:
+    def below(struct: type[Object]) -> list[type[Object]]:
+        return [struct, *(found for sub in struct.__subclasses__() for found in below(sub))]
+
+    known = {
+        struct.__name__: {field.encode_name for field in msgspec.structs.fields(struct)}
+        for struct in below(Object)
+    }
+    unknown = {name: rules.keys() - known.get(name, set()) for name, rules in RULES.items()}
+    assert not any(unknown.values()), unknown
