@@ -21,7 +21,8 @@ from moorage.kube.live import build_scheduler, event_handler
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.decode import decode_object
-from moorage.model.pod import Pod, PodCondition
+from moorage.model.meta import Condition
+from moorage.model.pod import Pod
 from moorage.simulator.world import full_registry
 from moorage.testing.builders import make_node
 
@@ -193,8 +194,8 @@ def test_a_pod_made_again_under_a_victims_name_is_neither_marked_nor_deleted() -
     _on(work)
 
 
-def _condition() -> PodCondition:
-    return PodCondition(
+def _condition() -> Condition:
+    return Condition(
         type="DisruptionTarget",
         status="True",
         reason="PreemptionByScheduler",

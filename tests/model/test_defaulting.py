@@ -115,10 +115,10 @@ def test_tolerations_are_not_touched() -> None:
 def affinity_term(stored: Pod, side: str) -> PodAffinityTerm:
     assert stored.spec.affinity is not None
     found = getattr(stored.spec.affinity, side)
-    if found.required_during_scheduling_ignored_during_execution:
-        term = found.required_during_scheduling_ignored_during_execution[0]
+    if found.required:
+        term = found.required[0]
     else:
-        term = found.preferred_during_scheduling_ignored_during_execution[0].pod_affinity_term
+        term = found.preferred[0].pod_affinity_term
     assert isinstance(term, PodAffinityTerm)
     return term
 

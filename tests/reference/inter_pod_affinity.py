@@ -67,12 +67,12 @@ def _side(pod: Pod, side: str) -> PodAffinity:
 
 def required(pod: Pod, side: str) -> list[Term]:
     """Required terms; `side` is pod_affinity or pod_anti_affinity."""
-    return terms_of(pod, _side(pod, side).required_during_scheduling_ignored_during_execution)
+    return terms_of(pod, _side(pod, side).required)
 
 
 def preferred(pod: Pod, side: str) -> list[tuple[int, Term]]:
     """Preferred terms with their weights."""
-    wishes = _side(pod, side).preferred_during_scheduling_ignored_during_execution
+    wishes = _side(pod, side).preferred
     terms = terms_of(pod, [wish.pod_affinity_term for wish in wishes])
     return [(wish.weight, term) for wish, term in zip(wishes, terms, strict=True)]
 

@@ -9,7 +9,7 @@ from moorage.model.affinity import (
     WeightedPodAffinityTerm,
 )
 from moorage.model.labels import LabelSelector, LabelSelectorRequirement
-from moorage.model.meta import ObjectMeta, OwnerReference
+from moorage.model.meta import Condition, ObjectMeta, OwnerReference
 from moorage.model.node import ContainerImage, Node, NodeSpec, NodeStatus
 from moorage.model.node_selector import (
     NodeAffinitySpec,
@@ -22,7 +22,6 @@ from moorage.model.pod import (
     Container,
     ContainerPort,
     Pod,
-    PodCondition,
     PodSpec,
     PodStatus,
     ResourceRequirements,
@@ -100,7 +99,7 @@ def make_pod(
     started: str | None = None,
     nominated: str = "",
     owner: OwnerReference | None = None,
-    conditions: Sequence[PodCondition] = (),
+    conditions: Sequence[Condition] = (),
     preemption_policy: str | None = None,
     host_network: bool = False,
     host_users: bool | None = None,
@@ -194,8 +193,8 @@ def pod_terms(
 ) -> PodAffinity:
     """One side of a pod's affinity."""
     return PodAffinity(
-        required_during_scheduling_ignored_during_execution=tuple(required),
-        preferred_during_scheduling_ignored_during_execution=tuple(
+        required=tuple(required),
+        preferred=tuple(
             WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term)
             for weight, term in preferred
         ),
@@ -236,10 +235,10 @@ def node_affinity(
 ) -> NodeAffinitySpec:
     """Node affinity; `required=[]` is a demand that nothing meets."""
     return NodeAffinitySpec(
-        required_during_scheduling_ignored_during_execution=(
+        required=(
             NodeSelector(node_selector_terms=tuple(required)) if required is not None else None
         ),
-        preferred_during_scheduling_ignored_during_execution=tuple(
+        preferred=tuple(
             PreferredSchedulingTerm(weight=weight, preference=term) for weight, term in preferred
         ),
     )

@@ -173,14 +173,10 @@ def _merge_label_keys(spec: Json, ready: Pod) -> None:
 def _merge_terms(given: Json, side: PodAffinity) -> None:
     required = mappings(given.get("requiredDuringSchedulingIgnoredDuringExecution"))
     preferred = mappings(given.get("preferredDuringSchedulingIgnoredDuringExecution"))
-    terms: list[tuple[Json, PodAffinityTerm]] = list(
-        zip(required, side.required_during_scheduling_ignored_during_execution, strict=True)
-    )
+    terms: list[tuple[Json, PodAffinityTerm]] = list(zip(required, side.required, strict=True))
     terms += [
         (weighted["podAffinityTerm"], computed.pod_affinity_term)
-        for weighted, computed in zip(
-            preferred, side.preferred_during_scheduling_ignored_during_execution, strict=True
-        )
+        for weighted, computed in zip(preferred, side.preferred, strict=True)
     ]
     for term, merged in terms:
         if term.get("matchLabelKeys") or term.get("mismatchLabelKeys"):

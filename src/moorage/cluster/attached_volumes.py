@@ -11,7 +11,7 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Column, Ints, RowSpace
 from moorage.errors import TranslationError
-from moorage.model.csi_migration import handle_of_inline, plugin_of
+from moorage.model.csi_migration import handle_of, plugin_of
 from moorage.model.pod import Pod
 from moorage.model.volumes import Volume
 
@@ -51,7 +51,7 @@ def weight_of(volume: Volume) -> int:
     if plugin_of(volume) is None:
         return 0
     try:
-        handle_of_inline(volume)
+        handle_of(volume)
     except TranslationError:
         return UNSURE
     return 1

@@ -17,6 +17,7 @@ from moorage.config.field_errors import (
     not_supported,
 )
 from moorage.config.types import Int32
+from moorage.model.node_selector import PREFERRED, REQUIRED
 from moorage.model.spelling import LABEL_VALUE, label_key_errors
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -62,8 +63,10 @@ class PreferredSchedulingTermShape(_Shape, frozen=True):
 class NodeAffinityShape(_Shape, frozen=True, omit_defaults=True):
     """The fields of `pod.spec.affinity.nodeAffinity`."""
 
-    required_during_scheduling_ignored_during_execution: NodeSelectorShape | None = None
-    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTermShape] = []
+    required: NodeSelectorShape | None = msgspec.field(default=None, name=REQUIRED)
+    preferred: list[PreferredSchedulingTermShape] = msgspec.field(
+        default_factory=list, name=PREFERRED
+    )
 
 
 class LabelSelectorShape(_Shape, frozen=True, omit_defaults=True):

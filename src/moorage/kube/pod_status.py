@@ -10,7 +10,8 @@ from typing import Any
 from moorage.engine.actions import Failure
 from moorage.engine.pod_groups import GroupOutcome, condition_of
 from moorage.kube.timing import rfc3339
-from moorage.model.pod import Pod, PodCondition
+from moorage.model.meta import Condition
+from moorage.model.pod import Pod
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -87,7 +88,7 @@ def _says(pod: Pod, kind: str, status: str, reason: str, message: str) -> bool:
     )
 
 
-def _condition(pod: Pod, kind: str) -> PodCondition | None:
+def _condition(pod: Pod, kind: str) -> Condition | None:
     return next((c for c in pod.status.conditions if c.type == kind), None)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from moorage.errors import SelectorError
 from moorage.model.labels import Labels, LabelSelector, Selector, compile_selector
 from moorage.model.meta import Int32, Object
-from moorage.model.node_selector import NodeAffinitySpec
+from moorage.model.node_selector import PREFERRED, REQUIRED, NodeAffinitySpec
 
 
 class PodAffinityTerm(Object, frozen=True):
@@ -32,8 +32,8 @@ class WeightedPodAffinityTerm(Object, frozen=True):
 class PodAffinity(Object, frozen=True):
     """`spec.affinity.podAffinity` and `podAntiAffinity` have the same shape."""
 
-    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
-    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(default=(), name=REQUIRED)
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(default=(), name=PREFERRED)
 
 
 class Affinity(Object, frozen=True):
@@ -122,11 +122,8 @@ def _key(side: PodAffinity | None) -> Hashable:
     if side is None:
         return None
     return (
-        tuple(map(_term_key, side.required_during_scheduling_ignored_during_execution)),
-        tuple(
-            (wish.weight, _term_key(wish.pod_affinity_term))
-            for wish in side.preferred_during_scheduling_ignored_during_execution
-        ),
+        tuple(map(_term_key, side.required)),
+        tuple((wish.weight, _term_key(wish.pod_affinity_term)) for wish in side.preferred),
     )
 
 
@@ -149,10 +146,7 @@ def _compile_affinity(affinity: Affinity, namespace: str) -> PodAffinityTerms:
 
     def required(name: str, side: PodAffinity) -> tuple[AffinityTerm, ...]:
         try:
-            return tuple(
-                _compile_term(term, namespace)
-                for term in side.required_during_scheduling_ignored_during_execution
-            )
+            return tuple(_compile_term(term, namespace) for term in side.required)
         except SelectorError as error:
             errors.append(f"{name}: {error}")
             return ()
@@ -163,7 +157,7 @@ def _compile_affinity(affinity: Affinity, namespace: str) -> PodAffinityTerms:
                 WeightedAffinityTerm(
                     weighted.weight, _compile_term(weighted.pod_affinity_term, namespace)
                 )
-                for weighted in side.preferred_during_scheduling_ignored_during_execution
+                for weighted in side.preferred
             )
         except SelectorError as error:
             errors.append(f"{name}: {error}")

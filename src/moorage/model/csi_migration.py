@@ -6,10 +6,19 @@ differ in how they read it.
 """
 
 import re
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
 from moorage.errors import TranslationError
+from moorage.model.node import (
+    BETA_REGION_LABEL,
+    BETA_ZONE_LABEL,
+    REGION_LABEL,
+    ZONE_LABEL,
+)
 from moorage.model.node_selector import (
     CompiledNodeSelector,
     NodeSelector,
@@ -17,13 +26,9 @@ from moorage.model.node_selector import (
     NodeSelectorTerm,
     compile_node_selector,
 )
-from moorage.model.storage import PersistentVolume, PersistentVolumeSpec
-from moorage.model.volumes import AWSElasticBlockStore, AzureDisk, Volume
+from moorage.model.storage import PersistentVolume
+from moorage.model.volumes import AWSElasticBlockStore, AzureDisk, GCEPersistentDisk, VolumeSources
 
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 
 _UNSPECIFIED = "UNSPECIFIED"
@@ -32,34 +37,74 @@ _EBS_URL = "aws://"
 _EBS_ID = re.compile(r"vol-[^/]*")
 
 
-class InTreePlugin(msgspec.Struct, frozen=True):
+class InTreePlugin(NamedTuple):
     """An in-tree volume plugin and the driver that took its place."""
 
     name: str
     driver: str
+    handle: Callable[[Any], str]
+    """What the driver calls a source's disk; raises `TranslationError`."""
     zone_key: str = ""
     """The driver's topology key that stands for the zone; empty if zones are left alone."""
     scheduled: bool = True
     """Does the scheduler translate its volumes? For two plugins upstream never switched it on."""
 
 
+def _ebs_handle(disk: AWSElasticBlockStore) -> str:
+    """The bare id; it may also be written as aws://<zone>/<id>."""
+    text = disk.volume_id
+    if not text.startswith(_EBS_URL):
+        return text
+    location = re.split("[?#]", text.removeprefix(_EBS_URL), maxsplit=1)[0]
+    handle = location.partition("/")[2].strip("/")
+    if _EBS_ID.fullmatch(handle) is None:
+        raise TranslationError(
+            "failed to translate Kubernetes ID to EBS Volume ID "
+            f"Invalid format for AWS volume ({text})"
+        )
+    return handle
+
+
+def _azure_handle(disk: AzureDisk) -> str:
+    if disk.kind.lower() != _MANAGED:
+        raise TranslationError(f"kind({disk.kind}) is not supported in csi migration")
+    return disk.disk_uri
+
+
+def _gce_handle(disk: GCEPersistentDisk, kind: str = "zones", place: str = _UNSPECIFIED) -> str:
+    return f"projects/{_UNSPECIFIED}/{kind}/{place}/disks/{disk.pd_name}"
+
+
+_volume_id = attrgetter("volume_id")
 _PLUGINS = {
     "aws_elastic_block_store": InTreePlugin(
-        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", _ebs_handle, "topology.ebs.csi.aws.com/zone"
     ),
     "gce_persistent_disk": InTreePlugin(
-        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone"
+        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", _gce_handle, "topology.gke.io/zone"
     ),
     "cinder": InTreePlugin(
         "kubernetes.io/cinder",
         "cinder.csi.openstack.org",
+        _volume_id,
         "topology.cinder.csi.openstack.org/zone",
     ),
-    "azure_disk": InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com"),
-    "portworx_volume": InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com"),
-    "azure_file": InTreePlugin("kubernetes.io/azure-file", "file.csi.azure.com", scheduled=False),
+    "azure_disk": InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com", _azure_handle),
+    "portworx_volume": InTreePlugin(
+        "kubernetes.io/portworx-volume", "pxd.portworx.com", _volume_id
+    ),
+    # Shares of files are told apart by more than this; the scheduler never counts them.
+    "azure_file": InTreePlugin(
+        "kubernetes.io/azure-file",
+        "file.csi.azure.com",
+        attrgetter("share_name"),
+        scheduled=False,
+    ),
     "vsphere_volume": InTreePlugin(
-        "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", scheduled=False
+        "kubernetes.io/vsphere-volume",
+        "csi.vsphere.vmware.com",
+        attrgetter("volume_path"),
+        scheduled=False,
     ),
 }
 """By the field that holds the source; volumes of pods and PersistentVolumes use the same names."""
@@ -67,7 +112,7 @@ _PLUGINS = {
 _BY_NAME = {plugin.name: plugin for plugin in _PLUGINS.values()}
 
 
-def plugin_of(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
+def plugin_of(source: VolumeSources) -> InTreePlugin | None:
     """The in-tree plugin of a volume; None if it has another kind of source."""
     for field, plugin in _PLUGINS.items():
         if getattr(source, field) is not None:
@@ -80,23 +125,25 @@ def plugin_named(name: str) -> InTreePlugin | None:
     return _BY_NAME.get(name)
 
 
-def handle_of_inline(volume: Volume) -> str:
-    """The handle at the driver of a disk that a pod names itself; raises `TranslationError`."""
-    if volume.gce_persistent_disk is not None:
-        return _gce_handle("zones", _UNSPECIFIED, volume.gce_persistent_disk.pd_name)
-    return _handle(volume)
+def handle_of(source: VolumeSources) -> str:
+    """The handle at the driver of an in-tree disk; raises `TranslationError`."""
+    for field, plugin in _PLUGINS.items():
+        disk = getattr(source, field)
+        if disk is not None:
+            return plugin.handle(disk)
+    return ""
 
 
 def handle_of_volume(volume: PersistentVolume) -> str:
-    """The handle at the driver of an in-tree PersistentVolume; raises `TranslationError`."""
+    """The same of a PersistentVolume, whose labels may tell where it is."""
     disk = volume.spec.gce_persistent_disk
     if disk is None:
-        return _handle(volume.spec)
-    text = volume.labels.get(BETA_ZONE) or volume.labels.get(ZONE, "")
+        return handle_of(volume.spec)
+    text = volume.labels.get(BETA_ZONE_LABEL) or volume.labels.get(ZONE_LABEL, "")
     zones = text.split(ZONE_DELIMITER)
     if len(zones) > 1:
-        return _gce_handle("regions", _gce_region(zones), disk.pd_name)
-    return _gce_handle("zones", zones[0] or _UNSPECIFIED, disk.pd_name)
+        return _gce_handle(disk, "regions", _gce_region(zones))
+    return _gce_handle(disk, "zones", zones[0] or _UNSPECIFIED)
 
 
 def required_nodes_at_driver(
@@ -130,8 +177,8 @@ def _terms_at_driver(
         if zones:
             wanted = NodeSelectorRequirement(key=zone_key, operator="In", values=zones)
             terms = _with_requirement(terms or (NodeSelectorTerm(),), wanted)
-    if region == BETA_REGION and _has_values(terms, region):
-        terms = _renamed(terms, region, REGION)
+    if region == BETA_REGION_LABEL and _has_values(terms, region):
+        terms = _renamed(terms, region, REGION_LABEL)
     return terms
 
 
@@ -139,11 +186,11 @@ def _label_names(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) 
     """The names under which the volume speaks of zone and region: affinity first, then labels."""
     mentioned = {expr.key for term in terms for expr in term.match_expressions}
     for known in (mentioned, volume.labels):
-        if ZONE in known:
-            return ZONE, REGION
-        if BETA_ZONE in known:
-            return BETA_ZONE, BETA_REGION
-    return ZONE, REGION
+        if ZONE_LABEL in known:
+            return ZONE_LABEL, REGION_LABEL
+        if BETA_ZONE_LABEL in known:
+            return BETA_ZONE_LABEL, BETA_REGION_LABEL
+    return ZONE_LABEL, REGION_LABEL
 
 
 def _has_values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
@@ -172,46 +219,6 @@ def _with_requirement(
         msgspec.structs.replace(term, match_expressions=(*term.match_expressions, wanted))
         for term in terms
     )
-
-
-def _handle(source: Volume | PersistentVolumeSpec) -> str:
-    if source.aws_elastic_block_store is not None:
-        return _ebs_handle(source.aws_elastic_block_store)
-    if source.azure_disk is not None:
-        return _azure_handle(source.azure_disk)
-    if source.cinder is not None:
-        return source.cinder.volume_id
-    if source.portworx_volume is not None:
-        return source.portworx_volume.volume_id
-    if source.vsphere_volume is not None:
-        return source.vsphere_volume.volume_path
-    # Shares of files are told apart by more than this; the scheduler never counts them.
-    return source.azure_file.share_name if source.azure_file is not None else ""
-
-
-def _ebs_handle(disk: AWSElasticBlockStore) -> str:
-    """The bare id; it may also be written as aws://<zone>/<id>."""
-    text = disk.volume_id
-    if not text.startswith(_EBS_URL):
-        return text
-    location = re.split("[?#]", text.removeprefix(_EBS_URL), maxsplit=1)[0]
-    handle = location.partition("/")[2].strip("/")
-    if _EBS_ID.fullmatch(handle) is None:
-        raise TranslationError(
-            "failed to translate Kubernetes ID to EBS Volume ID "
-            f"Invalid format for AWS volume ({text})"
-        )
-    return handle
-
-
-def _azure_handle(disk: AzureDisk) -> str:
-    if disk.kind.lower() != _MANAGED:
-        raise TranslationError(f"kind({disk.kind}) is not supported in csi migration")
-    return disk.disk_uri
-
-
-def _gce_handle(kind: str, place: str, disk: str) -> str:
-    return f"projects/{_UNSPECIFIED}/{kind}/{place}/disks/{disk}"
 
 
 def _gce_region(zones: list[str]) -> str:

@@ -255,13 +255,11 @@ def _pod_affinity(side: PodAffinity | None, labels: Labels) -> PodAffinity | Non
     def merged(weighted: WeightedPodAffinityTerm) -> WeightedPodAffinityTerm:
         return replace(weighted, pod_affinity_term=_term(weighted.pod_affinity_term, labels))
 
-    required = side.required_during_scheduling_ignored_during_execution
-    preferred = side.preferred_during_scheduling_ignored_during_execution
+    required = side.required
+    preferred = side.preferred
     return PodAffinity(
-        required_during_scheduling_ignored_during_execution=tuple(
-            _term(term, labels) for term in required
-        ),
-        preferred_during_scheduling_ignored_during_execution=tuple(map(merged, preferred)),
+        required=tuple(_term(term, labels) for term in required),
+        preferred=tuple(map(merged, preferred)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.model.meta import ApiObject, Int64, Object, ObjectMeta, cached
+from moorage.model.meta import ApiObject, Condition, Int64, Object, ObjectMeta, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity
 
@@ -235,28 +235,27 @@ class CapacityRequirements(Object, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
-class ExactDeviceRequest(Object, frozen=True):
-    """A request for a number of devices of a class, or for all of them."""
+class DevicesWanted(Object, frozen=True):
+    """A number of devices of a class, or all of them."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = EXACT_COUNT
     count: Int64 = 0
-    admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
-class DeviceSubRequest(Object, frozen=True):
+class ExactDeviceRequest(DevicesWanted, frozen=True):
+    """A request for devices that are known by their class."""
+
+    admin_access: bool | None = None
+
+
+class DeviceSubRequest(DevicesWanted, frozen=True):
     """One of several alternatives, tried in order."""
 
     name: str = ""
-    device_class_name: str = ""
-    selectors: tuple[DeviceSelector, ...] = ()
-    allocation_mode: str = EXACT_COUNT
-    count: Int64 = 0
-    tolerations: tuple[DeviceToleration, ...] = ()
-    capacity: CapacityRequirements | None = None
 
 
 class DeviceRequest(Object, frozen=True):
@@ -343,15 +342,6 @@ class ResourceClaimConsumerReference(Object, frozen=True):
     uid: str = ""
 
 
-class DeviceCondition(Object, frozen=True):
-    """What a driver reports of a device it prepares."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class AllocatedDeviceStatus(Object, frozen=True):
     """The state of an allocated device; binding waits for its conditions."""
 
@@ -359,7 +349,7 @@ class AllocatedDeviceStatus(Object, frozen=True):
     pool: str = ""
     device: str = ""
     share_id: str | None = msgspec.field(default=None, name="shareID")
-    conditions: tuple[DeviceCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 class ResourceClaimStatus(Object, frozen=True):

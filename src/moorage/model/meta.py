@@ -48,6 +48,15 @@ class Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False
     """
 
 
+class Condition(Object, frozen=True):
+    """A condition of an object's status; nodes keep less of theirs (`moorage.model.node`)."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
 class OwnerReference(Object, frozen=True):
     """Who created an object; the controller among them decides default spreading."""
 

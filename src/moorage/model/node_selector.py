@@ -13,6 +13,8 @@ from moorage.model.labels import Labels, Requirement, make_requirement
 from moorage.model.meta import Int32, Object
 
 NAME_FIELD = "metadata.name"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeSelectorRequirement(Object, frozen=True):
@@ -51,18 +53,8 @@ class PreferredSchedulingTerm(Object, frozen=True):
 class NodeAffinitySpec(Object, frozen=True):
     """`spec.affinity.nodeAffinity`, also the `addedAffinity` of the NodeAffinity plugin."""
 
-    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
-
-    @property
-    def required(self) -> NodeSelector | None:
-        """The hard part under a shorter name."""
-        return self.required_during_scheduling_ignored_during_execution
-
-    @property
-    def preferred(self) -> tuple[PreferredSchedulingTerm, ...]:
-        """The soft part under a shorter name."""
-        return self.preferred_during_scheduling_ignored_during_execution
+    required: NodeSelector | None = msgspec.field(default=None, name=REQUIRED)
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(default=(), name=PREFERRED)
 
 
 class NodeTerm(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from moorage.model.affinity import Affinity, PodAffinityTerms, compile_affinity
 from moorage.model.labels import LabelSelector
-from moorage.model.meta import ApiObject, Int32, Object, cached
+from moorage.model.meta import ApiObject, Condition, Int32, Object, cached
 from moorage.model.node_selector import CompiledNodeSelector, compile_node_selector
 from moorage.model.pod_requests import PodRequests, requests_of
 from moorage.model.quantity import Quantity
@@ -127,15 +127,6 @@ class PodSpec(Object, frozen=True):
     scheduling_group: PodSchedulingGroup | None = None
 
 
-class PodCondition(Object, frozen=True):
-    """A condition of the pod's status."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class ContainerStatus(Object, frozen=True):
     """What the kubelet reports of a container; its resources matter during a resize."""
 
@@ -175,7 +166,7 @@ class PodStatus(Object, frozen=True):
 
     phase: str = ""
     nominated_node_name: str = ""
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

@@ -4,7 +4,7 @@ Owns the group's policy as the API writes it; which pods belong to it is told by
 `spec.schedulingGroup`, and placing them together is the engine's business.
 """
 
-from moorage.model.meta import ApiObject, Int32, Int64, Object
+from moorage.model.meta import ApiObject, Condition, Int32, Int64, Object
 from moorage.model.pod import PodResourceClaim, PodResourceClaimStatus
 
 DISRUPT_POD = "Pod"
@@ -66,13 +66,9 @@ class PodGroupSpec(Object, frozen=True):
     priority: Int32 | None = None
 
 
-class PodGroupCondition(Object, frozen=True):
+class PodGroupCondition(Condition, frozen=True):
     """A condition of the group's status."""
 
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
     observed_generation: Int64 | None = None
     last_transition_time: str | None = None
 

@@ -6,8 +6,8 @@ comes on top. Devices that count as a node's own resources count as containers' 
 running pod whose resize is under way counts for the most it may be using.
 """
 
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -58,10 +58,8 @@ class PodRequests(msgspec.Struct, frozen=True, eq=False):
         return self.occupied_with_defaults[MEMORY]
 
 
-class _Effective(Protocol):
-    """How one container's requests are read."""
-
-    def __call__(self, container: "Container") -> Resources: ...
+_Effective = Callable[["Container"], Resources]
+"""How one container's requests are read."""
 
 
 _MOST_SHARED = 65536

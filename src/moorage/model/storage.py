@@ -15,18 +15,7 @@ from moorage.model.meta import ApiObject, Int32, Object, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.pod import Pod
 from moorage.model.quantity import Quantity, parse_milli
-from moorage.model.volumes import (
-    ISCSI,
-    RBD,
-    AWSElasticBlockStore,
-    AzureDisk,
-    AzureFile,
-    Cinder,
-    GCEPersistentDisk,
-    PersistentVolumeClaimSpec,
-    PortworxVolume,
-    VsphereVolume,
-)
+from moorage.model.volumes import PersistentVolumeClaimSpec, VolumeSources
 
 STORAGE = "storage"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
@@ -76,7 +65,7 @@ class VolumeNodeAffinity(Object, frozen=True):
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Object, frozen=True):
+class PersistentVolumeSpec(VolumeSources, frozen=True):
     """What a volume offers, and where it is."""
 
     capacity: dict[str, Quantity] = {}
@@ -88,15 +77,6 @@ class PersistentVolumeSpec(Object, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     csi: CSIPersistentVolume | None = None
     local: LocalVolume | None = None
-    gce_persistent_disk: GCEPersistentDisk | None = None
-    aws_elastic_block_store: AWSElasticBlockStore | None = None
-    iscsi: ISCSI | None = None
-    rbd: RBD | None = None
-    azure_disk: AzureDisk | None = None
-    azure_file: AzureFile | None = None
-    cinder: Cinder | None = None
-    portworx_volume: PortworxVolume | None = None
-    vsphere_volume: VsphereVolume | None = None
 
 
 class PersistentVolumeStatus(Object, frozen=True):

@@ -76,6 +76,20 @@ class VsphereVolume(Object, frozen=True):
     volume_path: str = ""
 
 
+class VolumeSources(Object, frozen=True):
+    """The kinds of disks that pods and PersistentVolumes name alike; at most one is set."""
+
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    vsphere_volume: VsphereVolume | None = None
+
+
 class CSIVolume(Object, frozen=True):
     """A volume that a CSI driver makes for one pod."""
 
@@ -127,7 +141,7 @@ class PersistentVolumeClaimVolume(Object, frozen=True):
     read_only: bool = False
 
 
-class Volume(Object, frozen=True):
+class Volume(VolumeSources, frozen=True):
     """One volume of a pod; at most one source is set."""
 
     name: str = ""
@@ -135,33 +149,11 @@ class Volume(Object, frozen=True):
     ephemeral: EphemeralVolume | None = None
     image: ImageVolume | None = None
     csi: CSIVolume | None = None
-    gce_persistent_disk: GCEPersistentDisk | None = None
-    aws_elastic_block_store: AWSElasticBlockStore | None = None
-    iscsi: ISCSI | None = None
-    rbd: RBD | None = None
-    azure_disk: AzureDisk | None = None
-    azure_file: AzureFile | None = None
-    cinder: Cinder | None = None
-    portworx_volume: PortworxVolume | None = None
-    vsphere_volume: VsphereVolume | None = None
 
     @property
     def is_storage(self) -> bool:
         """May it tie the pod to a node? Files from images and the API do not."""
-        return (
-            self.persistent_volume_claim is not None
-            or self.ephemeral is not None
-            or self.csi is not None
-            or self.gce_persistent_disk is not None
-            or self.aws_elastic_block_store is not None
-            or self.iscsi is not None
-            or self.rbd is not None
-            or self.azure_disk is not None
-            or self.azure_file is not None
-            or self.cinder is not None
-            or self.portworx_volume is not None
-            or self.vsphere_volume is not None
-        )
+        return any(getattr(self, source) is not None for source in _STORAGE)
 
     def claim_name(self, pod_name: str) -> str | None:
         """The claim behind the volume: named by the user, or derived for an ephemeral volume."""
@@ -170,3 +162,6 @@ class Volume(Object, frozen=True):
         if self.ephemeral is not None:
             return f"{pod_name}-{self.name}"
         return None
+
+
+_STORAGE = tuple({*Volume.__struct_fields__} - {"name", "image"})

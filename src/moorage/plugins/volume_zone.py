@@ -12,8 +12,9 @@ from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
-from moorage.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from moorage.model.csi_migration import ZONE_DELIMITER
 from moorage.model.meta import ApiObject
+from moorage.model.node import BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod
 from moorage.model.storage import (
     PersistentVolume,
@@ -23,9 +24,9 @@ from moorage.model.storage import (
     uses_claim,
 )
 
-TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+TOPOLOGY_LABELS = (BETA_ZONE_LABEL, BETA_REGION_LABEL, ZONE_LABEL, REGION_LABEL)
 # A volume may still carry the old name of a label that nodes have under the new one only.
-_NEW_NAMES = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_NEW_NAMES = {BETA_ZONE_LABEL: ZONE_LABEL, BETA_REGION_LABEL: REGION_LABEL}
 
 
 class Topology(msgspec.Struct, frozen=True):

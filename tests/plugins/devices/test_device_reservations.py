@@ -10,8 +10,8 @@ from moorage.cluster.view import NodeView
 from moorage.errors import ApiError
 from moorage.framework.plugin import PreFilterResult
 from moorage.framework.status import Code, Skip, Status
-from moorage.model.devices import DELETE_PROTECTION, DeviceCondition, ResourceClaim
-from moorage.model.meta import ApiObject
+from moorage.model.devices import DELETE_PROTECTION, ResourceClaim
+from moorage.model.meta import ApiObject, Condition
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.pod_state import PodState
@@ -261,7 +261,7 @@ class Prepared(Scene):
                     ]
                 },
             ).status.devices
-            assert isinstance(reported[0].conditions[0], DeviceCondition)
+            assert isinstance(reported[0].conditions[0], Condition)
             status = msgspec.structs.replace(current.status, devices=reported)
             api.show(msgspec.structs.replace(current, status=status))
 

@@ -154,7 +154,7 @@ def _in_domains(nodes: NodeView, against: Sequence[Counted], row: int) -> list[P
 def _required_terms(side: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
     if side is None:
         return ()
-    return side.required_during_scheduling_ignored_during_execution
+    return side.required
 
 
 def _term_text(term: PodAffinityTerm) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from moorage.cluster.listers import Listers
 from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason
-from moorage.model.csi_migration import handle_of_inline, handle_of_volume, plugin_named, plugin_of
+from moorage.model.csi_migration import handle_of, handle_of_volume, plugin_named, plugin_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.storage import (
@@ -110,7 +110,7 @@ class _Visit:
         if plugin is None or not plugin.scheduled or not self._migrated:
             return None
         try:
-            return plugin.driver, handle_of_inline(volume)
+            return plugin.driver, handle_of(volume)
         except TranslationError as error:
             text = f"converting volume({volume.name}) from inline to csi: {error}"
             raise UncountableError(text) from error

@@ -18,7 +18,7 @@ from moorage.errors import TranslationError
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import FilterPlugin, Handle, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import SKIP, Reason, Skip, Verdicts
-from moorage.model.csi_migration import handle_of_inline, plugin_of
+from moorage.model.csi_migration import handle_of, plugin_of
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.storage import (
@@ -201,7 +201,7 @@ def _after_detached(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> b
         if plugin is None:
             continue
         try:
-            handle_of_inline(volume)
+            handle_of(volume)
         except TranslationError:
             return True  # a mistake here may be a mistake elsewhere: try again
         if plugin.driver == old.spec.attacher:
