@@ -91,10 +91,12 @@ def matching_terms(terms: tuple[AffinityTerm, ...]) -> PodQuery:
     """
     return PodQuery(
         tuple(
-            PodSelector(
-                term.selector,
-                None if term.namespace_selector.matches(_NO_LABELS) else term.namespaces,
-            )
-            for term in terms
+            [
+                PodSelector(
+                    term.selector,
+                    None if term.namespace_selector.matches(_NO_LABELS) else term.namespaces,
+                )
+                for term in terms
+            ]
         )
     )

@@ -102,8 +102,7 @@ class Stamps:
 
     def unchanged(self, aspects: Iterable[Aspect], since: int) -> bool:
         """Did none of the aspects change anywhere after a generation?"""
-        latest = self._latest
-        return max([latest[aspect] for aspect in aspects]) <= since
+        return max(map(self._latest.__getitem__, aspects)) <= since
 
     def of(self, aspect: Aspect) -> Ints:
         """The generation in which each row last changed in an aspect, or became another node's."""

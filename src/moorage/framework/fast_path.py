@@ -62,7 +62,9 @@ class KeptAnswers:
         """What PreScore worked out, or SKIP."""
         self.verdicts: Verdicts | None = None
         self.rejected: Bools = np.zeros(0, np.bool_)
-        """The rows that the verdicts are against."""
+        """The rows that the verdicts are against ..."""
+        self.rejects = False
+        """... if there may be some."""
         self.raw: Ints | None = None
         if plugin in profile.pre_filter:
             self.pre_filter = answer = ask_pre_filter(plugin, pod, nodes)
@@ -73,6 +75,7 @@ class KeptAnswers:
         if plugin in profile.filter and self.pre_filter is not SKIP:
             self.verdicts = ask_filter(plugin, pod, nodes, self._state)
             self.rejected = self.verdicts.rejected
+            self.rejects = bool(self.rejected.any())
         if plugin in profile.pre_score:
             self.pre_score = ask_pre_score(plugin, pod, nodes)
         if plugin in profile.score and self.pre_score is not SKIP:
@@ -104,7 +107,8 @@ class KeptAnswers:
                 else:
                     answer = ask_filter(plugin, pod, nodes.take(one), self._state)
                     self.verdicts.splice(one, answer)
-                self.rejected[row] = self.verdicts.bits[row] != 0
+                self.rejected[row] = rejects = bool(self.verdicts.bits[row])
+                self.rejects |= rejects
             phase = "Score"
             if self.raw is not None and by_itself:
                 self.raw[row] = plugin.score_row(pod, nodes, row, self.pre_score)

@@ -172,7 +172,7 @@ def _unsatisfied(plugins: Mapping[str, object]) -> str:
 def _filter(attempt: AttemptResult, ask: Ask) -> FilterOutcome:
     """Ask every Filter plugin about every node, then look again where pods are nominated."""
     nodes, before = attempt.nodes, attempt.before
-    considered = np.ones(len(nodes), np.bool_)
+    considered = ~np.zeros(len(nodes), np.bool_)  # faster than `np.ones`
     if before.node_names is not None and ask is Ask.UNTIL_REJECTED:
         considered[:] = False
         rows = (nodes.row_of(name) for name in before.node_names)
@@ -191,7 +191,8 @@ def _filter(attempt: AttemptResult, ask: Ask) -> FilterOutcome:
             kept = attempt.kept.get(plugin.name)
             if kept is not None and kept.verdicts is not None:
                 verdicts = kept.verdicts
-                outcome.rejected |= kept.rejected
+                if kept.rejects:
+                    outcome.rejected |= kept.rejected
             else:
                 verdicts = _verdicts(plugin, attempt, outcome, ask)
                 outcome.rejected |= verdicts.rejected

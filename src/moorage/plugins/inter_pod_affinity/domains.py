@@ -33,7 +33,7 @@ NO_LABELS: Mapping[str, str] = {}
 def resolve(term: AffinityTerm, listers: Listers) -> AffinityTerm:
     """The term with the namespaces its selector finds added to those it names."""
     selector = term.namespace_selector
-    if selector.empty or selector.nothing:
+    if selector.nothing or not selector.requirements:
         return term
     found = {ns.name for ns in listers.of(Namespace) if selector.matches(ns.labels)}
     names = tuple(sorted(found.union(term.namespaces)))
@@ -96,7 +96,8 @@ def counted(pods: Iterable[Counted], nodes: NodeView) -> dict[str, Ints]:
     for one in pods:
         here = one.sums(nodes).inside
         if here is not None:
-            counts[one.key] = counts[one.key] + here if one.key in counts else here
+            known = counts.get(one.key)
+            counts[one.key] = here if known is None else known + here
     return counts
 
 

@@ -1,6 +1,6 @@
 """Required terms: the pod's own, and those of pods already on nodes that concern it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -11,7 +11,6 @@ from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.affinity import AffinityTerm, TermKind
-from moorage.model.labels import Labels
 from moorage.model.pod import Pod
 from moorage.plugins.inter_pod_affinity.domains import (
     NO_LABELS,
@@ -35,7 +34,6 @@ class RequiredState(msgspec.Struct, frozen=True):
 
     affinity: tuple[AffinityTerm, ...]
     anti_affinity: tuple[AffinityTerm, ...]
-    namespace_labels: Labels
     existing_anti_affinity: DomainCounts
     """Terms of pods on nodes that reject the incoming pod."""
     affinity_counts: DomainCounts
@@ -59,29 +57,29 @@ class TermMatches(msgspec.Struct, frozen=True):
 
     affinity: tuple[AffinityTerm, ...]
     anti_affinity: tuple[AffinityTerm, ...]
-    existing: tuple[PodsCarrying, ...]
-    attracting: tuple[PodsMatching, ...]
-    repelling: tuple[PodsMatching, ...]
+    existing: Sequence[PodsCarrying]
+    attracting: Sequence[PodsMatching]
+    repelling: Sequence[PodsMatching]
 
 
 def term_matches(pod: Pod, nodes: NodeView, existing: Iterable[TermEntry]) -> TermMatches:
     """Find out what matters to the incoming pod; `existing` terms are those that match it."""
-    terms = pod.affinity_terms
-    affinity = tuple(resolve(term, nodes.listers) for term in terms.affinity)
-    anti_affinity = tuple(resolve(term, nodes.listers) for term in terms.anti_affinity)
+    terms, listers = pod.affinity_terms, nodes.listers
+    affinity = tuple([resolve(term, listers) for term in terms.affinity])
+    anti_affinity = tuple([resolve(term, listers) for term in terms.anti_affinity])
     wanted = matching_terms(affinity)
     return TermMatches(
         affinity=affinity,
         anti_affinity=anti_affinity,
-        existing=tuple(
+        existing=[
             PodsCarrying(entry)
             for entry in existing
             if entry.pod_term.kind is TermKind.ANTI_AFFINITY
-        ),
-        attracting=tuple(PodsMatching(wanted, key) for key in _topology_keys(affinity)),
-        repelling=tuple(
+        ],
+        attracting=[PodsMatching(wanted, key) for key in _topology_keys(affinity)],
+        repelling=[
             PodsMatching(matching_terms((term,)), term.topology_key) for term in anti_affinity
-        ),
+        ],
     )
 
 
@@ -91,7 +89,6 @@ def count(pod: Pod, nodes: NodeView, existing: Iterable[TermEntry]) -> RequiredS
     return RequiredState(
         affinity=matches.affinity,
         anti_affinity=matches.anti_affinity,
-        namespace_labels=nodes.listers.namespace_labels(pod.namespace),
         existing_anti_affinity=counted(matches.existing, nodes),
         affinity_counts=counted(matches.attracting, nodes),
         anti_affinity_counts=counted(matches.repelling, nodes),
@@ -108,8 +105,9 @@ def with_pod(
         return int(here.label(key).codes[0])
 
     existing = state.existing_anti_affinity
+    namespace_labels = nodes.listers.namespace_labels(pod.namespace)
     for term in other.affinity_terms.anti_affinity:
-        if term.matches(pod.labels, pod.namespace, state.namespace_labels):
+        if term.matches(pod.labels, pod.namespace, namespace_labels):
             existing = changed(existing, term.topology_key, code(term.topology_key), sign)
     attracting = state.affinity_counts
     if matches_all(state.affinity, other):

@@ -55,9 +55,10 @@ def _weighted_pods(pod: Pod, nodes: NodeView, hard_weight: int) -> list[tuple[Co
 
 def score(state: PreferredState, nodes: NodeView) -> Ints:
     """The weights of all domains a node is in."""
-    total: Ints = np.zeros(len(nodes), np.int64)
-    for key, weights in state.weights.items():
-        total += at_nodes(weights, key, nodes)
+    weights = [at_nodes(weights, key, nodes) for key, weights in state.weights.items()]
+    total = weights[0]
+    for more in weights[1:]:
+        total += more
     return total
 
 
