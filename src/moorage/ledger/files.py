@@ -58,13 +58,11 @@ class LedgerFiles:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not os.access(directory, os.W_OK | os.X_OK):
-                raise InputError(
-                    f"{directory}: the ledger cannot be kept here: it is not writable."
-                )
+                raise _unusable(directory, "it is not writable")
             self._lock: int | None = _locked(directory)
             self.next_number = _next_number(directory)
         except OSError as error:
-            raise InputError(f"{directory}: the ledger cannot be kept here: {error}.") from error
+            raise _unusable(directory, error) from error
 
     @property
     def begun(self) -> bool:
@@ -84,18 +82,16 @@ class LedgerFiles:
     def begin(self, first: int, snapshot: Sequence[Change]) -> None:
         """Begin a file with the objects as they are before decision `first`."""
         self._finish()
-        if not self.broken:
-            try:
-                self._rotate(first)
-            except OSError as error:
-                self._give_up(error)
-                return
+        if self.broken:
+            return
+        with self._told_if_broken():
+            self._rotate(first)
             parts = range(0, len(snapshot), _SLICE)
             self._pending.extend(snapshot[start : start + _SLICE] for start in parts)
             self.write_some()
 
     def write(self, chunk: Chunk) -> None:
-        """Append a chunk, after the snapshot; a disk that fails is told once and not used again."""
+        """Append a chunk, after the snapshot."""
         if not self.broken:
             self._pending.append(chunk)
             self.write_some()
@@ -105,13 +101,11 @@ class LedgerFiles:
         if not self._pending:
             return
         part = self._pending.popleft()
-        try:
+        with self._told_if_broken():
             if isinstance(part, Chunk):
                 self._append(_CHUNK, msgspec.msgpack.encode(part))
             else:
                 self._append(_SNAPSHOT, pack(part))
-        except OSError as error:
-            self._give_up(error)
 
     def _finish(self) -> None:
         """Write all that waits, and close the file."""
@@ -128,14 +122,19 @@ class LedgerFiles:
             os.close(self._lock)
             self._lock = None
 
-    def _give_up(self, error: OSError) -> None:
-        self.broken = True
-        self._pending.clear()
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
-        log.error("%s: the ledger is not written any more: %s", self.directory, error)
+    @contextlib.contextmanager
+    def _told_if_broken(self) -> Iterator[None]:
+        """A disk that fails is told once, and not used again."""
+        try:
+            yield
+        except OSError as error:
+            self.broken = True
+            self._pending.clear()
+            if self._file is not None:
+                with contextlib.suppress(OSError):
+                    self._file.close()
+                self._file = None
+            log.error("%s: the ledger is not written any more: %s", self.directory, error)
 
     def _append(self, kind: int, payload: bytes) -> None:
         assert self._file is not None, "a file is begun before anything is written"
@@ -145,13 +144,15 @@ class LedgerFiles:
 
     def _rotate(self, first: int) -> None:
         current, self._file = _create(self.directory, first)
-        header = _HEADER.pack(MAGIC, VERSION, 0)
-        self._file.write(header)
-        self._size = len(header)
+        self._size = self._file.write(_HEADER.pack(MAGIC, VERSION, 0))
         # The current file is kept wherever its name stands among the others.
         others = [path for path in ledger_files(self.directory) if path != current]
         for path in others[: max(len(others) + 1 - self._kept_files, 0)]:
             path.unlink(missing_ok=True)
+
+
+def _unusable(directory: Path, why: object) -> InputError:
+    return InputError(f"{directory}: the ledger cannot be kept here: {why}.")
 
 
 def _locked(directory: Path) -> int:
@@ -164,10 +165,8 @@ def _locked(directory: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise InputError(
-            f"{directory}: the ledger cannot be kept here: "
-            "another scheduler keeps its ledger in this directory."
-        ) from None
+        text = "another scheduler keeps its ledger in this directory"
+        raise _unusable(directory, text) from None
     except OSError as error:
         # Some file systems have no locks; that is no reason to go without a ledger.
         log.warning("%s: it cannot be told whether others write here: %s", directory, error)
@@ -206,12 +205,10 @@ def _next_number(directory: Path) -> int:
     least = 1
     for path in reversed(ledger_files(directory)):
         try:
-            chunks = scan(path).chunks
+            if chunks := LedgerFile(path).chunks:
+                return max(least, chunks[-1].numbers.stop)
         except InputError as error:
             log.warning("%s", error)
-            chunks = []
-        if chunks:
-            return max(least, chunks[-1].numbers.stop)
         # Of a file that tells nothing the name tells one number that is taken.
         named = _NAME.fullmatch(path.name)
         least = max(least, int(named[1]) + 1) if named else least
@@ -222,14 +219,19 @@ def _next_number(directory: Path) -> int:
 
 
 class LedgerFile:
-    """What is in a file."""
+    """What is in a file; `InputError` if it is not a ledger that can be read."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, str(path)
+        self.name = str(path)
         self.chunks: list[ChunkPlace] = []
         self.problem = ""
         """What could not be read, as one sentence."""
         self._snapshot: list[Callable[[], bytes]] = []
+        try:
+            with path.open("rb") as file:
+                self._scan(path, file)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
     def start(self) -> Objects:
         """The objects that it begins with; ValueError if they cannot be read."""
@@ -239,18 +241,32 @@ class LedgerFile:
                 objects.follow(change)
         return objects
 
-    def note(self, kind: int, offset: int, payload: bytes) -> bool:
-        """Note where a record is; false if it makes no sense."""
-        read = partial(_read, self.path, offset, len(payload))
-        if kind == _SNAPSHOT:
-            self._snapshot.append(read)
-        elif kind == _CHUNK:
-            try:
-                chunk = _CHUNKS.decode(payload)
-            except (msgspec.MsgspecError, ValueError):  # text that is no UTF-8 is a ValueError
-                return False
-            self.chunks.append(ChunkPlace(chunk, lambda: _CHUNKS.decode(read())))
-        return True
+    def _scan(self, path: Path, file: BinaryIO) -> None:
+        size = os.fstat(file.fileno()).st_size
+        whole = _check_header(path, file.read(_HEADER.size))
+        end = _HEADER.size if whole else 0
+        for kind, offset, payload in _records(file, end) if whole else ():
+            read = partial(_read, path, offset, len(payload))
+            if kind == _SNAPSHOT:
+                self._snapshot.append(read)
+            elif kind == _CHUNK:
+                try:
+                    chunk = _CHUNKS.decode(payload)
+                except (msgspec.MsgspecError, ValueError):  # text that is no UTF-8 is a ValueError
+                    break
+                self.chunks.append(ChunkPlace(chunk, partial(_read_chunk, read)))
+            end = offset + len(payload)
+        if end < size or not whole:
+            self.problem = f"{path} is cut off or damaged at byte {end} of {size}"
+            if self.chunks:
+                last = self.chunks[-1].numbers.stop - 1
+                self.problem += f"; the decisions up to {last} can be read."
+            else:
+                self.problem += ", before its first decision."
+
+
+def _read_chunk(read: Callable[[], bytes]) -> Chunk:
+    return _CHUNKS.decode(read())
 
 
 def _read(path: Path, offset: int, length: int) -> bytes:
@@ -262,38 +278,19 @@ def _read(path: Path, offset: int, length: int) -> bytes:
         raise ValueError(f"{path}: {error.strerror or error}") from error
 
 
-def scan(path: Path) -> LedgerFile:
-    """Find everything in a file; `InputError` if it is not a ledger that can be read."""
-    found = LedgerFile(path)
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            cut = _check_header(path, file.read(_HEADER.size))
-            end = _HEADER.size
-            for kind, offset, payload in _records(file, end):
-                if not found.note(kind, offset, payload):
-                    break
-                end = offset + len(payload)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
-    if cut or end < size:
-        found.problem = _damage(found, 0 if cut else end, size)
-    return found
-
-
 def _check_header(path: Path, header: bytes) -> bool:
-    """Is the file cut off within its header?"""
+    """Is the header whole?"""
     if not MAGIC.startswith(header[: len(MAGIC)]):
         raise InputError(f"{path} is not a ledger: it does not begin as one.")
     if len(header) < _HEADER.size:
-        return True
+        return False
     _, version, _ = _HEADER.unpack(header)
     if version != VERSION:
         raise InputError(
             f"{path} is a ledger of format version {version}, "
             f"but this version of Moorage reads version {VERSION}."
         )
-    return False
+    return True
 
 
 def _records(file: BinaryIO, offset: int) -> Iterator[tuple[int, int, bytes]]:
@@ -311,10 +308,3 @@ def _records(file: BinaryIO, offset: int) -> Iterator[tuple[int, int, bytes]]:
         offset += _RECORD.size
         yield kind, offset, payload
         offset += length
-
-
-def _damage(found: LedgerFile, end: int, size: int) -> str:
-    where = f"{found.path} is cut off or damaged at byte {end} of {size}"
-    if not found.chunks:
-        return f"{where}, before its first decision."
-    return f"{where}; the decisions up to {found.chunks[-1].numbers.stop - 1} can be read."

@@ -17,7 +17,7 @@ from moorage.errors import ConfigError, InputError
 from moorage.explain.report import DecisionExplanation, DecisionSummary
 from moorage.ledger.entries import ChunkPlace, RecordedDecision
 from moorage.ledger.explaining import explain_decision
-from moorage.ledger.files import LedgerFile, ledger_files, scan
+from moorage.ledger.files import LedgerFile, ledger_files
 from moorage.ledger.moment import Moment, Steps, at, finish
 from moorage.ledger.objects import Objects
 
@@ -208,7 +208,7 @@ def open_ledger(path: Path | str) -> Reader:
     problems: list[str] = []
     for file in files:
         try:
-            read.append(scan(file))
+            read.append(LedgerFile(file))
         except InputError as error:
             problems.append(str(error))
     if not read:
