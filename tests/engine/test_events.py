@@ -130,14 +130,16 @@ def test_only_the_forced_moves_are_wildcards__qc_053() -> None:
     ],
 )
 def test_what_an_update_of_a_node_amounts_to__qc_068(new: Node, actions: list[ActionType]) -> None:
-    assert node_update_events(OLD_NODE, new) == [
+    assert node_update_events(OLD_NODE, new, declared_features=True) == [
         ClusterEvent(EventResource.NODE, action) for action in actions
     ]
 
 
 def test_a_node_that_opens_counts_as_a_change_of_taints__qc_068() -> None:
     closed = make_node(unschedulable=True, taints=["shut:NoSchedule"])
-    assert [event.action for event in node_update_events(closed, make_node())] == [
+    assert [
+        event.action for event in node_update_events(closed, make_node(), declared_features=True)
+    ] == [
         ActionType.UPDATE_NODE_TAINT,
         ActionType.UPDATE_NODE_TAINT,
     ]
@@ -148,7 +150,12 @@ def test_a_heartbeat_is_no_event__qc_068() -> None:
         condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": time, "reason": time}
         return make_node(status={"conditions": [condition]})
 
-    assert node_update_events(beat("2026-01-01T00:00:00Z"), beat("2026-01-01T00:05:00Z")) == []
+    assert (
+        node_update_events(
+            beat("2026-01-01T00:00:00Z"), beat("2026-01-01T00:05:00Z"), declared_features=True
+        )
+        == []
+    )
 
 
 def test_declared_features_count_only_with_their_gate_on__qc_068() -> None:

@@ -67,9 +67,7 @@ def pod_update_events(old: Pod, new: Pod) -> Sequence[ClusterEvent]:
     return events or [ClusterEvent(resource, ActionType.UPDATE)]
 
 
-def node_update_events(
-    old: Node, new: Node, *, declared_features: bool = True
-) -> Sequence[ClusterEvent]:
+def node_update_events(old: Node, new: Node, *, declared_features: bool) -> Sequence[ClusterEvent]:
     """What a new version of a node changed; nothing if it is nothing a scheduler looks at.
 
     `declared_features` is the state of the gate NodeDeclaredFeatures.

@@ -67,6 +67,7 @@ class EventHandlers:
         self._pods = state.listers.of(Pod)
         self._groups = handle.groups
         self._gangs = handle.gates.enabled("GangScheduling")
+        self._declared_features = handle.gates.enabled("NodeDeclaredFeatures")
 
     # Pods
 
@@ -209,7 +210,7 @@ class EventHandlers:
         started = self._observer.time()
         log_lines.UPDATE_NODE(new)
         self._state.add_node(new)
-        for event in node_update_events(old, new):
+        for event in node_update_events(old, new, declared_features=self._declared_features):
             self._wake(event, old, new, started)
 
     def delete_node(self, node: Node) -> None:

@@ -1,11 +1,11 @@
 """Changes that fixes are made of: JSON patches (RFC 6902), and what they do to which API objects.
 
 What is proposed and what is tried out are the same operations, so that neither can differ from the
-other. Documents are never changed in place: only what lies on an operation's path is copied.
+other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from copy import deepcopy
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -68,55 +68,34 @@ def shifts(first: Operations, second: Operations) -> bool:
 
 def patched(obj: Kind, operations: Operations) -> Kind:
     """The object with the operations applied; raises `ValueError` if one does not fit."""
-    document: Json = msgspec.to_builtins(obj)
+    document = msgspec.json.decode(msgspec.json.encode(obj))
     for operation in operations:
-        document = apply(document, operation)
+        apply(document, operation)
     return msgspec.convert(document, type(obj))
 
 
-def apply(document: Any, operation: Operation) -> Any:
-    """A document with one operation applied."""
-    steps = _steps(str(operation["path"]))
-    if not steps:
-        raise ValueError("a patch must not replace the whole object")
-    return _applied(document, steps, operation)
-
-
-@lru_cache(maxsize=1024)
-def _steps(path: str) -> tuple[str, ...]:
-    if path and not path.startswith("/"):
-        raise ValueError(f"{path} is not a JSON pointer: expected it to begin with /")
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
-
-
-def _applied(document: Any, steps: tuple[str, ...], operation: Operation) -> Any:
-    step, rest = steps[0], steps[1:]
-    if isinstance(document, list | tuple):
-        elements = list(document)
-        index = len(elements) if step == END else int(step)
-        if rest:
-            elements[index] = _applied(elements[index], rest, operation)
-        elif operation["op"] == "add":
-            elements.insert(index, operation["value"])
-        elif operation["op"] == "replace":
-            elements[index] = operation["value"]
-        else:
-            del elements[index]
-        return elements
-    if not isinstance(document, dict):
-        raise ValueError(f"there is nothing at {operation['path']}")
-    members = dict(document)
-    if rest:
-        members[step] = _applied(members.get(step), rest, operation)
-    elif operation["op"] == "add":
-        members[step] = operation["value"]
-    elif step not in members:
-        raise ValueError(f"there is nothing at {operation['path']}")
-    elif operation["op"] == "replace":
-        members[step] = operation["value"]
-    else:
-        del members[step]
-    return members
+def apply(document: Any, operation: Operation) -> None:
+    """Change a document by one operation."""
+    path, kind = str(operation["path"]), operation["op"]
+    if not path.startswith("/"):
+        raise ValueError(f"{path} is not a JSON pointer to a part of the object")
+    *way, last = (step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
+    place: Any = document
+    try:
+        for step in way:
+            place = place[int(step) if isinstance(place, list) else step]
+        key: Any = last
+        if isinstance(place, list):
+            key = len(place) if last == END else int(last)
+        if kind != "add":
+            del place[key]
+        # What an operation puts in must not be changed by those that follow.
+        if kind != "remove" and isinstance(place, list):
+            place.insert(key, deepcopy(operation["value"]))
+        elif kind != "remove":
+            place[key] = deepcopy(operation["value"])
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"there is nothing at {path}") from None
 
 
 LOWER_REQUEST = "lowerRequest"
@@ -236,9 +215,9 @@ def named(noun: str, names: Sequence[str], plural: str = "s") -> str:
     return f"{noun}{plural if len(names) > 1 else ''} {' and '.join(names)}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, noun: str) -> str:
     """`1 node`, `3 nodes`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number} {noun if number == 1 else noun + 's'}"
 
 
 _MUTABLE = ("/spec/tolerations", "/spec/schedulingGates")

@@ -173,7 +173,7 @@ def _outcome(
     changed = _with_priority(pod, priority)
     try:
         attempt = sandbox.attempt(changed)
-        nodes = names_of(attempt, attempt.outcome)
+        nodes = names_of(attempt)
         if nodes:
             return _Outcome(nodes)
         together = columns.applies(attempt) and not pod.host_ports

@@ -6,12 +6,11 @@ kept, and what is put into the state for a question is taken out again before th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 from moorage.cluster.columns import Bools
-from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.cycle import Cycle
 from moorage.errors import PluginError
@@ -24,29 +23,8 @@ from moorage.framework.outcomes import FilterOutcome
 from moorage.framework.profile import Profile
 from moorage.framework.runner import Ask, Runner, every_gate
 from moorage.framework.status import Code
-from moorage.model.meta import ApiObject
-from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.default_preemption import DefaultPreemption
-
-
-def attempt_without(cycle: Cycle, profile: Profile, pod: Pod, gone: Iterable[Pod]) -> AttemptResult:
-    """How every node would answer to a pod, if others had left."""
-    nodes = NodeView(cycle.state).changed({}, _by_row(cycle.state, gone))
-    attempt = AttemptResult(profile, pod, nodes, cycle.clock.now())
-    attempt.nominated = cycle.nominated.ahead_of(pod, nodes)
-    Runner().filter(attempt)
-    return attempt
-
-
-def _by_row(state: ClusterState, gone: Iterable[Pod]) -> dict[int, list[Pod]]:
-    found: dict[int, list[Pod]] = {}
-    for pod in gone:
-        row = state.nodes.row_of.get(state.node_of(pod) or "")
-        if row is not None:
-            found.setdefault(row, []).append(pod)
-    return found
-
 
 MOST_RUNS = 500
 
@@ -91,26 +69,40 @@ class Sandbox:
         nominated = self.cycle.nominated.ahead_of(pod, nodes)
         return survey(self.profile, pod, nodes, nominated=nominated, ask=Ask.NEARLY_EVERYTHING)
 
-    def attempt(self, pod: Pod, within: Bools | None = None) -> AttemptResult:
-        """How every node answers to a pod; `within` names the only rows that count."""
+    def attempt(
+        self, pod: Pod, within: Bools | None = None, gone: Sequence[Pod] = ()
+    ) -> AttemptResult:
+        """How every node answers to a pod; `within` names the only rows that count.
+
+        `gone`: as if these pods had left. Preemption asks no extenders about its victims.
+        """
         self.runs += 1
-        attempt = self.cycle.filter(self.profile, pod, within)
-        attempt.extenders = ()  # or preemption would ask them about its victims
+        nodes = self.nodes
+        if gone:
+            nodes = nodes.changed({}, self._by_row(gone))
+        attempt = AttemptResult(self.profile, pod, nodes, self._clock.now(), within)
+        nominated = self.cycle.nominated
+        attempt.nominated = nominated.ahead_of(pod, nodes)
+        attempt.nominated_node = nominated.node_of(pod) or pod.status.nominated_node_name
+        Runner().filter(attempt)
         return attempt
 
-    def feasible(self, pod: Pod) -> list[str]:
+    def _by_row(self, pods: Iterable[Pod]) -> dict[int, list[Pod]]:
+        found: dict[int, list[Pod]] = {}
+        for pod in pods:
+            row = self.state.nodes.row_of.get(self.state.node_of(pod) or "")
+            if row is not None:
+                found.setdefault(row, []).append(pod)
+        return found
+
+    def feasible(self, pod: Pod, gone: Sequence[Pod] = ()) -> list[str]:
         """The names of the nodes that would take the pod."""
-        if not len(self.state) or self._is_gated(pod):
+        if not len(self.state) or every_gate(self.profile, pod):
             return []
         try:
-            attempt = self.attempt(pod)
+            return names_of(self.attempt(pod, gone=gone))
         except PluginError:
             return []
-        return names_of(attempt, attempt.outcome)
-
-    def _is_gated(self, pod: Pod) -> bool:
-        """Is the pod kept out of the queue, whatever nodes there are?"""
-        return bool(every_gate(self.profile, pod))
 
     def gained(self, pod: Pod, change: Change) -> list[str]:
         """The nodes that would take the pod after a change."""
@@ -119,15 +111,7 @@ class Sandbox:
         except (ValueError, LookupError):
             return []
         with self.during(change):
-            if change.gone:
-                return self._without(changed, change.gone)
-            return self.feasible(changed)
-
-    @contextmanager
-    def during(self, change: Change) -> Iterator[None]:
-        """The cluster with a change's nodes and other objects in it, for as long as one asks."""
-        with self._with_nodes(change.nodes), self._with_objects(change.objects):
-            yield
+            return self.feasible(changed, change.gone)
 
     def takes(self, pod: Pod, change: Change) -> bool:
         """Would one of a change's nodes take the pod? Asks about no others."""
@@ -141,56 +125,29 @@ class Sandbox:
                 return False
             return outcome is not None and outcome.any_feasible
 
-    def _without(self, pod: Pod, gone: Sequence[Pod]) -> list[str]:
-        if self._is_gated(pod):
-            return []
-        try:
-            self.runs += 1
-            attempt = attempt_without(self.cycle, self.profile, pod, gone)
-        except PluginError:
-            return []
-        return names_of(attempt, attempt.outcome)
-
     @contextmanager
-    def _with_nodes(self, nodes: Sequence[Node]) -> Iterator[None]:
-        """The state with some nodes changed or added, until the question is answered."""
-        state, rows = self.state, self.state.nodes.row_of
-        before = [state.nodes.nodes[rows[n.name]] if n.name in rows else None for n in nodes]
-        done: list[tuple[Node, Node | None]] = []
-        try:
-            for node, old in zip(nodes, before, strict=True):
-                state.add_node(node)
-                done.append((node, old))
-            yield
-        finally:
-            for node, old in reversed(done):
-                if old is None:
-                    state.remove_node(node.name)
+    def during(self, change: Change) -> Iterator[None]:
+        """The cluster with a change's nodes and other objects in it, for as long as one asks."""
+        state = self.state
+        with ExitStack() as undo:
+            for node in change.nodes:
+                row = state.nodes.row_of.get(node.name)
+                if row is None:
+                    undo.callback(state.remove_node, node.name)
                 else:
-                    state.add_node(old)
-
-    @contextmanager
-    def _with_objects(self, objects: Sequence[ApiObject]) -> Iterator[None]:
-        """The state with some objects changed or added, until the question is answered."""
-        listers = self.state.listers
-        done: list[tuple[ApiObject, ApiObject | None]] = []
-        try:
-            for obj in objects:
-                lister = listers.of(type(obj))
-                done.append((obj, lister.get(obj.name, obj.namespace)))
+                    undo.callback(state.add_node, state.nodes.nodes[row])
+                state.add_node(node)
+            for obj in change.objects:
+                lister = state.listers.of(type(obj))
+                old = lister.get(obj.name, obj.namespace)
+                undo.callback(lister.remove, obj) if old is None else undo.callback(lister.put, old)
                 lister.put(obj)
             yield
-        finally:
-            for obj, old in reversed(done):
-                lister = listers.of(type(obj))
-                if old is None:
-                    lister.remove(obj)
-                else:
-                    lister.put(old)
 
 
-def names_of(attempt: AttemptResult, outcome: FilterOutcome | None) -> list[str]:
+def names_of(attempt: AttemptResult) -> list[str]:
     """The feasible nodes of an attempt; a node that fails with an error spoils all of them."""
+    outcome = attempt.outcome
     if outcome is None or not outcome.any_feasible or _has_errors(outcome):
         return []
     return sorted(attempt.nodes.node(int(row)).name for row in outcome.feasible)
