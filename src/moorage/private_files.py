@@ -1,13 +1,15 @@
 """Files that only their owner may read: kubeconfigs, keys, configurations with passwords.
 
 Owns how they are written: to a new file that then replaces the old one, so that a wider mode of the
-old one does not last and nobody reads half a file.
+old one does not last and nobody reads half a file; or for a moment, where only a file will do.
 Must not import anything of Moorage.
 """
 
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -30,3 +32,20 @@ def write_privately(path: Path, content: bytes) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def as_file(content: bytes) -> Iterator[str]:
+    """A file for the ssl module, which reads keys from files only; on Linux it is in memory."""
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("moorage-tls")
+        try:
+            os.write(handle, content)
+            yield f"/proc/self/fd/{handle}"
+        finally:
+            os.close(handle)
+        return
+    with tempfile.NamedTemporaryFile(prefix="moorage-") as file:  # created with mode 0600
+        file.write(content)
+        file.flush()
+        yield file.name

@@ -6,8 +6,9 @@ import pytest
 
 from apiserver.serving import APPLY, JSON_PATCH, MERGE, PODS, STRATEGIC, Client
 from moorage.apiserver.errors import ApiStatusError
-from moorage.apiserver.patching import json_patch, merge_patch
+from moorage.apiserver.patching import json_patch
 from moorage.apiserver.strategic_merge import strategic_merge
+from moorage.model.meta import merge_patch
 
 
 @pytest.mark.parametrize(

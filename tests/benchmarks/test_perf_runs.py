@@ -16,7 +16,7 @@ from moorage.benchmarks.perf.throughput import Samples
 from moorage.errors import ApiError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
-from moorage.kube.requests import MERGE
+from moorage.kube.requests import MERGE, bind
 from moorage.kube.resources import resource_for
 
 NODE = """\
@@ -303,7 +303,7 @@ def test_without_http_the_answers_are_the_same() -> None:
             changed = await direct.patch(pods, "default", "dinghy", label, content_type=MERGE)
             assert changed == await http.get(pods, "default", "dinghy")
             await direct.create(nodes, "", {"metadata": {"name": "quay"}})
-            await direct.bind("default", "dinghy", made["metadata"]["uid"], "quay")
+            await direct.send(bind("default", "dinghy", made["metadata"]["uid"], "quay"))
             bound = await http.get(pods, "default", "dinghy")
             assert bound["spec"]["nodeName"] == "quay"
             one = await direct.list_all(pods, bytes, label_selector="sail=red")

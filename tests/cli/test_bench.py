@@ -129,7 +129,7 @@ def test_the_cost_of_metrics_is_told_from_runs_without_and_with_them(run: Run) -
     assert done.code == 0, done.err
     first, head, without, switched, cost, legend = done.out.splitlines()
     assert first == "basic: 10 pods on 5 nodes, 1 runs each"
-    assert head.split() == ["pods/s", "median", "best", "run", "undisturbed"]
+    assert head.split() == ["PODS/S", "MEDIAN", "BEST", "RUN", "UNDISTURBED"]
     assert without.split()[0] == "without"
     assert switched.split()[0] == "--metrics"
     assert cost.split()[0] == "cost"

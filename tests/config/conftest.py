@@ -2,7 +2,8 @@
 
 import pytest
 
-from moorage.config import ExtensionPoint, Implements
+from moorage.config.plugins import Implements
+from moorage.config.types import ExtensionPoint
 
 # Recorded from kube-scheduler v1.36.4 with the gates of gang and topology-aware scheduling on.
 _POINTS = {

@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.config import API_VERSION, KIND, documents, load_config, load_profile
+from moorage.config import documents, load_config, load_profile
+from moorage.config.types import API_VERSION, KIND
 from moorage.errors import ConfigError
 
 HEADER = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"

@@ -5,16 +5,15 @@ from typing import Any
 import pytest
 
 from moorage.config import (
-    API_VERSION,
     DEFAULT_FEATURE_GATES,
-    KIND,
-    Implements,
     KubeSchedulerConfiguration,
     default_config,
     load_config,
 )
 from moorage.config.difference import Difference, differences
 from moorage.config.oddities import oddities
+from moorage.config.plugins import Implements
+from moorage.config.types import API_VERSION, KIND
 
 HEADER = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
 

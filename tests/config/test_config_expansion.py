@@ -2,18 +2,9 @@
 
 import pytest
 
-from moorage.config import (
-    EffectivePlugins,
-    ExtensionPoint,
-    KubeSchedulerConfiguration,
-    KubeSchedulerProfile,
-    PluginConfig,
-    PluginRef,
-    Plugins,
-    PluginSet,
-    effective_plugins,
-    effective_profiles,
-)
+from moorage.config import KubeSchedulerConfiguration, KubeSchedulerProfile, effective_profiles
+from moorage.config.plugins import EffectivePlugins, effective_plugins
+from moorage.config.types import ExtensionPoint, PluginConfig, PluginRef, Plugins, PluginSet
 from moorage.errors import ConfigError
 
 SCORE, FILTER = ExtensionPoint.SCORE, ExtensionPoint.FILTER

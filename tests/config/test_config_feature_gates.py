@@ -2,8 +2,9 @@
 
 import pytest
 
-from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, default_plugins
+from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
 from moorage.config.gate_table import DEPENDENCIES, HISTORY, Stage
+from moorage.config.plugins import default_plugins
 from moorage.errors import ConfigError
 
 

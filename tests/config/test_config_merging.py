@@ -1,7 +1,7 @@
 """One test per rule for laying a user's plugin set over the default one."""
 
-from moorage.config import ExtensionPoint, PluginRef, Plugins, PluginSet, merge_plugins
-from moorage.config.plugins import merge_plugin_set
+from moorage.config.plugins import merge_plugin_set, merge_plugins
+from moorage.config.types import ExtensionPoint, PluginRef, Plugins, PluginSet
 
 A1, B2, C3 = PluginRef("A", 1), PluginRef("B", 2), PluginRef("C", 3)
 DEFAULTS = PluginSet(enabled=(A1, B2, C3))

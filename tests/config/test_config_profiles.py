@@ -7,17 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from moorage.config import (
-    API_VERSION,
-    ARGS_OF_PLUGIN,
-    KIND,
-    ExtensionPoint,
-    Implements,
-    PluginArgs,
-    effective_plugins,
-    load_config,
-    load_profile,
-)
+from moorage.config import load_config, load_profile
+from moorage.config.args import ARGS_OF_PLUGIN
+from moorage.config.plugins import Implements, effective_plugins
+from moorage.config.types import API_VERSION, KIND, ExtensionPoint, PluginArgs
 
 PROFILES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "profiles.json").read_text("utf-8")

@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 
 from moorage.config import (
-    EffectivePlugins,
-    ExtensionPoint,
     FeatureGates,
-    Implements,
     default_config,
     effective_profiles,
     encode_config,
     load_config,
-    with_extender_resources,
 )
+from moorage.config.as_built import with_extender_resources
+from moorage.config.plugins import EffectivePlugins, Implements
+from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError
 
 CASES: list[dict[str, Any]] = json.loads(

@@ -7,29 +7,32 @@ import pytest
 
 from moorage.config import (
     DEFAULT_FEATURE_GATES,
-    DynamicResourcesArgs,
-    ExtenderConfig,
-    ExtenderManagedResource,
     FeatureGates,
-    InterPodAffinityArgs,
     KubeSchedulerConfiguration,
-    LeaderElectionConfiguration,
-    NodeAffinityArgs,
-    NodeResourcesFitArgs,
-    PluginConfig,
-    ResourceSpec,
-    default_args,
     default_config,
     encode_config,
-    extenders_in_order,
     load_config,
     load_profile,
     read_config,
     validate_config,
-    with_extender_resources,
 )
+from moorage.config.args import (
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+)
+from moorage.config.as_built import extenders_in_order, with_extender_resources
+from moorage.config.defaulting import default_args
 from moorage.config.field_errors import quoted
-from moorage.config.types import KubeSchedulerProfile
+from moorage.config.types import (
+    ExtenderConfig,
+    ExtenderManagedResource,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginConfig,
+)
 from moorage.errors import ConfigError
 from moorage.model.duration import Duration, parse_duration
 

@@ -17,26 +17,26 @@ import pytest
 import yaml
 
 from moorage.config import (
-    API_VERSION,
     DEFAULT_FEATURE_GATES,
-    KIND,
-    ExtensionPoint,
     FeatureGates,
-    Implements,
     KubeSchedulerConfiguration,
-    NodeAffinityArgs,
-    PluginConfig,
-    PluginRef,
-    PluginSet,
     default_config,
-    default_plugins,
-    effective_plugins,
     effective_profiles,
     encode_config,
     load_config,
     load_profile,
 )
+from moorage.config.args import NodeAffinityArgs
 from moorage.config.as_built import as_built
+from moorage.config.plugins import Implements, default_plugins, effective_plugins
+from moorage.config.types import (
+    API_VERSION,
+    KIND,
+    ExtensionPoint,
+    PluginConfig,
+    PluginRef,
+    PluginSet,
+)
 from moorage.config.validation import validation_errors
 from moorage.errors import ConfigError
 from moorage.simulator.offline import PodOutcome, place_all

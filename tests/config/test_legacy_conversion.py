@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.config import (
-    ExtensionPoint,
-    Implements,
-    InterPodAffinityArgs,
-    NodeResourcesFitArgs,
-    PodTopologySpreadArgs,
-    effective_profiles,
-    load_config,
-)
+from moorage.config import effective_profiles, load_config
+from moorage.config.args import InterPodAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs
 from moorage.config.as_built import as_built
 from moorage.config.legacy_policy_conversion import (
     Conversion,
@@ -25,6 +18,8 @@ from moorage.config.legacy_policy_conversion import (
     convert_policy,
     policy_table,
 )
+from moorage.config.plugins import Implements
+from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError
 
 TABLE = policy_table()

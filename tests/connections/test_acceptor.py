@@ -19,7 +19,7 @@ from moorage.connections.acceptor import LogThrottle, _origin
 from moorage.connections.limits import ConnectionLimits
 from moorage.connections.protocols import ServerTls
 from moorage.connections.server import HttpServer
-from moorage.http.certificates import self_signed
+from moorage.http.certificates import new_pair
 from moorage.http.options import ServingOptions
 from moorage.http.secure_port import open_listener
 from moorage.http.tls import Material, server_context, tls_settings
@@ -62,7 +62,7 @@ async def _hello(_: web.BaseRequest) -> web.StreamResponse:
 @cache
 def _context() -> ssl.SSLContext:
     options = ServingOptions()
-    pair = self_signed("127.0.0.1")
+    pair = new_pair("127.0.0.1")
     return server_context(tls_settings(options), Material(pair, (), b""))
 
 

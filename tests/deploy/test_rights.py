@@ -29,6 +29,7 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
         ("PersistentVolume", "patch"),
         ("PersistentVolumeClaim", "patch"),
         ("ResourceClaim", "patch"),
+        ("ResourceClaim/status", "patch"),
     ),
     # Whoever makes one says what to follow, and is found itself.
     "kube/object_watch.py:follow_object": (),
@@ -36,7 +37,7 @@ DYNAMIC: dict[str, tuple[tuple[str, str], ...]] = {
     "kube/reflector.py:_list": (),
     "kube/reflector.py:_watch_request": (),
     # Every kind that plugins look up, for whoever runs `moorage explain`.
-    "kube/snapshot.py:run": (),
+    "kube/snapshot.py:_read": (),
     # What plugins of others ask for, who see to the rights themselves (docs/plugins.md).
     **{f"kube/plugin_client.py:{verb}": () for verb in PLUGIN_VERBS},
 }
@@ -62,7 +63,9 @@ def needed_by_calls() -> set[Right]:
         if call.resource is not None:
             needed.add(right(call.resource, call.verb, call.subresource))
         else:
-            needed |= {right(resource_for(kind), verb) for kind, verb in DYNAMIC[call.place]}
+            for what, verb in DYNAMIC[call.place]:
+                kind, _, subresource = what.partition("/")
+                needed.add(right(resource_for(kind), verb, subresource))
     return needed
 
 

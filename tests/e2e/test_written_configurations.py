@@ -17,13 +17,14 @@ from e2e.binaries import Binaries
 from e2e.client import Access
 from e2e.cluster import write_kubeconfig
 from moorage.benchmarks.controlplane import free_port
-from moorage.config import API_VERSION, KIND, FeatureGates, encode_config, load_config
+from moorage.config import FeatureGates, encode_config, load_config
 from moorage.config.as_built import as_built
 from moorage.config.legacy_policy_conversion import (
     Conversion,
     convert_algorithm_provider,
     convert_policy,
 )
+from moorage.config.types import API_VERSION, KIND
 
 RECORDED = json.loads((Path(__file__).parent.parent / "config" / "fields.json").read_text("utf-8"))
 _SCHEME_OF_RELEASES = "pkg/scheduler/apis/config/scheme/scheme.go:29"

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moorage.cluster.state import ClusterState
-from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, default_args, load_profile
+from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, load_profile
 from moorage.config.args import ARGS_OF_PLUGIN
+from moorage.config.defaulting import default_args
 from moorage.engine.clock import VirtualClock
 from moorage.engine.cycle import Cycle
 from moorage.framework.plugin import Handle, Plugin

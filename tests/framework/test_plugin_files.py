@@ -3,7 +3,7 @@ from textwrap import dedent
 
 import pytest
 
-from moorage.config import ExtensionPoint
+from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError
 from moorage.framework.plugin_files import PluginFile, load_plugin_file, register_plugin_files
 from moorage.framework.registry import Registry

@@ -4,7 +4,8 @@ import pytest
 
 from framework.building import make_profile, make_state, only
 from moorage.cluster.view import NodeView
-from moorage.config import ExtensionPoint, load_config
+from moorage.config import load_config
+from moorage.config.types import ExtensionPoint
 from moorage.engine.decisions import Bind
 from moorage.errors import ConfigError
 from moorage.framework.plugin import FilterPlugin, Handle

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from moorage.config import DEFAULT_FEATURE_GATES, ExtensionPoint, default_plugins
+from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.config.plugins import default_plugins
+from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError
 from moorage.framework import registry as registry_module
 from moorage.framework.plugin import FilterPlugin, Plugin, ScorePlugin

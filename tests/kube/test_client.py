@@ -38,7 +38,7 @@ def test_binding() -> None:
     async def scenario() -> None:
         async with FakeApi() as api, _client(api) as client:
             api.routes["POST /api/v1/namespaces/default/pods/web/binding"] = _fine
-            await client.bind("default", "web", "u1", "node-1")
+            await client.send(requests.bind("default", "web", "u1", "node-1"))
             assert api.bodies == [
                 {
                     "apiVersion": "v1",
@@ -64,9 +64,9 @@ def test_nothing_is_written_when_it_is_anothers_turn() -> None:
             api.routes["GET /api/v1/namespaces/default/pods/web"] = _fine
             access = Access(server=api.url, source="test.kubeconfig")
             async with KubeClient(access, may_write=lambda: turns.pop(0), env={}) as client:
-                await client.bind("default", "web", "u1", "node-1")
+                await client.send(requests.bind("default", "web", "u1", "node-1"))
                 with pytest.raises(ApiError, match="it is another's turn to write"):
-                    await client.bind("default", "web", "u1", "node-1")
+                    await client.send(requests.bind("default", "web", "u1", "node-1"))
                 await client.get(POD, "default", "web")
             assert [request.split()[0] for request in api.requests] == ["POST", "GET"]
 
@@ -74,7 +74,7 @@ def test_nothing_is_written_when_it_is_anothers_turn() -> None:
 
 
 def test_requests_as_values() -> None:
-    status_patch = requests.patch_pod_status("ns", "web", {"nominatedNodeName": "n"})
+    status_patch = requests.patch(POD, "ns", "web", {"status": {}}, subresource="status")
     assert str(status_patch) == "PATCH /api/v1/namespaces/ns/pods/web/status"
     assert status_patch.content_type == "application/strategic-merge-patch+json"
     deletion = requests.delete(POD, "ns", "web", uid="u", grace_seconds=0)
@@ -85,16 +85,14 @@ def test_requests_as_values() -> None:
         "gracePeriodSeconds": 0,
     }
     assert requests.delete(POD, "ns", "web").body is None
-    lease = requests.get(RESOURCES["Lease"], "kube-system", "kube-scheduler")
-    assert lease.path == (
-        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
-    )
-    review = requests.token_review("secret", ("api",))
+    lease = RESOURCES["Lease"].item("kube-system", "kube-scheduler")
+    assert lease == ("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
+    review = requests.token_review("secret")
     assert review.path == "/apis/authentication.k8s.io/v1/tokenreviews"
-    assert review.body["spec"] == {"token": "secret", "audiences": ["api"]}
+    assert review.body["spec"] == {"token": "secret"}
     access = requests.subject_access_review({"user": "jane"})
     assert access.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    assert requests.get(POD, "ns", "we/ird").path.endswith("/pods/we%2Fird")
+    assert POD.item("ns", "we/ird").endswith("/pods/we%2Fird")
 
 
 @pytest.mark.parametrize("code", [429, 503, 500])

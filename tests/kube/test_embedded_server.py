@@ -79,7 +79,7 @@ def test_list_watch_and_bind() -> None:
             await client.create(NODE, "", _node("n1"))
             made = await client.create(POD, "default", _pod("web"))
             await pods.until(lambda: "default/web" in pods.objects)
-            await client.bind("default", "web", made["metadata"]["uid"], "n1")
+            await client.send(requests.bind("default", "web", made["metadata"]["uid"], "n1"))
 
             def bound() -> bool:
                 pod = pods.objects["default/web"]
@@ -87,7 +87,7 @@ def test_list_watch_and_bind() -> None:
 
             await pods.until(bound)
             with pytest.raises(ApiError) as caught:
-                await client.bind("default", "web", made["metadata"]["uid"], "n1")
+                await client.send(requests.bind("default", "web", made["metadata"]["uid"], "n1"))
             assert caught.value.is_conflict
             with pytest.raises(ApiError) as caught:
                 await client.delete(POD, "default", "web", uid="another")

@@ -21,7 +21,7 @@ from kube.fake_api import FakeApi
 from moorage.http.application import build_application
 from moorage.http.authentication import Authenticator
 from moorage.http.authorization import Authorizer
-from moorage.http.certificates import Bundle, self_signed
+from moorage.http.certificates import Bundle, new_pair
 from moorage.http.endpoints import Endpoints
 from moorage.http.options import ServingOptions
 from moorage.http.secure_port import SecurePort
@@ -169,7 +169,7 @@ class Port:
 @cache
 def _made_once() -> Files:
     """A certificate as the server makes it for itself; making one takes a moment."""
-    made = self_signed("127.0.0.1")
+    made = new_pair("127.0.0.1")
     folder = Path(tempfile.mkdtemp(prefix="moorage-test-"))
     atexit.register(shutil.rmtree, folder)
     files = Files(str(folder / "tls.crt"), str(folder / "tls.key"))

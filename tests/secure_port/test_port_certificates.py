@@ -13,7 +13,7 @@ from cryptography import x509
 
 from kube.fake_api import run
 from moorage.errors import InputError
-from moorage.http.certificates import self_signed, serving_pair
+from moorage.http.certificates import new_pair, serving_pair
 from moorage.http.endpoints import Endpoints
 from moorage.http.options import (
     AuthenticationOptions,
@@ -43,14 +43,14 @@ def test_without_flags_a_certificate_for_localhost_is_made_in_memory() -> None:
 
 
 def test_the_address_served_on_is_in_the_certificate_that_is_made() -> None:
-    leaf = self_signed("10.1.2.3").leaf()
+    leaf = new_pair("10.1.2.3").leaf()
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "10.1.2.3"]
 
 
 def test_a_client_that_trusts_the_made_authority_accepts_the_certificate() -> None:
     async def scenario() -> None:
-        pair = self_signed("127.0.0.1")
+        pair = new_pair("127.0.0.1")
         async with open_port() as port:
             assert port.server._tls is not None
             port.server._tls._pair = lambda: pair  # the one we know the authority of

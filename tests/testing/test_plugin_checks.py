@@ -8,8 +8,10 @@ import pytest
 from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow, NodeView
-from moorage.config import DEFAULT_FEATURE_GATES, default_args, default_plugins
+from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.config.args import ARGS_OF_PLUGIN
+from moorage.config.defaulting import default_args
+from moorage.config.plugins import default_plugins
 from moorage.framework.plugin import (
     FilterPlugin,
     NodeFilterPlugin,

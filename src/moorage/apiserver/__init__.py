@@ -18,7 +18,7 @@ from moorage.apiserver.authentication import ApiUser, read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.faults import Fault, Faults
 from moorage.apiserver.kubelets import KubeletOptions
-from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver, start_server
+from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
 
 __all__ = [
     "ApiServer",
@@ -30,5 +30,4 @@ __all__ = [
     "Tls",
     "read_token_file",
     "run_apiserver",
-    "start_server",
 ]

@@ -16,43 +16,37 @@ from moorage.apiserver.resources import ApiResource, ResourceTable
 from moorage.apiserver.responses import answer_json, answer_text
 
 GIT_VERSION = "v1.36.4"
-_SUBRESOURCE_KINDS = {
+_VERSION = {
+    "major": GIT_VERSION.removeprefix("v").split(".")[0],
+    "minor": GIT_VERSION.split(".")[1],
+    "gitVersion": GIT_VERSION,
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "moorage",
+    "platform": "python",
+}
+_CORE_VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+_UPDATES = ("get", "patch", "update")
+_SUBRESOURCES = {
     "binding": ("", "v1", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
-    "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
+    "scale": ("autoscaling", "v1", "Scale", _UPDATES),
 }
-_UPDATES = ("get", "patch", "update")
 
 
-def version_info() -> Json:
-    """The answer of `/version`."""
-    major, minor, _ = GIT_VERSION.removeprefix("v").split(".")
-    return {
-        "major": major,
-        "minor": minor,
-        "gitVersion": GIT_VERSION,
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": "moorage",
-        "platform": "python",
-    }
-
-
-def _group_version(group: str, version: str) -> Json:
-    return {"groupVersion": f"{group}/{version}" if group else version, "version": version}
+def _subresource(row: ApiResource, name: str) -> tuple[str, str, str, tuple[str, ...]]:
+    """The group, version, kind and verbs of a subresource."""
+    return _SUBRESOURCES.get(name, (row.group, row.version, row.kind, _UPDATES))
 
 
 def _group(group: str, versions: list[str]) -> Json:
-    listed = [_group_version(group, version) for version in versions]
+    listed = [
+        {"groupVersion": f"{group}/{version}" if group else version, "version": version}
+        for version in versions
+    ]
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
-
-
-@lru_cache(maxsize=1)
-def core_versions() -> Json:
-    """`/api`."""
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
 @lru_cache(maxsize=1)
@@ -78,44 +72,30 @@ def resources(table: ResourceTable, group_name: str, version: str) -> Json:
         raise no_such_path()
     listed: list[Json] = []
     for row in rows:
-        listed.append(_resource(row))
-        listed += [_subresource(row, name) for name in row.subresources]
-    group_version = _group_version(group_name, version)["groupVersion"]
+        common = {"namespaced": row.namespaced}
+        names = {"name": row.plural, "singularName": row.singular, "kind": row.kind}
+        listed.append({**names, **common, **_described(row)})
+        for name in row.subresources:
+            sub_group, sub_version, kind, verbs = _subresource(row, name)
+            names = {"name": f"{row.plural}/{name}", "singularName": "", "kind": kind}
+            entry: Json = {**names, **common, "verbs": list(verbs)}
+            if (sub_group, sub_version) != (row.group, row.version):
+                entry |= {"group": sub_group, "version": sub_version}
+            listed.append(entry)
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": group_version,
+        "groupVersion": rows[0].api_version,
         "resources": listed,
     }
 
 
-def _resource(row: ApiResource) -> Json:
-    entry: Json = {
-        "name": row.plural,
-        "singularName": row.singular,
-        "namespaced": row.namespaced,
-        "kind": row.kind,
-        "verbs": list(row.verbs),
-    }
+def _described(row: ApiResource) -> Json:
+    entry: Json = {"verbs": list(row.verbs)}
     if row.short_names:
         entry["shortNames"] = list(row.short_names)
     if row.categories:
         entry["categories"] = list(row.categories)
-    return entry
-
-
-def _subresource(row: ApiResource, name: str) -> Json:
-    default = (row.group, row.version, row.kind, _UPDATES)
-    group_name, version, kind, verbs = _SUBRESOURCE_KINDS.get(name, default)
-    entry: Json = {
-        "name": f"{row.plural}/{name}",
-        "singularName": "",
-        "namespaced": row.namespaced,
-        "kind": kind,
-        "verbs": list(verbs),
-    }
-    if (group_name, version) != (row.group, row.version):
-        entry["group"], entry["version"] = group_name, version
     return entry
 
 
@@ -151,28 +131,23 @@ def aggregated(table: ResourceTable, *, core: bool) -> Json:
 def _aggregated_resource(row: ApiResource) -> Json:
     entry: Json = {
         "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
+        "responseKind": _kind(row.group, row.version, row.kind),
         "scope": "Namespaced" if row.namespaced else "Cluster",
         "singularResource": row.singular,
-        "verbs": list(row.verbs),
+        **_described(row),
     }
-    if row.short_names:
-        entry["shortNames"] = list(row.short_names)
-    if row.categories:
-        entry["categories"] = list(row.categories)
     if row.subresources:
-        entry["subresources"] = [_aggregated_subresource(row, name) for name in row.subresources]
+        entry["subresources"] = []
+    for name in row.subresources:
+        group_name, version, kind, verbs = _subresource(row, name)
+        response = _kind(group_name, version, kind)
+        made = {"subresource": name, "responseKind": response, "verbs": list(verbs)}
+        entry["subresources"].append(made)
     return entry
 
 
-def _aggregated_subresource(row: ApiResource, name: str) -> Json:
-    default = (row.group, row.version, row.kind, _UPDATES)
-    group_name, version, kind, verbs = _SUBRESOURCE_KINDS.get(name, default)
-    return {
-        "subresource": name,
-        "responseKind": {"group": group_name, "version": version, "kind": kind},
-        "verbs": list(verbs),
-    }
+def _kind(group: str, version: str, kind: str) -> Json:
+    return {"group": group, "version": version, "kind": kind}
 
 
 # ---- OpenAPI ----
@@ -181,6 +156,8 @@ V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 V2_PROTOBUF_TOLD = V2_PROTOBUF.replace("@", ".")
 """What is answered to it: an @ may stand where types are asked for, not where they are told."""
 _INFO = {"title": "Kubernetes", "version": GIT_VERSION}
+# A document without definitions, so that clients use their own types.
+_V2 = {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 _OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -209,12 +186,6 @@ def v3_document(table: ResourceTable, path: str) -> Json:
     raise no_such_path()
 
 
-@lru_cache(maxsize=1)
-def v2_document() -> Json:
-    """`/openapi/v2`: a document without definitions, so that clients use their own types."""
-    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
-
-
 def _v3_document(table: ResourceTable, group: str, version: str) -> Json:
     rows = table.rows(group, version)
     return {
@@ -230,13 +201,9 @@ def _schema_name(row: ApiResource) -> str:
     return f"io.k8s.api.{group}.{row.version}.{row.kind}"
 
 
-def _identity(row: ApiResource) -> Json:
-    return {"group": row.group, "version": row.version, "kind": row.kind}
-
-
 def _operations(row: ApiResource) -> tuple[str, Json]:
     scope = "namespaces/{namespace}/" if row.namespaced else ""
-    kind = {"x-kubernetes-group-version-kind": _identity(row)}
+    kind = {"x-kubernetes-group-version-kind": _kind(row.group, row.version, row.kind)}
     parameters = [
         {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
         for name in ("dryRun", "fieldManager", "fieldValidation")
@@ -270,7 +237,7 @@ def _schema(row: ApiResource) -> Json:
         "description": f"{row.kind} of {row.api_version}.",
         "properties": properties,
         "x-kubernetes-preserve-unknown-fields": True,
-        "x-kubernetes-group-version-kind": [_identity(row)],
+        "x-kubernetes-group-version-kind": [_kind(row.group, row.version, row.kind)],
     }
 
 
@@ -298,7 +265,7 @@ def answer_plain(path: str, request: web.BaseRequest, table: ResourceTable) -> w
             response = answer_json(aggregated(table, core=core))
             response.headers["Content-Type"] = _AGGREGATED
             return response
-        return answer_json(core_versions() if core else groups(table))
+        return answer_json(_CORE_VERSIONS if core else groups(table))
     if path == "/openapi/v2" and V2_PROTOBUF in request.headers.get("Accept", ""):
         # An empty message is a document without definitions; clients fall back to their types.
         return web.Response(body=b"", headers={"Content-Type": V2_PROTOBUF_TOLD})
@@ -307,9 +274,9 @@ def answer_plain(path: str, request: web.BaseRequest, table: ResourceTable) -> w
 
 def _document(path: str, table: ResourceTable) -> Json:
     if path == "/version":
-        return version_info()
+        return _VERSION
     if path == "/openapi/v2":
-        return v2_document()
+        return _V2
     if path == "/openapi/v3":
         return v3_index(table)
     if path.startswith("/openapi/v3/"):

@@ -1,6 +1,6 @@
 """Deliberate failures, for testing clients: errors before or after an effect, cut watches, 410s.
 
-Nothing happens unless a test asks for it; the request path pays one attribute check.
+Nothing happens unless a test asks for it.
 """
 
 import random
@@ -62,11 +62,6 @@ class Faults:
     def connect(self, cut: Callable[[], int], compact: Callable[[], None]) -> None:
         """Give it the server's own levers."""
         self._cut, self._compact = cut, compact
-
-    @property
-    def active(self) -> bool:
-        """Is there anything to check?"""
-        return bool(self._faults)
 
     def add(self, fault: Fault) -> Fault:
         """Put a failure in force."""

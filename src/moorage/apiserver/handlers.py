@@ -5,6 +5,7 @@ must not pay for a general router. Decides nothing about objects.
 """
 
 import logging
+from typing import NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
@@ -32,8 +33,9 @@ from moorage.apiserver.metadata import metadata_of
 from moorage.apiserver.operations import Change, Operations
 from moorage.apiserver.patching import APPLY_PATCH, applied_object, patch_function
 from moorage.apiserver.requests import Target, flag, negotiate, parse_target, split_path
+from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.responses import Renderer, answer, answer_error, answer_json, answer_parts
-from moorage.apiserver.selection import parse_selection, with_name
+from moorage.apiserver.selection import Selection, parse_selection, with_name
 from moorage.apiserver.subresources import bind, evict, rescaled, scale_of
 from moorage.apiserver.watching import Watches
 
@@ -41,23 +43,39 @@ Query = dict[str, str]
 
 _log = logging.getLogger(__name__)
 
-# Upstream answers these deletions with the object instead of a Status.
-_RETURNED_WHEN_DELETED = frozenset(
-    (
-        "namespaces",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "pods",
-        "podtemplates",
-        "resourcequotas",
-        "serviceaccounts",
-        "services",
-        "csidrivers.storage.k8s.io",
-        "csinodes.storage.k8s.io",
-        "storageclasses.storage.k8s.io",
-        "volumeattachments.storage.k8s.io",
-    )
-)
+
+class _Call(NamedTuple):
+    """A request about a resource."""
+
+    request: web.BaseRequest
+    target: Target
+    query: Query
+    user: ApiUser
+
+    @property
+    def place(self) -> tuple[ApiResource, str, str]:
+        """The resource, the namespace and the name."""
+        return self.target.resource, self.target.namespace, self.target.name
+
+    @property
+    def dry_run(self) -> bool:
+        value = self.query.get("dryRun")
+        if value not in (None, "All"):
+            raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+        return value is not None
+
+    @property
+    def selection(self) -> Selection:
+        labels, fields = (self.query.get(f"{kind}Selector", "") for kind in ("label", "field"))
+        return parse_selection(self.target.resource, labels, fields)
+
+    async def body(self) -> Json:
+        """The object that was sent; programs may leave out its type, as the Python client does."""
+        headers = self.request.headers
+        given = headers.get("Content-Type", "")
+        if not given and not is_from_browser(headers):
+            given = "application/json"
+        return read_object(await self.request.read(), given)
 
 
 class Handlers:
@@ -105,15 +123,10 @@ class Handlers:
             method = self._methods.get(request.method)
             if method is None:
                 raise method_not_allowed()
-            fault = self._faults.pick(request.method, target) if self._faults.active else None
+            fault = self._faults.pick(request.method, target)
             if fault is not None and not fault.after:
                 return _struck(fault, request)
-            if request.method == "POST" and target.resource.virtual:
-                response: web.StreamResponse = await self._post_virtual(
-                    request, target, query, user
-                )
-            else:
-                response = await method(request, target, query)
+            response = await method(_Call(request, target, query, user))
             return response if fault is None else _struck(fault, request)
         except ApiStatusError as error:
             return answer_error(error)
@@ -129,189 +142,130 @@ class Handlers:
 
     # ---- reading ----
 
-    async def _get(
-        self, request: web.BaseRequest, target: Target, query: Query
-    ) -> web.StreamResponse:
-        resource = target.resource
-        if resource.virtual:
+    async def _get(self, call: _Call) -> web.StreamResponse:
+        target = call.target
+        if target.resource.virtual:
             raise method_not_allowed()
-        renderer = self._renderer(request, target, query)
-        if target.name and not flag(query, "watch"):
-            stored = self._operations.get(resource, target.namespace, target.name)
+        watch = flag(call.query, "watch")
+        renderer = self._renderer(call)
+        if target.name and not watch:
+            stored = self._operations.get(*call.place)
             if target.subresource == "scale":
                 return answer_json(scale_of(stored))
             return answer(renderer.one(stored))
-        selection = parse_selection(
-            resource, query.get("labelSelector", ""), query.get("fieldSelector", "")
-        )
-        if flag(query, "watch"):
+        selection = call.selection
+        if watch:
             if target.name:
                 selection = with_name(selection, target.name)
-            return await self._watches.serve(request, target, query, selection, renderer)
-        items, metadata = self._lists.read(target, query, selection)
-        return await answer_parts(request, renderer.many(items, metadata))
+            return await self._watches.serve(call.request, target, call.query, selection, renderer)
+        items, metadata = self._lists.read(target, call.query, selection)
+        return await answer_parts(call.request, renderer.many(items, metadata))
 
-    def _renderer(self, request: web.BaseRequest, target: Target, query: Query) -> Renderer:
-        form = negotiate(request.headers.get("Accept", ""))
-        include = query.get("includeObject", "")
-        return Renderer(target.resource, form, include, self._operations.identities.clock)
+    def _renderer(self, call: _Call) -> Renderer:
+        form = negotiate(call.request.headers.get("Accept", ""))
+        include = call.query.get("includeObject", "")
+        return Renderer(call.target.resource, form, include, self._operations.identities.clock)
 
     # ---- writing ----
 
-    async def _post(
-        self, request: web.BaseRequest, target: Target, query: Query
-    ) -> web.StreamResponse:
-        obj = await self._read_body(request)
-        namespace, name = target.namespace, target.name
-        dry_run = _dry_run(query)
-        if target.subresource == "binding":
-            bind(self._operations, namespace, name, obj, dry_run=dry_run)
-        elif target.subresource == "eviction":
+    async def _post(self, call: _Call) -> web.StreamResponse:
+        obj = await call.body()
+        resource, namespace, name = call.place
+        subresource = call.target.subresource
+        if resource.kind == "Binding":
+            subresource, name = "binding", (obj.get("metadata") or {}).get("name") or ""
+        elif resource.virtual:
+            return answer_json(review(self._authentication, call.user, resource.kind, obj), 201)
+        if subresource == "binding":
+            bind(self._operations, namespace, name, obj, dry_run=call.dry_run)
+        elif subresource == "eviction":
             evict(self._operations, namespace, name, obj)
-        elif name or target.subresource or (target.resource.namespaced and not namespace):
+        elif name or subresource or (resource.namespaced and not namespace):
             raise method_not_allowed()
         else:
-            stored = self._operations.create(target.resource, namespace, obj, dry_run=dry_run)
-            await self._store.durable()
-            return self._written(request, target, query, stored, 201)
+            stored = self._operations.create(resource, namespace, obj, dry_run=call.dry_run)
+            return await self._written(call, stored, 201)
         await self._store.durable()
         return answer_json(success(201), 201)
 
-    async def _post_virtual(
-        self, request: web.BaseRequest, target: Target, query: Query, user: ApiUser
-    ) -> web.Response:
-        obj = await self._read_body(request)
-        if target.resource.kind == "Binding":
-            name = (obj.get("metadata") or {}).get("name") or ""
-            bind(self._operations, target.namespace, name, obj, dry_run=_dry_run(query))
-            await self._store.durable()
-            return answer_json(success(201), 201)
-        return answer_json(review(self._authentication, user, target.resource.kind, obj), 201)
-
-    async def _put(
-        self, request: web.BaseRequest, target: Target, query: Query
-    ) -> web.StreamResponse:
-        obj = await self._read_body(request)
+    async def _put(self, call: _Call) -> web.StreamResponse:
+        obj = await call.body()
+        target = call.target
         if not target.name or target.resource.virtual:
             raise method_not_allowed()
         if target.subresource == "scale":
-            return await self._rescale(target, query, lambda _: obj)
+            return await self._rescale(call, lambda _: obj)
         subresource = "" if target.subresource == "finalize" else target.subresource
         stored, created = self._operations.replace(
-            target.resource,
-            target.namespace,
-            target.name,
-            obj,
-            subresource=subresource,
-            dry_run=_dry_run(query),
+            *call.place, obj, subresource=subresource, dry_run=call.dry_run
         )
-        await self._store.durable()
-        return self._written(request, target, query, stored, 201 if created else 200)
+        return await self._written(call, stored, 201 if created else 200)
 
-    async def _patch(
-        self, request: web.BaseRequest, target: Target, query: Query
-    ) -> web.StreamResponse:
-        body = await request.read()
+    async def _patch(self, call: _Call) -> web.StreamResponse:
+        target = call.target
+        body = await call.request.read()
         if not target.name or target.resource.virtual:
             raise method_not_allowed()
-        content_type = request.headers.get("Content-Type", "")
+        content_type = call.request.headers.get("Content-Type", "")
         change = patch_function(body, content_type)
         if target.subresource == "scale":
-            return await self._rescale(target, query, change)
-        code = 200
+            return await self._rescale(call, change)
         try:
             stored = self._operations.change(
-                target.resource,
-                target.namespace,
-                target.name,
-                change,
-                subresource=target.subresource,
-                dry_run=_dry_run(query),
+                *call.place, change, subresource=target.subresource, dry_run=call.dry_run
             )
         except ApiStatusError as error:
             applies = media_type(content_type) == APPLY_PATCH and not target.subresource
             if error.code != 404 or not applies:
                 raise
-            stored = self._apply_new(target, query, body)
-            code = 201
-        await self._store.durable()
-        return self._written(request, target, query, stored, code)
+            return await self._written(call, self._apply_new(call, body), 201)
+        return await self._written(call, stored)
 
-    def _apply_new(self, target: Target, query: Query, body: bytes) -> Stored:
+    def _apply_new(self, call: _Call, body: bytes) -> Stored:
+        resource, namespace, name = call.place
         obj = applied_object(body)
         metadata = metadata_of(obj)
-        metadata.setdefault("name", target.name)
+        metadata.setdefault("name", name)
         if metadata.get("uid") or metadata.get("resourceVersion"):
-            raise not_found(target.resource.plural, target.resource.group, target.name)
-        return self._operations.create(
-            target.resource, target.namespace, obj, dry_run=_dry_run(query)
-        )
+            raise not_found(resource.plural, resource.group, name)
+        return self._operations.create(resource, namespace, obj, dry_run=call.dry_run)
 
-    async def _rescale(self, target: Target, query: Query, change: Change) -> web.Response:
+    async def _rescale(self, call: _Call, change: Change) -> web.Response:
         def rescale(obj: Json) -> Json:
-            current = self._operations.get(target.resource, target.namespace, target.name)
-            return rescaled(obj, change(scale_of(current)))
+            return rescaled(obj, change(scale_of(self._operations.get(*call.place))))
 
-        stored = self._operations.change(
-            target.resource, target.namespace, target.name, rescale, dry_run=_dry_run(query)
-        )
+        stored = self._operations.change(*call.place, rescale, dry_run=call.dry_run)
         await self._store.durable()
         return answer_json(scale_of(stored))
 
-    async def _delete(
-        self, request: web.BaseRequest, target: Target, query: Query
-    ) -> web.StreamResponse:
-        body = await self._read_body(request) if await request.read() else {}
-        options = DeleteOptions.read(body, query)
-        resource = target.resource
+    async def _delete(self, call: _Call) -> web.StreamResponse:
+        body = await call.body() if await call.request.read() else {}
+        options = DeleteOptions.read(body, call.query)
+        resource, namespace, name = call.place
         if (
-            target.subresource
+            call.target.subresource
             or resource.virtual
-            or (resource.namespaced and target.name and not target.namespace)
+            or (resource.namespaced and name and not namespace)
         ):
             raise method_not_allowed()
-        if not target.name:
-            selection = parse_selection(
-                resource, query.get("labelSelector", ""), query.get("fieldSelector", "")
-            )
-            deleted = self._operations.delete_all(resource, target.namespace, selection, options)
+        if not name:
+            deleted = self._operations.delete_all(resource, namespace, call.selection, options)
             await self._store.durable()
-            renderer = self._renderer(request, target, query)
             metadata = {"resourceVersion": str(self._store.version)}
-            return await answer_parts(request, renderer.many(deleted, metadata))
-        stored, gone = self._operations.delete(resource, target.namespace, target.name, options)
+            return await answer_parts(call.request, self._renderer(call).many(deleted, metadata))
+        stored, gone = self._operations.delete(resource, namespace, name, options)
+        if not gone or resource.returned:
+            return await self._written(call, stored)
         await self._store.durable()
-        if gone and resource.storage not in _RETURNED_WHEN_DELETED:
-            details: Json = {"name": target.name, "kind": resource.plural, "uid": stored.uid}
-            if resource.group:
-                details["group"] = resource.group
-            return answer_json(success(200, details))
-        return self._written(request, target, query, stored, 200)
+        details: Json = {"name": name, "kind": resource.plural, "uid": stored.uid}
+        if resource.group:
+            details["group"] = resource.group
+        return answer_json(success(200, details))
 
-    # ---- pieces ----
-
-    async def _read_body(self, request: web.BaseRequest) -> Json:
-        return read_object(await request.read(), _content_type(request))
-
-    def _written(
-        self, request: web.BaseRequest, target: Target, query: Query, stored: Stored, code: int
-    ) -> web.Response:
-        return answer(self._renderer(request, target, query).one(stored), code)
-
-
-def _content_type(request: web.BaseRequest) -> str:
-    """The type of a body; programs may leave it out, as the Python client does."""
-    given = request.headers.get("Content-Type", "")
-    return given if given or is_from_browser(request.headers) else "application/json"
-
-
-def _dry_run(query: Query) -> bool:
-    value = query.get("dryRun")
-    if value is None:
-        return False
-    if value != "All":
-        raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
-    return True
+    async def _written(self, call: _Call, stored: Stored, code: int = 200) -> web.Response:
+        """Answer with the object once it is safe."""
+        await self._store.durable()
+        return answer(self._renderer(call).one(stored), code)
 
 
 def _struck(fault: Fault, request: web.BaseRequest) -> web.Response:

@@ -46,7 +46,7 @@ class _Record(msgspec.Struct, omit_defaults=True):
     key: str = ""
     version: int = 0
     object: msgspec.Raw = msgspec.Raw()
-    objects: int | None = None
+    objects: int = -1
     """In the first line of a snapshot: how many lines follow."""
 
 
@@ -54,7 +54,7 @@ _read_record = msgspec.json.Decoder(_Record).decode
 
 
 def _line(
-    storage: StorageKey, key: str, version: int, data: bytes | None, objects: int | None = None
+    storage: StorageKey, key: str, version: int, data: bytes | None, objects: int = -1
 ) -> bytes:
     record = _Record(storage, key, version, objects=objects)
     if data is not None:
@@ -166,7 +166,7 @@ class Journal:
         for record in records:
             found += 1
             yield record
-        if first.objects not in (None, found):
+        if first.objects != found:
             raise InputError(
                 f"{path} is cut off: it has {found} objects of {first.objects}; restore the "
                 "file from a copy"

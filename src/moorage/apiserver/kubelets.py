@@ -6,7 +6,6 @@ containers, no time of their own: delays run on the event loop.
 """
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,8 +13,8 @@ from typing import Any, NamedTuple
 from moorage.apiserver.defaults import mappings
 from moorage.apiserver.deletion import DeleteOptions
 from moorage.apiserver.errors import ApiStatusError, Json
-from moorage.apiserver.history import DELETED, Stored
-from moorage.apiserver.node_heartbeats import NodeHeartbeats
+from moorage.apiserver.history import Stored
+from moorage.apiserver.node_heartbeats import NodeHeartbeats, harmless
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.subresources import set_condition
@@ -26,9 +25,6 @@ EXIT_CODE = "moorage.io/exit-code"
 _STAGE = "stage.kwok.x-k8s.io"
 _PODS = BY_PLURAL["", "v1", "pods"]
 _NODE_FIELD, _PHASE_FIELD = 0, 1
-_BATCH = 200
-
-_log = logging.getLogger(__name__)
 
 
 class KubeletOptions(NamedTuple):
@@ -53,15 +49,10 @@ def duration_seconds(text: Any) -> float | None:
 class Kubelets:
     """All kubelets of the cluster in one task."""
 
-    def __init__(
-        self,
-        operations: Operations,
-        options: KubeletOptions,
-        generator: random.Random | None = None,
-    ) -> None:
+    def __init__(self, operations: Operations, options: KubeletOptions) -> None:
         self._operations = operations
         self._options = options
-        self._random = generator or random.Random(0)
+        self._random = random.Random(0)
         self._nodes = NodeHeartbeats(
             operations, all_nodes=options.all_nodes, lease_seconds=options.lease_seconds
         )
@@ -73,7 +64,9 @@ class Kubelets:
         """Take up work; what is in the store already counts too."""
         self._tasks = [
             asyncio.create_task(self._nodes.run(), name="node heartbeats"),
-            asyncio.create_task(self._run(), name="simulated kubelets"),
+            asyncio.create_task(
+                self._operations.store.pods.follow(self._take), name="simulated kubelets"
+            ),
         ]
 
     async def stop(self) -> None:
@@ -85,36 +78,9 @@ class Kubelets:
             timer.cancel()
         self._timers.clear()
 
-    async def _run(self) -> None:
-        history = self._operations.store.pods.history
-        position = history.end
-        pending = self._operations.store.pods.all()
-        with history.listening() as wake:
-            while True:
-                for index, stored in enumerate(pending):
-                    self._guarded(stored)
-                    if index % _BATCH == _BATCH - 1:
-                        await asyncio.sleep(0)  # clients come first
-                wake.clear()
-                try:
-                    changes = history.read(position, _BATCH)
-                except ApiStatusError:  # fell behind: look at everything again
-                    position, pending = history.end, self._operations.store.pods.all()
-                    continue
-                position += len(changes)
-                pending = [c.stored for c in changes if c.type != DELETED]
-                if changes:
-                    await asyncio.sleep(0)
-                else:
-                    await wake.wait()
-
-    def _guarded(self, stored: Stored) -> None:
-        """One pod that cannot be handled must not stop the others."""
-        try:
+    def _take(self, stored: Stored) -> None:
+        with harmless(f"pod {stored.key}"):
             self._look_at(stored)
-        except ApiStatusError as error:
-            if error.code not in (404, 409):  # gone or changed meanwhile
-                _log.warning("pod %s: %s", stored.key, error.message)
 
     def _look_at(self, stored: Stored) -> None:
         node = stored.fields[_NODE_FIELD]
@@ -163,11 +129,8 @@ class Kubelets:
 
         def due() -> None:
             self._timers.pop(mark, None)
-            try:
+            with harmless(f"pod {stored.key}"):
                 act(stored)
-            except ApiStatusError as error:
-                if error.code not in (404, 409):
-                    _log.warning("pod %s: %s", stored.key, error.message)
 
         if delay <= 0:
             due()

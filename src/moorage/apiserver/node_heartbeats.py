@@ -6,10 +6,11 @@ says about its own capacity is kept; a node that says nothing gets KWOK's genero
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from moorage.apiserver.errors import ApiStatusError, Json
-from moorage.apiserver.history import DELETED, Stored
+from moorage.apiserver.history import Stored
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.subresources import set_condition
@@ -26,11 +27,20 @@ _CONDITIONS = (
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
-_BATCH = 100
 # However many nodes there are, renewing their leases takes at most this many writes a second.
 _MOST_RENEWALS = 100
 
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def harmless(what: str) -> Iterator[None]:
+    """One object that cannot be handled must not stop the others."""
+    try:
+        yield
+    except ApiStatusError as error:
+        if error.code not in (404, 409):  # gone or changed meanwhile
+            _log.warning("%s: %s", what, error.message)
 
 
 class NodeHeartbeats:
@@ -58,35 +68,12 @@ class NodeHeartbeats:
     async def run(self) -> None:
         """Watch nodes, make new ones ready, renew leases."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow())
+            group.create_task(self._operations.store.nodes.follow(self._adopt, self._forget))
             if self._lease_seconds > 0:
                 group.create_task(self._renew())
 
-    async def _follow(self) -> None:
-        history = self._operations.store.nodes.history
-        position = history.end
-        pending = self._operations.store.nodes.all()
-        with history.listening() as wake:
-            while True:
-                for index, stored in enumerate(pending):
-                    self._adopt(stored)
-                    if index % _BATCH == _BATCH - 1:
-                        await asyncio.sleep(0)
-                wake.clear()
-                try:
-                    changes = history.read(position, _BATCH)
-                except ApiStatusError:
-                    position, pending = history.end, self._operations.store.nodes.all()
-                    continue
-                position += len(changes)
-                for change in changes:
-                    if change.type == DELETED:
-                        self._addresses.pop(change.last.name, None)
-                pending = [c.stored for c in changes if c.type != DELETED]
-                if changes:
-                    await asyncio.sleep(0)
-                else:
-                    await wake.wait()
+    def _forget(self, name: str) -> None:
+        self._addresses.pop(name, None)
 
     def _adopt(self, stored: Stored) -> None:
         """Take over a managed node that has no kubelet yet."""
@@ -106,12 +93,9 @@ class NodeHeartbeats:
         known = (node.get("status") or {}).get("addresses") or []
         internal = [a["address"] for a in known if a.get("type") == "InternalIP"]
         self._addresses[stored.name] = internal[0] if internal else address
-        try:
+        with harmless(f"node {stored.name}"):
             self._operations.change(_NODES, "", stored.name, self._ready, subresource="status")
             self._lease(stored.name, stored.uid)
-        except ApiStatusError as error:
-            if error.code not in (404, 409):
-                _log.warning("node %s: %s", stored.name, error.message)
 
     def _ready(self, node: Json) -> Json:
         now = self._operations.identities.now()

@@ -34,8 +34,6 @@ from moorage.apiserver.validation import read, validate
 
 Change = Callable[[Json], Json]
 
-# Clients of these write without asking first whether the object exists.
-_CREATED_BY_UPDATE = ("leases.coordination.k8s.io", "events", "endpoints")
 _NAME_ATTEMPTS = 8
 
 
@@ -113,7 +111,7 @@ class Operations:
             )
         stored = self.store.collection(resource.storage).get(namespace, name)
         if stored is None:
-            if resource.storage not in _CREATED_BY_UPDATE or subresource:
+            if not resource.created_by_update or subresource:
                 raise not_found(resource.plural, resource.group, name)
             obj["metadata"].pop("resourceVersion", None)
             return self.create(resource, namespace, obj, dry_run=dry_run), True

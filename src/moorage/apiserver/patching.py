@@ -24,6 +24,7 @@ from moorage.apiserver.errors import (
     unsupported_media_type,
 )
 from moorage.apiserver.strategic_merge import strategic_merge
+from moorage.model.meta import merge_patch
 
 # Inserting at the front of a long list moves all of it: so many places take about a second.
 _MAX_MOVES = 2**28
@@ -50,19 +51,6 @@ def json_patch(document: Json, operations: Any) -> Json:
     if not isinstance(patching.document, dict):
         raise bad_request("the patch leaves no object")
     return patching.document
-
-
-def merge_patch(document: Any, patch: Any) -> Any:
-    """The document with the patch's members put in its place; null removes."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(document) if isinstance(document, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merge_patch(result.get(name), value)
-    return result
 
 
 def _fails(text: str) -> ApiStatusError:

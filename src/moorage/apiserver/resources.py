@@ -37,6 +37,14 @@ class ApiResource(msgspec.Struct, frozen=True, kw_only=True):
     storage: StorageKey
     stored_as: str = ""
     """The `apiVersion` of the stored form of a custom resource."""
+    fields: tuple[str, ...] = ()
+    """What field selectors may ask for; `Stored.fields` has the values in this order."""
+    fixed: tuple[str, ...] = ()
+    """Fields that no update may change."""
+    returned: bool = False
+    """Is a deletion answered with the object instead of a Status?"""
+    created_by_update: bool = False
+    """Do clients write it without asking first whether it exists?"""
 
     @property
     def api_version(self) -> str:

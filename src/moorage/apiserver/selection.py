@@ -15,35 +15,9 @@ import msgspec
 
 from moorage.apiserver.errors import bad_request
 from moorage.apiserver.history import Stored
-from moorage.apiserver.resources import ApiResource
+from moorage.apiserver.resources import STORED_AS, ApiResource
 from moorage.errors import SelectorError
 from moorage.model.labels import Requirement, Selector, make_requirement
-
-_EVENT = tuple(
-    f"involvedObject.{name}"
-    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-)
-
-SELECTABLE: Mapping[str, tuple[str, ...]] = {
-    "pods": (
-        "spec.nodeName",
-        "status.phase",
-        "spec.schedulerName",
-        "spec.restartPolicy",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.podIP",
-        "status.nominatedNodeName",
-    ),
-    "nodes": ("spec.unschedulable",),
-    "namespaces": ("status.phase",),
-    "secrets": ("type",),
-    "events": (*_EVENT, "reason", "reportingComponent", "source", "type"),
-    "replicasets.apps": ("status.replicas",),
-    "replicationcontrollers": ("status.replicas",),
-    "jobs.batch": ("status.successful",),
-    "resourceslices.resource.k8s.io": ("spec.nodeName", "spec.driver"),
-}
 
 # What a field is when the object does not have it; all others are then empty strings.
 _ABSENT = {
@@ -53,25 +27,18 @@ _ABSENT = {
     "status.successful": "0",
 }
 
-# The newer events API calls the same fields by other names.
-ALIASES = {
-    "reportingController": "reportingComponent",
-    "source": "reportingComponent",
-    **{field.replace("involvedObject", "regarding"): field for field in _EVENT},
-}
+# The newer events API calls the same fields by other names; `regarding` is another.
+_ALIASES = {"reportingController": "reportingComponent", "source": "reportingComponent"}
 
 _PATHS = {
-    storage: tuple((tuple(name.split(".")), _ABSENT.get(name, "")) for name in names)
-    for storage, names in SELECTABLE.items()
+    row.storage: tuple((tuple(name.split(".")), _ABSENT.get(name, "")) for name in row.fields)
+    for row in STORED_AS.values()
 }
 
 
 def field_values(storage: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
     """The values of the selectable fields, in the table's order."""
-    paths = _PATHS.get(storage)
-    if paths is None:
-        return ()
-    return tuple([_value(obj, path, absent) for path, absent in paths])
+    return tuple([_value(obj, path, absent) for path, absent in _PATHS.get(storage, ())])
 
 
 def _value(obj: Any, path: tuple[str, ...], absent: str) -> str:
@@ -188,16 +155,16 @@ def _requirement(match: re.Match[str]) -> Requirement:
 
 def _parse_fields(resource: ApiResource, labels: str, text: str) -> tuple[FieldTest, ...]:
     tests: list[FieldTest] = []
-    known = SELECTABLE.get(resource.storage, ())
+    known = STORED_AS.get(resource.storage, resource).fields
     position = 0
     while position < len(text):
         match = _FIELD.match(text, position)
         if match is None:
             raise bad_request(f"invalid selector: {text!r}; can't understand {text[position:]!r}")
         position = match.end()
-        name = match["key"].strip()
+        name = match["key"].strip().replace("regarding.", "involvedObject.")
+        name = _ALIASES.get(name, name)
         value = re.sub(r"\\(.)", r"\1", match["value"])
-        name = ALIASES.get(name, name)
         if name == "metadata.name":
             index = _NAME
         elif name == "metadata.namespace":

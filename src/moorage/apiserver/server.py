@@ -21,7 +21,7 @@ from aiohttp import web
 
 from moorage.apiserver.authentication import ApiUser, Authentication, read_token_file
 from moorage.apiserver.browsers import is_loopback
-from moorage.apiserver.certificates import Tls, kept_certificate, self_signed, tls_context
+from moorage.apiserver.certificates import Tls, kept_certificate, new_certificate, tls_context
 from moorage.apiserver.deletion import EventExpiry
 from moorage.apiserver.errors import MAX_BODY_BYTES, Json
 from moorage.apiserver.faults import Faults
@@ -187,7 +187,7 @@ class ApiServer:
         elif self._data is not None:
             files = kept_certificate(self._data, host)
         else:
-            files = self_signed(host)
+            files = new_certificate(host)
         self._authority = files.authority
         return tls_context(files)
 
@@ -268,19 +268,6 @@ def make_server(options: ApiServerOptions) -> ApiServer:
     return ApiServer(data=options.data, tokens=tokens, kubelets=options.kubelets, seed=options.seed)
 
 
-async def start_server(options: ApiServerOptions) -> ApiServer:
-    """Start a server and write its kubeconfig."""
-    server = make_server(options)
-    try:
-        await server.start(options.host, options.port, _tls(options))
-        if options.write_kubeconfig is not None:
-            server.write_kubeconfig(options.write_kubeconfig)
-    except BaseException:
-        await server.stop()
-        raise
-    return server
-
-
 def run_apiserver(options: ApiServerOptions, started: Started | None = None) -> int:
     """Serve until SIGINT or SIGTERM; `started` is called once the server answers."""
     raise_limit()
@@ -304,8 +291,11 @@ async def _serve(options: ApiServerOptions, started: Started | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    server = await start_server(options)
+    server = make_server(options)
     try:
+        await server.start(options.host, options.port, _tls(options))
+        if options.write_kubeconfig is not None:
+            server.write_kubeconfig(options.write_kubeconfig)
         if started is not None:
             started(server)
         await stop.wait()

@@ -16,26 +16,16 @@ from moorage.apiserver.errors import Json, bad_request
 # A list under this name is merged by this member; lists that are missing here are replaced.
 # Of several candidates (container ports, service ports) the first that the items have counts.
 _MERGE_KEYS: dict[str, tuple[str, ...]] = {
-    "addresses": ("type",),
-    "conditions": ("type",),
-    "containers": ("name",),
-    "env": ("name",),
-    "ephemeralContainers": ("name",),
-    "hostAliases": ("ip",),
-    "hostIPs": ("ip",),
-    "imagePullSecrets": ("name",),
-    "initContainers": ("name",),
+    **dict.fromkeys(("addresses", "conditions"), ("type",)),
+    **dict.fromkeys(("containers", "ephemeralContainers", "initContainers", "env"), ("name",)),
+    **dict.fromkeys(("hostAliases", "hostIPs", "podIPs"), ("ip",)),
+    **dict.fromkeys(("imagePullSecrets", "secrets", "schedulingGates", "volumes"), ("name",)),
+    **dict.fromkeys(("resourceClaimStatuses", "resourceClaims"), ("name",)),
     "ownerReferences": ("uid",),
-    "podIPs": ("ip",),
     "ports": ("containerPort", "port"),
-    "resourceClaimStatuses": ("name",),
-    "resourceClaims": ("name",),
-    "schedulingGates": ("name",),
-    "secrets": ("name",),
     "topologySpreadConstraints": ("topologyKey",),
     "volumeDevices": ("devicePath",),
     "volumeMounts": ("mountPath",),
-    "volumes": ("name",),
 }
 # Lists of plain values that are sets.
 _SETS = frozenset({"finalizers"})

@@ -21,15 +21,6 @@ _POD_RULE = (
     "to 1 if it was previously negative)"
 )
 _FORBIDDEN = "FieldValueForbidden"
-# The rest of these specs decides where things run, so it cannot change under running things.
-_FIXED_FIELDS = {
-    "priorityclasses.scheduling.k8s.io": ("value", "preemptionPolicy"),
-    "storageclasses.storage.k8s.io": ("provisioner", "parameters", "volumeBindingMode"),
-    "deployments.apps": ("spec.selector",),
-    "replicasets.apps": ("spec.selector",),
-    "statefulsets.apps": ("spec.selector",),
-    "resourceclaims.resource.k8s.io": ("spec",),
-}
 
 
 def check_same_object(resource: ApiResource, name: str, obj: Json, old: Json) -> None:
@@ -93,7 +84,7 @@ def check_update(resource: ApiResource, obj: Json, old: Json) -> None:
     causes: list[Cause] = []
     if resource.storage == "pods":
         causes = _pod_causes(obj["spec"], old["spec"])
-    for path in _FIXED_FIELDS.get(resource.storage, ()):
+    for path in resource.fixed:
         if _at(obj, path) != _at(old, path):
             causes.append(Cause(path, "Invalid value: field is immutable"))
     if causes:

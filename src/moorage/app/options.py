@@ -6,7 +6,7 @@ configuration is in `merged_config`; nothing here opens a file or a socket.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from moorage.app.version_flag import printed_version, reported_version
 from moorage.config.feature_gates import DEFAULT_FEATURE_GATES, EffectiveVersion, FeatureGates
 from moorage.config.field_errors import aggregate, quoted
 from moorage.config.gate_table import Stage
+from moorage.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
 from moorage.connections.limits import ConnectionLimits
 from moorage.errors import ConfigError, FlagError
 from moorage.http.options import (
@@ -35,25 +36,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_LEADER_ELECTION = {
-    "leader-elect": "leader_elect",
-    "leader-elect-lease-duration": "lease_duration",
-    "leader-elect-renew-deadline": "renew_deadline",
-    "leader-elect-retry-period": "retry_period",
-    "leader-elect-resource-lock": "resource_lock",
-    "leader-elect-resource-name": "resource_name",
-    "leader-elect-resource-namespace": "resource_namespace",
-}
-_CLIENT_CONNECTION = {
-    "kubeconfig": "kubeconfig",
-    "kube-api-content-type": "content_type",
-    "kube-api-qps": "qps",
-    "kube-api-burst": "burst",
-}
-_PROFILING = {
-    "profiling": "enable_profiling",
-    "contention-profiling": "enable_contention_profiling",
-}
 _DEFAULT_MAX_IN_UNSCHEDULABLE = Duration.of_seconds(300)
 
 
@@ -264,9 +246,14 @@ def _gates(values: Mapping[str, Any]) -> FeatureGates:
 def _options(line: CommandLine, gates: FeatureGates) -> Options:
     values = line.values
 
-    def given(names: Mapping[str, str]) -> Mapping[str, Any]:
-        return {field: values[name] for name, field in names.items() if name in line.given}
+    def given(fields: Iterable[str], prefix: str, **others: str) -> Mapping[str, Any]:
+        """What was given for fields that have the names of flags, or those of `others`."""
+        flags = {field: others.get(field, prefix + field.replace("_", "-")) for field in fields}
+        return {field: values[flag] for field, flag in flags.items() if flag in line.given}
 
+    election = LeaderElectionConfiguration.__struct_fields__
+    connection = ClientConnectionConfiguration.__struct_fields__
+    profiling = ("profiling", "contention_profiling")
     return Options(
         config_file=values["config"],
         write_config_to=values["write-config-to"],
@@ -276,9 +263,9 @@ def _options(line: CommandLine, gates: FeatureGates) -> Options:
         authorization=_authorization(values),
         metrics=_from_flags(MetricsOptions, values),
         logging=_logging(values),
-        leader_election=given(_LEADER_ELECTION),
-        client_connection=given(_CLIENT_CONNECTION),
-        profiling=given(_PROFILING),
+        leader_election=given(election, "leader-elect-", leader_elect="leader-elect"),
+        client_connection=given(connection, "kube-api-", kubeconfig="kubeconfig"),
+        profiling={f"enable_{name}": on for name, on in given(profiling, "").items()},
         pod_max_in_unschedulable_pods_duration=values["pod-max-in-unschedulable-pods-duration"],
         gates=gates,
         reported_version=reported_version(values["version"]),

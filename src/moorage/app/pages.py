@@ -7,6 +7,7 @@ with the first client only.
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moorage.app.logs import Logs
@@ -73,46 +74,36 @@ class Health:
         return None if synced else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 
 
+@dataclass(slots=True)
 class Pages:
-    """All pages of one process; `started` is when it was, in seconds since the epoch."""
+    """All pages of one process."""
 
-    def __init__(
-        self,
-        options: Options,
-        config: KubeSchedulerConfiguration,
-        health: Health,
-        metrics: AllMetrics,
-        live: LiveScheduler,
-        reloader: Reloader,
-        logs: Logs,
-        ledger: "Ledger | None",
-        started: float,
-    ) -> None:
-        self._options = options
-        self._config = config
-        self._health = health
-        self._metrics = metrics
-        self._live = live
-        self._reloader = reloader
-        self._logs = logs
-        self._ledger = ledger
-        self._started = started
-        self._explainer: Explainer | None = None
+    options: Options
+    config: KubeSchedulerConfiguration
+    health: Health
+    metrics: AllMetrics
+    live: LiveScheduler
+    reloader: Reloader
+    logs: Logs
+    ledger: "Ledger | None"
+    started: float
+    """When the process was started, in seconds since the epoch."""
+    _explainer: "Explainer | None" = None
 
     def endpoints(self) -> Endpoints:
         """The pages, once the port has a client."""
         from moorage.kube.explainer import Explainer
 
         self._explainer = Explainer(
-            self._live,
-            self._ledger,
+            self.live,
+            self.ledger,
             configuration=self._shown_config,
-            leads=lambda: self._health.leads,
+            leads=lambda: self.health.leads,
         )
-        gates, metrics = self._options.gates, self._metrics
+        gates, metrics = self.options.gates, self.metrics
         return Endpoints(
-            healthz=self._health.healthz,
-            readyz=self._health.readyz,
+            healthz=self.health.healthz,
+            readyz=self.health.readyz,
             metrics=metrics.render,
             reset_metrics=metrics.reset,
             resources=self._resources,
@@ -120,10 +111,10 @@ class Pages:
             configz=lambda: {"componentconfig": self._shown_config()},
             flags=self._flags if gates.enabled("ComponentFlagz") else None,
             statusz=self._status() if gates.enabled("ComponentStatusz") else None,
-            profiling=self._config.enable_profiling,
-            set_verbosity=self._logs.set_verbosity,
+            profiling=self.config.enable_profiling,
+            set_verbosity=self.logs.set_verbosity,
             extra=self._extra(self._explainer),
-            process_started=self._started,
+            process_started=self.started,
         )
 
     def close(self) -> None:
@@ -132,22 +123,22 @@ class Pages:
             self._explainer.close()
 
     def _shown_config(self) -> Mapping[str, object]:
-        return shown_config(self._reloader.config)
+        return shown_config(self.reloader.config)
 
     def _resources(self) -> tuple[str, bytes] | None:
-        if not self._health.leads:
+        if not self.health.leads:
             return None
-        return self._metrics.render_resources(self._live.scheduler.state.listers.of(Pod))
+        return self.metrics.render_resources(self.live.scheduler.state.listers.of(Pod))
 
     def _flags(self) -> Mapping[str, str]:
-        return {name: redacted(value) for name, value in self._options.flag_values.items()}
+        return {name: redacted(value) for name, value in self.options.flag_values.items()}
 
     def _status(self) -> ProcessStatus:
         return ProcessStatus(
-            started=self._started,
+            started=self.started,
             runtime_version=f"python{platform.python_version()}",
             binary_version=KUBERNETES_VERSION.removeprefix("v"),
-            emulation_version=str(self._options.gates.version.emulation),
+            emulation_version=str(self.options.gates.version.emulation),
         )
 
     def _extra(self, explainer: "Explainer") -> Sequence[Route]:
@@ -156,10 +147,10 @@ class Pages:
         from moorage.http.explain_page import page_routes
 
         pages = list(explain_routes(explainer))
-        if self._options.moorage.explain_page:
+        if self.options.moorage.explain_page:
             pages += page_routes()
-        if self._live.shadow is not None:
-            pages.append(shadow_route(self._live.shadow))
+        if self.live.shadow is not None:
+            pages.append(shadow_route(self.live.shadow))
         return pages
 
 

@@ -14,7 +14,7 @@ import platform
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -299,27 +299,18 @@ def _regarding(source: ConfigSource | None, lease: LeaderElectionConfiguration) 
     return subject("Lease", "coordination.k8s.io/v1", lease.resource_namespace, lease.resource_name)
 
 
+@dataclass(slots=True)
 class SchedulerProcess:
     """The parts at work: port, informers, election, scheduling, in upstream's order."""
 
-    def __init__(
-        self,
-        config: KubeSchedulerConfiguration,
-        live: LiveScheduler,
-        elector: LeaderElector | None,
-        candidate: LeaseCandidate | None,
-        reloader: Reloader,
-        health: Health,
-        port: SecurePort | None,
-    ) -> None:
-        self._config = config
-        self._live = live
-        self._elector = elector
-        self._candidate = candidate
-        self._reloader = reloader
-        self._health = health
-        self._port = port
-        self._stop = asyncio.Event()
+    config: KubeSchedulerConfiguration
+    live: LiveScheduler
+    elector: LeaderElector | None
+    candidate: LeaseCandidate | None
+    reloader: Reloader
+    health: Health
+    port: SecurePort | None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stack: contextlib.AsyncExitStack, pages: Pages) -> int:
         """Serve and schedule; returns the exit code."""
@@ -329,27 +320,27 @@ class SchedulerProcess:
         )
         log.info("Python settings", extra=fields(version=platform.python_version()))
         self._listen_to_signals()
-        if self._port is not None:
-            stack.push_async_callback(self._port.stop)
+        if self.port is not None:
+            stack.push_async_callback(self.port.stop)
             # Before the port is closed: streams of decisions do not end by themselves.
             stack.callback(pages.close)
-            await self._port.start(pages.endpoints, self._end)
+            await self.port.start(pages.endpoints, self._end)
         giving_back = _background(give_back_freed_memory(), "giving back memory")
         stack.push_async_callback(_cancelled, giving_back)
-        reloading = _background(self._reloader.run(), "reloading")
-        if self._elector is None:
+        reloading = _background(self.reloader.run(), "reloading")
+        if self.elector is None:
             return await self._run_alone(reloading)
-        return await self._run_elected(self._elector, stack, reloading)
+        return await self._run_elected(self.elector, stack, reloading)
 
     async def _run_alone(self, reloading: "asyncio.Task[None]") -> int:
-        self._live.follow()
+        self.live.follow()
         try:
-            await self._live.schedule()
+            await self.live.schedule()
         finally:
             await self._close(reloading)
         self._check_port()
-        if self._live.shadow is not None:
-            log.info("shadow: %s", self._live.shadow.summary())
+        if self.live.shadow is not None:
+            log.info("shadow: %s", self.live.shadow.summary())
             return DONE
         raise ConfigError("finished without leader elect")
 
@@ -359,12 +350,12 @@ class SchedulerProcess:
         stack: contextlib.AsyncExitStack,
         reloading: "asyncio.Task[None]",
     ) -> int:
-        if self._candidate is not None:
-            candidacy = _background(self._candidate.run(), "the lease candidate")
+        if self.candidate is not None:
+            candidacy = _background(self.candidate.run(), "the lease candidate")
             stack.push_async_callback(_cancelled, candidacy)
-        live = self._live
+        live = self.live
         stack.push_async_callback(self._close, reloading)
-        if not self._config.delay_cache_until_active:
+        if not self.config.delay_cache_until_active:
             live.follow()
             await live.known()
 
@@ -373,7 +364,7 @@ class SchedulerProcess:
             await live.schedule()
 
         ended = await elector.run(
-            self._stop,
+            self.stop,
             on_started=lead,
             on_lost=live.abandon,
             on_new_leader=lambda leader: log.info(
@@ -389,31 +380,31 @@ class SchedulerProcess:
 
     def _check_port(self) -> None:
         """If it ended because the port could not be served, that is how it ends."""
-        if self._port is not None and self._port.failure is not None:
-            raise self._port.failure
+        if self.port is not None and self.port.failure is not None:
+            raise self.port.failure
 
     async def _close(self, reloading: "asyncio.Task[None]") -> None:
         """Reload no more, then follow the cluster no more."""
         await _cancelled(reloading)
-        await self._live.close()
+        await self.live.close()
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_signal)
-        loop.add_signal_handler(signal.SIGHUP, self._reloader.ask)
-        loop.add_signal_handler(signal.SIGUSR2, dump, self._live.scheduler, self._live.informers)
+        loop.add_signal_handler(signal.SIGHUP, self.reloader.ask)
+        loop.add_signal_handler(signal.SIGUSR2, dump, self.live.scheduler, self.live.informers)
 
     def _stop_signal(self) -> None:
         """The first signal ends the process in good order, the second at once."""
-        if self._stop.is_set():
+        if self.stop.is_set():
             os._exit(FAILED)
         self._end()
 
     def _end(self) -> None:
-        self._stop.set()
-        self._health.shutting_down = True
-        self._live.stop()
+        self.stop.set()
+        self.health.shutting_down = True
+        self.live.stop()
 
 
 def _background(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":

@@ -1,12 +1,14 @@
 """Completion scripts for bash, zsh and fish.
 
 The flags of the scheduler come from its own table, all other commands from the argparse parser that
-is handed in. Owns the languages of the three shells. Must not parse any command line itself.
+is handed in. Owns the languages of the three shells (the parts of a script that do not depend on
+commands are in `completion.bash` and `completion.zsh`). Must not parse any command line itself.
 """
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 from moorage.app.flag_table import SECTIONS
 
@@ -42,84 +44,19 @@ class ShellCommand:
     """Subcommands or other fixed arguments, each with its text."""
 
 
-_BASH = """\
-# Completion for @program@ in bash. Use it with:  source <(@program@ completion bash)
-_@program@_files() {
-    local ending
-    compopt -o filenames 2>/dev/null
-    mapfile -t COMPREPLY < <(
-        compgen -d -- "$cur"
-        for ending in "$@"; do compgen -f -X "!*.$ending" -- "$cur"; done
-    )
-}
-
-_@program@_complete() {
-    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD - 1]}"
-    local path="$1" flags="" words="" candidate word i
-    # bash takes = for a word of its own.
-    if [[ "$cur" == "=" ]]; then
-        cur=""
-    elif [[ "$prev" == "=" ]]; then
-        prev="${COMP_WORDS[COMP_CWORD - 2]}"
-    fi
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        candidate="${path:+$path }${COMP_WORDS[i]}"
-        for word in @paths@; do
-            [[ "$candidate" == "$word" ]] && path="$candidate"
-        done
-    done
-    COMPREPLY=()
-    case "$path" in
-@arms@    esac
-    if [[ "$cur" == -* ]]; then
-        words="$flags"
-    fi
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
-}
-
-_@program@() { _@program@_complete ""; }
-_@program@_@scheduler@() { _@program@_complete "@scheduler@"; }
-complete -o default -F _@program@ @program@
-complete -o default -F _@program@_@scheduler@ @scheduler_program@
-"""
-
-_ZSH = """\
-#compdef @program@ @scheduler_program@
-# Completion for @program@ in zsh. Use it with:  source <(@program@ completion zsh)
-@functions@
-_@program@_start() {
-    case "$service" in
-        @scheduler_program@) _@program@_@scheduler@ ;;
-        *) _@program@ ;;
-    esac
-}
-compdef _@program@_start @program@ @scheduler_program@
-"""
-
-_ZSH_FUNCTION = """
-@name@() {
-    local curcontext="$curcontext" state line
-    _arguments -C @specs@
-@after@}
-"""
-
-
-def _filled(template: str, program: str, **parts: str) -> str:
-    values = {
-        "program": program,
-        "scheduler": SCHEDULER,
-        "scheduler_program": _SCHEDULER_PROGRAM,
-        **parts,
-    }
-    for name, value in values.items():
-        template = template.replace(f"@{name}@", value)
-    return template
+def _filled(name: str, program: str, **parts: str) -> str:
+    """The script in a file beside this module, with these parts in it."""
+    script = files("moorage.app").joinpath(name).read_text()
+    names = {"program": program, "scheduler": SCHEDULER, "scheduler_program": _SCHEDULER_PROGRAM}
+    for part, value in (names | parts).items():
+        script = script.replace(f"@{part}@", value)
+    return script
 
 
 def _bash(program: str, commands: Sequence[ShellCommand]) -> str:
     paths = " ".join(f'"{" ".join(command.path)}"' for command in commands if command.path)
     arms = "".join(_bash_arm(program, command) for command in commands)
-    return _filled(_BASH, program, paths=paths, arms=arms)
+    return _filled("completion.bash", program, paths=paths, arms=arms)
 
 
 def _bash_arm(program: str, command: ShellCommand) -> str:
@@ -148,7 +85,7 @@ def _bash_arm(program: str, command: ShellCommand) -> str:
 def _zsh(program: str, commands: Sequence[ShellCommand]) -> str:
     paths = {command.path for command in commands}
     functions = "".join(_zsh_function(program, command, paths) for command in commands)
-    return _filled(_ZSH, program, functions=functions)
+    return _filled("completion.zsh", program, functions=functions)
 
 
 def _zsh_function(program: str, command: ShellCommand, paths: Iterable[tuple[str, ...]]) -> str:
@@ -167,8 +104,9 @@ def _zsh_function(program: str, command: ShellCommand, paths: Iterable[tuple[str
             f"        arguments:{word}) {name}_{word.replace('-', '_')} ;;\n" for word in below
         )
         after = f'    case "$state:$line[1]" in\n{arms}    esac\n'
-    shown = "".join(f"\\\n        {spec} " for spec in specs).rstrip()
-    return _filled(_ZSH_FUNCTION, program, name=name, specs=shown, after=after)
+    shown = " \\\n        ".join(["_arguments -C", *specs])
+    local = 'local curcontext="$curcontext" state line'
+    return f"\n{name}() {{\n    {local}\n    {shown}\n{after}}}\n"
 
 
 def _zsh_option(spelling: str, option: Option) -> str:

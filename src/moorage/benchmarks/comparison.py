@@ -9,19 +9,19 @@ import msgspec
 from moorage.benchmarks.api_bench import ApiMeasurement
 from moorage.benchmarks.processes import SchedulerCommand
 
-FIELDS = (
-    "pods_per_second",
-    "pods_per_second_from_start",
-    "seconds_to_first_binding",
-    "cpu_ms_per_pod",
-    "peak_rss_mib",
-    "latency_ms_p50",
-    "latency_ms_p90",
-    "latency_ms_p99",
-    "raw_bindings_per_second",
-    "share_of_raw",
-)
-"""What runs are compared by."""
+FIGURES = {
+    "pods_per_second": "pods/s, first to last binding",
+    "pods_per_second_from_start": "pods/s, from the scheduler's start",
+    "seconds_to_first_binding": "s until the first binding",
+    "cpu_ms_per_pod": "ms CPU per pod",
+    "peak_rss_mib": "MiB peak memory",
+    "latency_ms_p50": "ms until bound, p50",
+    "latency_ms_p90": "ms until bound, p90",
+    "latency_ms_p99": "ms until bound, p99",
+    "raw_bindings_per_second": "bare bindings/s of the API server",
+    "share_of_raw": "share of the bare binding rate",
+}
+"""What runs are compared by, and what it is called."""
 
 Measure = Callable[[SchedulerCommand], Awaitable[ApiMeasurement]]
 
@@ -51,7 +51,7 @@ def compare(
     """Put the runs together."""
     medians = {
         command.name: {
-            field: round(median(getattr(run, field) for run in of), 3) for field in FIELDS
+            field: round(median(getattr(run, field) for run in of), 3) for field in FIGURES
         }
         for command in commands
         if (of := [run for run in runs if run.scheduler == command.name])
@@ -59,7 +59,7 @@ def compare(
     if len(commands) < 2:
         return SchedulerComparison(medians)
     one, other = (medians[command.name] for command in commands)
-    ratios = {field: round(one[field] / other[field], 3) for field in FIELDS if other[field]}
+    ratios = {field: round(one[field] / other[field], 3) for field in FIGURES if other[field]}
     return SchedulerComparison(medians, ratios)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from moorage.benchmarks.api_bench import ApiLoad, ApiMeasurement, measure_api
 from moorage.benchmarks.comparison import (
-    FIELDS,
+    FIGURES,
     SchedulerComparison,
     bound_pods_svg,
     compare,
@@ -29,19 +29,6 @@ from moorage.benchmarks.workloads import PODS_PER_NODE
 from moorage.cli.output import fail, print_json, print_line, print_table, say, write_file
 from moorage.errors import InputError, ProcessError
 from moorage.kube.access_discovery import user_access
-
-_HEADINGS = {
-    "pods_per_second": "pods/s, first to last binding",
-    "pods_per_second_from_start": "pods/s, from the scheduler's start",
-    "seconds_to_first_binding": "s until the first binding",
-    "cpu_ms_per_pod": "ms CPU per pod",
-    "peak_rss_mib": "MiB peak memory",
-    "latency_ms_p50": "ms until bound, p50",
-    "latency_ms_p90": "ms until bound, p90",
-    "latency_ms_p99": "ms until bound, p99",
-    "raw_bindings_per_second": "bare bindings/s of the API server",
-    "share_of_raw": "share of the bare binding rate",
-}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -144,8 +131,8 @@ def _print(
     if result.ratios:
         header.append("RATIO")
     rows = []
-    for field in FIELDS:
-        row = [_HEADINGS[field]]
+    for field, heading in FIGURES.items():
+        row = [heading]
         row += [_number(result.medians[command.name][field]) for command in commands]
         if result.ratios:
             row.append(f"{result.ratios[field]:.2f}" if field in result.ratios else "")

@@ -8,7 +8,7 @@ from moorage.benchmarks.engine_bench import EngineCost, Measurement, measure, me
 from moorage.benchmarks.progress import Progress, Quiet
 from moorage.benchmarks.workloads import write_manifests
 from moorage.cli.configuration import make_world, read_configuration
-from moorage.cli.output import print_json, print_line
+from moorage.cli.output import print_json, print_line, print_table
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.engine.recording import NO_RECORD
 from moorage.errors import InputError
@@ -66,12 +66,13 @@ def _run_cost(args: argparse.Namespace) -> int:
 
 def _print_cost(cost: EngineCost) -> None:
     print_line(f"{cost.workload}: {cost.pods} pods on {cost.nodes} nodes, {cost.rounds} runs each")
-    print_line(f"  {'pods/s':<22}{'median':>10}{'best run':>10}{'undisturbed':>13}")
-    for name, side in (("without", cost.without), (" ".join(cost.switches), cost.with_switches)):
-        rates = f"{side.pods_per_second:>10,.0f}{side.best_pods_per_second:>10,.0f}"
-        print_line(f"  {name:<22}{rates}{side.undisturbed_pods_per_second:>13,.0f}")
-    lower = f"{cost.cost_percent:>8.1f} %{cost.best_cost_percent:>8.1f} %"
-    print_line(f"  {'cost':<22}{lower}{cost.undisturbed_cost_percent:>11.1f} %")
+    rows = [
+        (name, *(f"{rate:,.0f}" for rate in msgspec.structs.astuple(side)))
+        for name, side in (("without", cost.without), (" ".join(cost.switches), cost.with_switches))
+    ]
+    lower = (cost.cost_percent, cost.best_cost_percent, cost.undisturbed_cost_percent)
+    rows.append(("cost", *(f"{percent:.1f} %" for percent in lower)))
+    print_table(("PODS/S", "MEDIAN", "BEST RUN", "UNDISTURBED"), rows, right=" rrr")
     print_line(
         "  undisturbed: as if every decision took as long as in the run in which it took least"
     )

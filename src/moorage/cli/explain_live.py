@@ -6,6 +6,7 @@ Owns who asks, the paths below /explain/v1 and what is said when the scheduler d
 import argparse
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -52,65 +53,64 @@ class LiveSource:
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
         """Everything about a pod."""
-        return asyncio.run(self._pod(asked))
+        return self._ask(lambda client: _pod(client, asked))
 
     def node(self, name: str) -> NodeExplanation:
         """Everything about a node."""
-        return asyncio.run(self._node(name))
+        return self._ask(lambda client: _ask(client, f"nodes/{_segment(name)}", NodeExplanation))
 
     def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
         """The decision of this number, or the latest one about this pod."""
-        return asyncio.run(self._decision(which, top, rows))
+        return self._ask(lambda client: _decision(client, which, top, rows))
 
     def decisions(self, limit: int) -> DecisionPage:
         """The latest decisions, newest first."""
-        return asyncio.run(self._decisions(limit))
+        return self._ask(lambda client: _decisions(client, limit))
 
-    async def _pod(self, asked: PodQuestion) -> PodExplanation:
-        query: Query = (
-            *(("node", node) for node in asked.nodes),
-            ("top", str(asked.top)),
-            ("fixes", "true" if asked.fixes else "false"),
-        )
-        async with self._client() as client:
-            pod = asked.name
-            if "/" not in pod:
-                # Only where `default` has no such pod is the whole list worth its pages.
-                with contextlib.suppress(_UnknownError):
-                    path = _pod_path(f"default/{pod}")
-                    return await _with_matrix(client, path, PodExplanation, query, asked.rows)
-                pod = await _full_name(client, pod)
-            return await _with_matrix(client, _pod_path(pod), PodExplanation, query, asked.rows)
+    def _ask(self, question: Callable[[KubeClient], Awaitable[Answer]]) -> Answer:
+        async def ask() -> Answer:
+            agent = user_agent("explain")
+            async with KubeClient(self._access, qps=0, agent=agent, read_only=True) as client:
+                return await question(client)
 
-    async def _node(self, name: str) -> NodeExplanation:
-        async with self._client() as client:
-            return await _ask(client, f"nodes/{_segment(name)}", NodeExplanation)
+        return asyncio.run(ask())
 
-    async def _decision(self, which: str, top: int, rows: int) -> DecisionExplanation:
-        async with self._client() as client:
-            number = decision_number(which)
-            if number is None:
-                number = await _latest(client, which)
-            query: Query = (("top", str(top)),)
-            return await _with_matrix(
-                client, f"decisions/{number}", DecisionExplanation, query, rows
-            )
 
-    async def _decisions(self, limit: int) -> DecisionPage:
-        page = DecisionPage(())
-        async with self._client() as client:
-            while len(page.items) < limit:
-                query: Query = (("limit", str(min(limit - len(page.items), _AT_ONCE))),)
-                if page.continue_:
-                    query += (("continue", page.continue_),)
-                more = await _ask(client, "decisions", DecisionPage, query)
-                page = DecisionPage(page.items + more.items, more.continue_)
-                if not page.continue_:
-                    break
-        return page
+async def _pod(client: KubeClient, asked: PodQuestion) -> PodExplanation:
+    query: Query = (
+        *(("node", node) for node in asked.nodes),
+        ("top", str(asked.top)),
+        ("fixes", "true" if asked.fixes else "false"),
+    )
+    pod = asked.name
+    if "/" not in pod:
+        # Only where `default` has no such pod is the whole list worth its pages.
+        with contextlib.suppress(_UnknownError):
+            path = _pod_path(f"default/{pod}")
+            return await _with_matrix(client, path, PodExplanation, query, asked.rows)
+        pod = await _full_name(client, pod)
+    return await _with_matrix(client, _pod_path(pod), PodExplanation, query, asked.rows)
 
-    def _client(self) -> KubeClient:
-        return KubeClient(self._access, qps=0, agent=user_agent("explain"), read_only=True)
+
+async def _decision(client: KubeClient, which: str, top: int, rows: int) -> DecisionExplanation:
+    number = decision_number(which)
+    if number is None:
+        number = await _latest(client, which)
+    query: Query = (("top", str(top)),)
+    return await _with_matrix(client, f"decisions/{number}", DecisionExplanation, query, rows)
+
+
+async def _decisions(client: KubeClient, limit: int) -> DecisionPage:
+    page = DecisionPage(())
+    while len(page.items) < limit:
+        query: Query = (("limit", str(min(limit - len(page.items), _AT_ONCE))),)
+        if page.continue_:
+            query += (("continue", page.continue_),)
+        more = await _ask(client, "decisions", DecisionPage, query)
+        page = DecisionPage(page.items + more.items, more.continue_)
+        if not page.continue_:
+            break
+    return page
 
 
 def scheduler_access(args: argparse.Namespace) -> Access:

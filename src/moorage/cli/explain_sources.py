@@ -5,16 +5,14 @@ Owns the choice between sources, and which flags go together. How each source an
 """
 
 import argparse
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
-
-from moorage.explain.listing import DecisionPage
-from moorage.explain.report import DecisionExplanation, NodeExplanation, PodExplanation
 
 if TYPE_CHECKING:
     from moorage.cli.explain_ledger import LedgerSource
     from moorage.cli.explain_live import LiveSource
+    from moorage.cli.explain_world import ClusterSource, ManifestSource
 
 ALL_ROWS = 1 << 30
 """More rows than any matrix has."""
@@ -35,26 +33,6 @@ class PodQuestion(msgspec.Struct, frozen=True):
     """How many rows of the node x plugin matrix are wanted."""
 
 
-class ExplanationSource(Protocol):
-    """Somebody who knows; what is wrong is a `MoorageError` of one sentence."""
-
-    def pod(self, asked: PodQuestion) -> PodExplanation:
-        """Everything about a pod."""
-
-    def node(self, name: str) -> NodeExplanation:
-        """Everything about a node."""
-
-
-class Records(Protocol):
-    """Somebody who remembers decisions."""
-
-    def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
-        """The decision of this number, or the latest one about this pod."""
-
-    def decisions(self, limit: int) -> DecisionPage:
-        """The latest decisions, newest first."""
-
-
 def decision_number(which: str) -> int | None:
     """The number that names a decision; None if it can only be a pod's name."""
     # Unicode has other digits, and Python refuses to read very long numbers.
@@ -63,8 +41,10 @@ def decision_number(which: str) -> int | None:
     return None
 
 
-def source(args: argparse.Namespace) -> ExplanationSource:
-    """The source that the flags name; a wrong combination ends the command."""
+def source(
+    args: argparse.Namespace,
+) -> "ManifestSource | ClusterSource | LedgerSource | LiveSource":
+    """Who knows of pods and nodes, as the flags say; a wrong combination ends the command."""
     _check_flags(args)
     if args.ledger is not None or args.server is not None:
         return _recording(args)
@@ -74,8 +54,8 @@ def source(args: argparse.Namespace) -> ExplanationSource:
     return ManifestSource(args) if args.paths else ClusterSource(args)
 
 
-def records(args: argparse.Namespace) -> Records:
-    """The source of decisions that the flags name; a wrong combination ends the command."""
+def records(args: argparse.Namespace) -> "LedgerSource | LiveSource":
+    """Who remembers decisions, as the flags say; a wrong combination ends the command."""
     _check_flags(args)
     if args.ledger is None and args.server is None:
         args.parser.error("one of --ledger and --server is needed: only they know of decisions")

@@ -95,21 +95,10 @@ class PriorityPolicy(ConfigValue, frozen=True):
     argument: PriorityArgument | None = None
 
 
-class LegacyExtender(ConfigValue, frozen=True):
-    """An extender in a policy: unlike today's, its timeout counts nanoseconds."""
+class _Timeout(ConfigValue, frozen=True):
+    """The one field of an extender that was another then: it counts nanoseconds."""
 
-    url_prefix: str = ""
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    weight: Int64 = 0
-    bind_verb: str = ""
-    enable_https: bool = False
-    tls_config: ExtenderTLSConfig | None = None
     http_timeout: Int64 = 0
-    node_cache_capable: bool = False
-    managed_resources: tuple[ExtenderManagedResource, ...] = ()
-    ignorable: bool = False
 
 
 class LegacyPolicy(ConfigValue, frozen=True):
@@ -117,7 +106,7 @@ class LegacyPolicy(ConfigValue, frozen=True):
 
     predicates: tuple[PredicatePolicy, ...] | None = None
     priorities: tuple[PriorityPolicy, ...] | None = None
-    extenders: tuple[LegacyExtender, ...] = ()
+    extenders: tuple[ExtenderConfig, ...] = ()
     hard_pod_affinity_symmetric_weight: Int32 = 0
     always_check_all_predicates: bool = False
 
@@ -138,7 +127,7 @@ def decode_policy(document: Mapping[str, object]) -> LegacyPolicy:
     try:
         fields = as_map(document)
         _check_kind(fields.pop("apiVersion", None), fields.pop("kind", None))
-        _fold_extender_names(fields)
+        _fold_extenders(fields)
         unknown: list[str] = []
         policy = decode(LegacyPolicy, fields, unknown)
         if unknown:
@@ -159,13 +148,21 @@ def _check_kind(api_version: object, kind: object) -> None:
         )
 
 
-def _fold_extender_names(fields: dict[str, object]) -> None:
-    """Upstream takes the fields of extenders in any case (`enableHTTPS`) and skips unknown ones."""
-    for extender in _fold(fields, "extenders", LegacyExtender):
+def _fold_extenders(fields: dict[str, object]) -> None:
+    """Extenders in today's form.
+
+    Upstream takes their fields in any case (`enableHTTPS`) and skips unknown ones.
+    """
+    for index, extender in enumerate(_fold(fields, "extenders", ExtenderConfig)):
         _fold(extender, "managedResources", ExtenderManagedResource)
         tls = extender.get("tlsConfig")
         if isinstance(tls, Mapping):
             extender["tlsConfig"] = _folded(tls, ExtenderTLSConfig)
+        try:
+            given = decode(_Timeout, {"httpTimeout": extender.get("httpTimeout")}, [])
+        except ConfigError as error:
+            raise ConfigError(f"extenders[{index}].{error}") from None
+        extender["httpTimeout"] = str(Duration(given.http_timeout))
 
 
 def _fold(fields: dict[str, object], name: str, kind: type[ConfigValue]) -> list[dict[str, object]]:
@@ -187,12 +184,17 @@ def _folded(value: Mapping[str, object], kind: type[ConfigValue]) -> dict[str, o
 
 _WEIGHT_LIMIT = (2**63 - 1) // 10
 _LARGEST_WEIGHT = 2**31 - 1
+_CUSTOM_PRIORITIES = {
+    "label_preference": "LabelPreference",
+    "service_anti_affinity": "ServiceAntiAffinity",
+    "requested_to_capacity_ratio_arguments": "RequestedToCapacityRatio",
+}
 
 
 def validate_policy(policy: LegacyPolicy) -> None:
     """Raise a `ConfigError` that lists everything that is wrong with a policy."""
     errors = _priorities_errors(policy.priorities or ())
-    errors += extenders_errors([today(extender) for extender in policy.extenders])
+    errors += extenders_errors(policy.extenders)
     weight = policy.hard_pod_affinity_symmetric_weight
     if not 0 <= weight <= 100:
         path = "hardPodAffinitySymmetricWeight"
@@ -203,12 +205,6 @@ def validate_policy(policy: LegacyPolicy) -> None:
         errors += _count_errors("priority", priority)
     if errors:
         raise ConfigError(aggregate(errors))
-
-
-def today(extender: LegacyExtender) -> ExtenderConfig:
-    """An extender of a policy as one of a KubeSchedulerConfiguration."""
-    fields = msgspec.structs.asdict(extender)
-    return ExtenderConfig(**{**fields, "http_timeout": Duration(extender.http_timeout)})
 
 
 def _priorities_errors(priorities: tuple[PriorityPolicy, ...]) -> list[str]:
@@ -232,17 +228,12 @@ def _priorities_errors(priorities: tuple[PriorityPolicy, ...]) -> list[str]:
 
 def _custom_errors(priority: PriorityPolicy, earlier: dict[str, PriorityPolicy]) -> list[str]:
     """Custom priorities of one kind become one plugin, which has one weight and one curve."""
-    argument = priority.argument
-    if argument is None:
+    if priority.argument is None:
         return []
-    if argument.label_preference is not None:
-        kind = "LabelPreference"
-    elif argument.service_anti_affinity is not None:
-        kind = "ServiceAntiAffinity"
-    elif argument.requested_to_capacity_ratio_arguments is not None:
-        kind = "RequestedToCapacityRatio"
-    else:
+    given = _given(priority.argument)
+    if not given:
         return [f"no priority arguments set for priority {priority.name}"]
+    kind = next(name for field, name in _CUSTOM_PRIORITIES.items() if field in given)
     existing = earlier.get(kind)
     if existing is not None and kind == "RequestedToCapacityRatio":
         return [
@@ -261,9 +252,12 @@ def _custom_errors(priority: PriorityPolicy, earlier: dict[str, PriorityPolicy])
 def _count_errors(what: str, item: PredicatePolicy | PriorityPolicy) -> list[str]:
     if item.argument is None:
         return []
-    given = sum(
-        getattr(item.argument, field) is not None for field in item.argument.__struct_fields__
-    )
+    given = len(_given(item.argument))
     if given == 1 or (what == "priority" and given == 0):  # the latter was said already
         return []
     return [f"exactly 1 {what} argument is required, numArgs: {given}, {what} {quoted(item.name)}"]
+
+
+def _given(argument: PredicateArgument | PriorityArgument) -> list[str]:
+    fields = argument.__struct_fields__
+    return [field for field in fields if getattr(argument, field) is not None]

@@ -25,7 +25,6 @@ from moorage.config.legacy_policy import (
     PriorityPolicy,
     RequestedToCapacityRatioArguments,
     decode_policy,
-    today,
     validate_policy,
 )
 from moorage.config.loading import load_config
@@ -362,16 +361,16 @@ def _choose_strategy(
 
 
 def _extenders(profile: _Profile, policy: LegacyPolicy) -> list[Any]:
-    extenders = tuple(today(extender) for extender in policy.extenders)
-    if not extenders:
+    if not policy.extenders:
         return []
-    manages = any(one.ignored_by_scheduler for each in extenders for one in each.managed_resources)
-    if manages:
+    managed = (one for extender in policy.extenders for one in extender.managed_resources)
+    if any(one.ignored_by_scheduler for one in managed):
         # Resources that the scheduler shall ignore need these arguments, even without the plugin.
         profile.args.setdefault(_FIT, {})
-    written: list[Any] = encode_config(KubeSchedulerConfiguration(extenders=extenders))["extenders"]
-    for extender, given in zip(written, policy.extenders, strict=True):
-        if not given.http_timeout:
+    config = KubeSchedulerConfiguration(extenders=policy.extenders)
+    written: list[Any] = encode_config(config)["extenders"]
+    for extender in written:
+        if extender["httpTimeout"] == "0s":  # as if it was not given
             del extender["httpTimeout"]
     return written
 

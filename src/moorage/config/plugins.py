@@ -1,11 +1,12 @@
 """Which plugins run at each extension point of a profile, in order, and with which weights.
 
-Owns the default plugins, a user's plugin sets over them, the expansion of MultiPoint, and the
-checks that upstream makes when it builds a profile, in its words. Must not build plugins: whether a
-plugin has an extension point is asked through a predicate.
+Owns reading the default plugins (`default_plugins.yaml`), a user's plugin sets over them, the
+expansion of MultiPoint, and the checks that upstream makes when it builds a profile, in its words.
+Must not build plugins: whether a plugin has an extension point is asked through a predicate.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -22,41 +23,27 @@ from moorage.config.types import (
 )
 from moorage.config.validation_args import node_resources_fit_errors
 from moorage.errors import ConfigError
+from moorage.tables import read_table
+
+
+class _DefaultPlugin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    weight: int = 0
+    gate: str = ""
+
+
+@cache
+def _table() -> tuple[_DefaultPlugin, ...]:
+    return read_table("moorage.config", "default_plugins.yaml", tuple[_DefaultPlugin, ...])
 
 
 def default_plugins(gates: FeatureGates) -> Plugins:
     """All of them at MultiPoint, in order."""
     refs = [
-        PluginRef("SchedulingGates"),
-        PluginRef("PrioritySort"),
-        PluginRef("NodeUnschedulable"),
-        PluginRef("NodeName"),
-        PluginRef("TaintToleration", 3),
-        PluginRef("NodeAffinity", 2),
-        PluginRef("NodePorts"),
-        PluginRef("NodeResourcesFit", 1),
-        PluginRef("VolumeRestrictions"),
-        PluginRef("NodeVolumeLimits"),
-        PluginRef("VolumeBinding"),
-        PluginRef("VolumeZone"),
-        PluginRef("PodTopologySpread", 2),
-        PluginRef("InterPodAffinity", 2),
+        PluginRef(one.name, one.weight)
+        for one in _table()
+        if not one.gate or gates.enabled(one.gate)
     ]
-    if gates.enabled("DynamicResourceAllocation"):
-        # Before DefaultPreemption: freeing an idle claim is better than evicting a running pod.
-        refs.append(PluginRef("DynamicResources", 2))
-    refs += [
-        PluginRef("DefaultPreemption"),
-        PluginRef("NodeResourcesBalancedAllocation", 1),
-        PluginRef("ImageLocality", 1),
-        PluginRef("DefaultBinder"),
-    ]
-    if gates.enabled("NodeDeclaredFeatures"):
-        refs.append(PluginRef("NodeDeclaredFeatures"))
-    if gates.enabled("GangScheduling"):
-        refs.append(PluginRef("GangScheduling"))
-    if gates.enabled("TopologyAwareWorkloadScheduling"):
-        refs += [PluginRef("TopologyPlacementGenerator"), PluginRef("PodGroupPodsCount", 1)]
     return Plugins(multi_point=PluginSet(enabled=tuple(refs)))
 
 

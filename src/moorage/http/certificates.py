@@ -10,29 +10,26 @@ import ipaddress
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from moorage.config.field_errors import quoted
+from moorage.connections.certificates import self_signed
 from moorage.errors import InputError
 from moorage.http.options import ServingOptions
 
 log = logging.getLogger(__name__)
 
 _PAIR_NAME = "kube-scheduler"
-_HOST = "localhost"
-_VALID = timedelta(days=365)
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _MAX_DEPTH = 8
@@ -84,9 +81,17 @@ def serving_pair(options: ServingOptions) -> Callable[[], KeyPair]:
         files = [str(Path(options.cert_dir, _PAIR_NAME + end)) for end in (".crt", ".key")]
         _make_files(options.bind_address, *files)
         return KeyPairSource("serving-cert", *files).read
-    made = self_signed(options.bind_address)
+    made = new_pair(options.bind_address)
     log.info("Generated self-signed cert in-memory")
     return lambda: made
+
+
+def new_pair(bind_address: str) -> KeyPair:
+    """A pair for localhost and the address served on, if that is one."""
+    bound = ipaddress.ip_address(bind_address or "0.0.0.0")
+    more = () if bound.is_unspecified else (str(bound),)
+    made = self_signed("localhost", ("localhost", "127.0.0.1", *more))
+    return KeyPair(made.certificate + made.authority, made.key)
 
 
 def read_file(path: str) -> bytes:
@@ -167,7 +172,7 @@ def _make_files(bind_address: str, cert_file: str, key_file: str) -> None:
             f"error creating self-signed certificates: error reading {missing}, certificate and key"
             " must be supplied as a pair"
         )
-    made = self_signed(bind_address)
+    made = new_pair(bind_address)
     _write(cert_file, made.certificate, 0o644)
     _write(key_file, made.key, 0o600)
     log.info("Generated self-signed cert (%s, %s)", cert_file, key_file)
@@ -194,76 +199,6 @@ def _write(path: str, content: bytes, mode: int) -> None:
         raise InputError(
             f"error creating self-signed certificates: open {path}: {system_reason(error)}"
         ) from None
-
-
-def self_signed(bind_address: str) -> KeyPair:
-    """A certificate for localhost and the address served on, with an authority of its own."""
-    addresses = [ipaddress.ip_address("127.0.0.1")]
-    bound = ipaddress.ip_address(bind_address or "0.0.0.0")
-    if not bound.is_unspecified:
-        addresses.append(bound)
-    now = datetime.now(UTC)
-    stamp = int(now.timestamp())
-    # RSA as upstream: a list of cipher suites for RSA must keep working with this certificate.
-    authority_key, key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
-    issuer = _name(f"{_HOST}-ca@{stamp}")
-    authority = _signed(
-        _builder(issuer, issuer, authority_key, now)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_usage("digital_signature", "key_encipherment", "key_cert_sign"), True)
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False
-        ),
-        authority_key,
-    )
-    names = [x509.DNSName(_HOST), *map(x509.IPAddress, dict.fromkeys(addresses))]
-    leaf = _signed(
-        _builder(_name(f"{_HOST}@{stamp}"), issuer, key, now)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage("digital_signature", "key_encipherment"), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()),
-            critical=False,
-        )
-        .add_extension(x509.SubjectAlternativeName(names), critical=False),
-        authority_key,
-    )
-    secret = key.private_bytes(
-        Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    )
-    return KeyPair(leaf + authority, secret)
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey, now: datetime
-) -> x509.CertificateBuilder:
-    start = now - timedelta(hours=1)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + _VALID)
-    )
-
-
-def _usage(*allowed: str) -> x509.KeyUsage:
-    fields: Iterable[str] = (
-        *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
-        *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
-    )
-    return x509.KeyUsage(**{field: field in allowed for field in fields})
-
-
-def _signed(builder: x509.CertificateBuilder, key: rsa.RSAPrivateKey) -> bytes:
-    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 class ClientCertificate(NamedTuple):

@@ -22,7 +22,7 @@ from moorage.config.field_errors import quoted
 from moorage.errors import InputError
 from moorage.http.certificates import Bundle, KeyPair, KeyPairSource, serving_pair
 from moorage.http.options import ServingOptions
-from moorage.kube.tls import as_file
+from moorage.private_files import as_file
 from moorage.tables import read_table
 
 log = logging.getLogger(__name__)

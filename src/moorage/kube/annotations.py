@@ -61,23 +61,22 @@ _GONE = (404, 409)
 def results(explained: DecisionExplanation, profile: Profile) -> Results:
     """The annotations of one attempt."""
     placed = explained.decision.result == SCHEDULED
-    statuses = _pre_filter(explained, profile)
-    chosen = {PREFIX + "selected-node": explained.decision.node} if placed else {}
-    return {
-        PREFIX + "prefilter-result-status": _text(statuses),
-        PREFIX + "prefilter-result": _text({}),
-        PREFIX + "filter-result": _text(_filter(explained, profile)),
-        PREFIX + "postfilter-result": _text(_post_filter(explained, profile)),
-        PREFIX + "prescore-result": _text(_scored(explained, profile)),
-        PREFIX + "score-result": _text(_scores(explained.scores, final=False)),
-        PREFIX + "finalscore-result": _text(_scores(explained.scores, final=True)),
-        PREFIX + "reserve-result": _text(_all(profile.reserve) if placed else {}),
-        PREFIX + "permit-result": _text(_all(profile.permit) if placed else {}),
-        PREFIX + "permit-result-timeout": _text({}),
-        PREFIX + "prebind-result": _text(_all(profile.pre_bind) if placed else {}),
-        PREFIX + "bind-result": _text(_all(profile.bind[:1]) if placed else {}),
-        **chosen,
+    made: dict[str, object] = {
+        "prefilter-result-status": _pre_filter(explained, profile),
+        "prefilter-result": {},
+        "filter-result": _filter(explained, profile),
+        "postfilter-result": _post_filter(explained, profile),
+        "prescore-result": _scored(explained, profile),
+        "score-result": _scores(explained.scores, final=False),
+        "finalscore-result": _scores(explained.scores, final=True),
+        "reserve-result": _all(profile.reserve) if placed else {},
+        "permit-result": _all(profile.permit) if placed else {},
+        "permit-result-timeout": {},
+        "prebind-result": _all(profile.pre_bind) if placed else {},
+        "bind-result": _all(profile.bind[:1]) if placed else {},
     }
+    chosen = {PREFIX + "selected-node": explained.decision.node} if placed else {}
+    return {**{PREFIX + name: _text(value) for name, value in made.items()}, **chosen}
 
 
 def annotations(made: Results, known: Mapping[str, str]) -> Results | None:

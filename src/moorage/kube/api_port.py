@@ -5,7 +5,7 @@ driver goes through untouched, as empty values may mean something to it.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.resources import resource_for
 from moorage.kube.timing import Timer
 from moorage.model.devices import AllocationResult, ResourceClaim, ResourceClaimStatus
-from moorage.model.meta import Json
+from moorage.model.meta import ApiObject, Json
 from moorage.model.node import Node
 from moorage.model.pod import (
     ContainerExtendedResourceRequest,
@@ -25,6 +25,8 @@ from moorage.model.pod import (
     Pod,
 )
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
+
+T = TypeVar("T", bound=ApiObject)
 
 _CLAIM = resource_for("ResourceClaim")
 
@@ -106,19 +108,15 @@ class KubeApiPort(ApiPort):
 
     async def update_persistent_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Write the claim reference and annotations."""
-        reference = volume.spec.claim_ref
-        spec = {"claimRef": None if reference is None else msgspec.to_builtins(reference)}
-        body = {"metadata": _metadata(volume), "spec": spec}
-        stored = await self._merge("PersistentVolume", "", volume.name, body)
-        return msgspec.convert(stored, PersistentVolume)
+        metadata = {"annotations": volume.metadata.annotations}
+        claim = msgspec.to_builtins(volume.spec.claim_ref)
+        return await self._merge(volume, metadata, spec={"claimRef": claim})
 
     async def update_persistent_volume_claim(
         self, claim: PersistentVolumeClaim
     ) -> PersistentVolumeClaim:
         """Write the annotations."""
-        body = {"metadata": _metadata(claim)}
-        stored = await self._merge("PersistentVolumeClaim", claim.namespace, claim.name, body)
-        return msgspec.convert(stored, PersistentVolumeClaim)
+        return await self._merge(claim, {"annotations": claim.metadata.annotations})
 
     async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
         """A claim on devices, as stored."""
@@ -132,30 +130,11 @@ class KubeApiPort(ApiPort):
 
     async def update_claim_finalizers(self, claim: ResourceClaim) -> ResourceClaim:
         """Write the finalizers."""
-        meta = claim.metadata
-        body = {
-            "metadata": {
-                "resourceVersion": meta.resource_version,
-                "finalizers": list(meta.finalizers) or None,
-            }
-        }
-        stored = await self._merge("ResourceClaim", claim.namespace, claim.name, body)
-        return msgspec.convert(stored, ResourceClaim)
+        return await self._merge(claim, {"finalizers": list(claim.metadata.finalizers) or None})
 
     async def update_claim_status(self, claim: ResourceClaim) -> ResourceClaim:
         """Write allocation and users."""
-        stored = await self._client.patch(
-            _CLAIM,
-            claim.namespace,
-            claim.name,
-            {
-                "metadata": {"resourceVersion": claim.metadata.resource_version},
-                "status": status_body(claim.status),
-            },
-            content_type=requests.MERGE,
-            subresource="status",
-        )
-        return msgspec.convert(stored, ResourceClaim)
+        return await self._merge(claim, {}, "status", status=status_body(claim.status))
 
     async def release_claim(self, claim: ResourceClaim, user_uid: str) -> None:
         """Take one user off the claim; a strategic patch can name a single entry."""
@@ -214,15 +193,14 @@ class KubeApiPort(ApiPort):
         """Let time pass."""
         await self._timer.sleep(seconds)
 
-    async def _merge(self, kind: str, namespace: str, name: str, body: Any) -> Any:
-        return await self._client.patch(
-            resource_for(kind), namespace, name, body, content_type=requests.MERGE
+    async def _merge(self, obj: T, metadata: Json, subresource: str = "", **parts: Json) -> T:
+        """Change an object that was read; the API refuses that if it has changed since."""
+        stored = await self._client.patch(
+            resource_for(type(obj).__name__),
+            obj.namespace,
+            obj.name,
+            {"metadata": {"resourceVersion": obj.metadata.resource_version, **metadata}, **parts},
+            content_type=requests.MERGE,
+            subresource=subresource,
         )
-
-
-def _metadata(obj: PersistentVolume | PersistentVolumeClaim) -> dict[str, Any]:
-    # The version makes the API refuse the change if the object is not the one that was read.
-    return {
-        "resourceVersion": obj.metadata.resource_version,
-        "annotations": obj.metadata.annotations,
-    }
+        return msgspec.convert(stored, type(obj))

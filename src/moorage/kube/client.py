@@ -19,7 +19,7 @@ from moorage.kube import deep_json, requests
 from moorage.kube.access import Access
 from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Json, Request
-from moorage.kube.resources import Resource
+from moorage.kube.resources import RESOURCES, Resource
 from moorage.kube.timing import Timer, WallTimer
 from moorage.kube.transport import Answer, AnswerStream, open_transport
 from moorage.version import KUBERNETES_VERSION, __version__
@@ -296,7 +296,7 @@ class KubeClient:
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
         """One object."""
-        return await self.json(requests.get(resource, namespace, name))
+        return await self.json(Request("GET", resource.item(namespace, name)))
 
     async def create(self, resource: Resource, namespace: str, body: Any) -> Json:
         """Make an object."""
@@ -305,8 +305,9 @@ class KubeClient:
     async def update(
         self, resource: Resource, namespace: str, name: str, body: Any, subresource: str = ""
     ) -> Json:
-        """Replace an object."""
-        return await self.json(requests.update(resource, namespace, name, body, subresource))
+        """Replace an object; the resource version in `body` guards against lost updates."""
+        path = resource.item(namespace, name, subresource)
+        return await self.json(Request("PUT", path, body=body))
 
     async def patch(
         self,
@@ -338,10 +339,6 @@ class KubeClient:
         asked = requests.delete(resource, namespace, name, uid=uid, grace_seconds=grace_seconds)
         await self.send(asked, needed)
 
-    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Put a pod on a node; 409 if it is on one already."""
-        await self.send(requests.bind(namespace, name, uid, node_name))
-
     async def patch_pod_status(
         self,
         namespace: str,
@@ -351,8 +348,11 @@ class KubeClient:
         uid: str = "",
         needed: Needed | None = None,
     ) -> None:
-        """Change parts of a pod's status."""
-        await self.send(requests.patch_pod_status(namespace, name, status, uid), needed)
+        """Change parts of a pod's status by strategic merge; with `uid` only of that very pod."""
+        body: Json = {"metadata": {"uid": uid}} if uid else {}
+        body["status"] = status
+        asked = requests.patch(RESOURCES["Pod"], namespace, name, body, subresource="status")
+        await self.send(asked, needed)
 
     # ---- inside ----
 

@@ -46,53 +46,18 @@ class TokenFile:
         self._path = Path(path)
         self._timer = timer
         self._token = ""
-        self._read_at = 0.0
 
-    def token(self) -> str:
-        """The token, read again when a minute has passed; the last good one if that fails."""
-        now = self._timer.now()
-        if self._token and now - self._read_at < TOKEN_FILE_PERIOD:
-            return self._token
+    async def fetch(self) -> Credential:
+        """The token, to be read again in a minute; the last good one if there is none now."""
         try:
-            token = self._path.read_text().strip()
+            self._token = self._path.read_text().strip() or self._token
         except OSError as error:
-            if self._token:
-                return self._token
-            reason = error.strerror or str(error)
-            raise KubeconfigError(f"the token file {self._path}: {reason}") from None
-        if not token and not self._token:
+            if not self._token:
+                reason = error.strerror or str(error)
+                raise KubeconfigError(f"the token file {self._path}: {reason}") from None
+        if not self._token:
             raise KubeconfigError(f"the token file {self._path} is empty")
-        self._token = token or self._token
-        self._read_at = now
-        return self._token
-
-    def forget(self) -> None:
-        """Read the file anew the next time: the server refused the token."""
-        self._read_at = float("-inf")
-
-
-class CachedSource:
-    """A source asked only when its last answer has expired or was refused."""
-
-    def __init__(self, source: CredentialSource, timer: Timer) -> None:
-        self._source = source
-        self._timer = timer
-        self._current: Credential | None = None
-        self._asking = asyncio.Lock()
-
-    async def credential(self) -> Credential:
-        """Valid credentials; while one caller asks the source, the others wait for its answer."""
-        async with self._asking:
-            if self._current is None or self._is_expired(self._current):
-                self._current = await self._source.fetch()
-            return self._current
-
-    def forget(self) -> None:
-        """Ask anew the next time."""
-        self._current = None
-
-    def _is_expired(self, credential: Credential) -> bool:
-        return credential.expires is not None and self._timer.now() >= credential.expires
+        return Credential(token=self._token, expires=self._timer.now() + TOKEN_FILE_PERIOD)
 
 
 class Credentials:
@@ -100,68 +65,78 @@ class Credentials:
 
     def __init__(self, access: Access, timer: Timer, source: CredentialSource | None) -> None:
         self._access = access
-        self._file = TokenFile(access.token_file, timer) if access.token_file else None
-        self._source = CachedSource(source, timer) if source is not None else None
+        self._timer = timer
         self._impersonation = _impersonation_headers(access.impersonate)
+        self._source = TokenFile(access.token_file, timer) if access.token_file else source
+        self._current: Credential | None = None
+        self._asking = asyncio.Lock()
         self._fixed = self._unchanging()
 
     @property
     def refreshable(self) -> bool:
         """Could the next answer differ from the last?"""
-        return self._file is not None or self._source is not None
+        return self._source is not None
 
     @property
     def issues_certificates(self) -> bool:
         """May the client certificate change without a file that would show it?"""
-        return self._source is not None
+        return not (self._source is None or isinstance(self._source, TokenFile))
 
     def known_headers(self) -> Headers | None:
         """The headers that say who is asking; None if somebody has to be asked for them first."""
         if self._fixed is not None:
             return self._fixed
-        if self._file is not None:
-            return self._with(f"Bearer {self._file.token()}")
-        return None
+        known = self._valid()
+        return None if known is None else self._bearing(known.token)
 
     async def headers(self) -> Headers:
         """The headers that say who is asking."""
         known = self.known_headers()
-        if known is not None:
-            return known
-        assert self._source is not None, "else they are known"
-        token = (await self._source.credential()).token
-        return self._with(f"Bearer {token}" if token else "")
+        return self._bearing((await self._credential()).token) if known is None else known
 
     async def certificate(self) -> tuple[Pem, Pem]:
         """The client certificate and its key; both empty if there is none."""
         access = self._access
-        if access.client_certificate or self._source is None:
+        if access.client_certificate or not self.issues_certificates:
             return access.client_certificate, access.client_key
-        credential = await self._source.credential()
+        credential = await self._credential()
         return credential.certificate, credential.key
 
     def refused(self) -> None:
         """The server did not accept them: get new ones the next time."""
-        if self._file is not None:
-            self._file.forget()
-        if self._source is not None:
-            self._source.forget()
+        self._current = None
+
+    async def _credential(self) -> Credential:
+        """Valid credentials; while one caller asks the source, the others wait for its answer."""
+        assert self._source is not None, "else they are known"
+        async with self._asking:
+            known = self._valid()
+            if known is None:
+                known = self._current = await self._source.fetch()
+            return known
+
+    def _valid(self) -> Credential | None:
+        known = self._current
+        if known is None or known.expires is None or self._timer.now() < known.expires:
+            return known
+        return None
 
     def _unchanging(self) -> Headers | None:
         """The headers, where they can never be others."""
         access = self._access
-        if self._file is not None:
+        if access.token_file:
             return None
         if access.token:
-            return self._with(f"Bearer {access.token}")
+            return self._bearing(access.token)
         if access.username:
             return self._with(basic_authorization(access.username, access.password))
-        return self._with("") if self._source is None else None
+        return self._impersonation if self._source is None else None
+
+    def _bearing(self, token: str) -> Headers:
+        return self._with(f"Bearer {token}") if token else self._impersonation
 
     def _with(self, authorization: str) -> Headers:
-        if authorization:
-            return (("Authorization", authorization), *self._impersonation)
-        return self._impersonation
+        return (("Authorization", authorization), *self._impersonation)
 
 
 def basic_authorization(user: str, password: str) -> str:

@@ -37,7 +37,7 @@ from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
-DEFAULT_WORKERS = 64
+MOST_WORKERS = 64
 # Upstream's number, in logs, for a nomination that replaces what the pod's status says.
 _OVERRIDE = 1
 _DEFAULT_BINDER = "DefaultBinder"
@@ -59,7 +59,6 @@ class Executor:
         recorder: EventRecorder,
         timer: Timer,
         wake: Callable[[], None],
-        workers: int = DEFAULT_WORKERS,
         between_attempts: Callable[[], Awaitable[None]] = _always,
     ) -> None:
         self._scheduler = scheduler
@@ -71,7 +70,7 @@ class Executor:
         self._api = KubeApiPort(client, scheduler.state, timer, recorder)
         self._evictions = Evictions(scheduler, client, recorder, timer, wake)
         self._bindings: deque[Binding] = deque()
-        self._most_workers = workers
+        self._most_workers = MOST_WORKERS
         self._workers: set[asyncio.Task[None]] = set()
         # What workers carry that just wait for others than our client.
         self._waiting_elsewhere: set[Binding] = set()

@@ -40,7 +40,6 @@ class Informers:
         timer: Timer | None = None,
         random: Random | None = None,
         streaming: bool = True,
-        field_selectors: Mapping[str, str] = FIELD_SELECTORS,
         needs_source: Callable[[ApiObject], bool] | None = None,
         on_failure: Callable[[], None] | None = None,
         adjust: Adjust | None = None,
@@ -49,7 +48,6 @@ class Informers:
         self._timer = timer or WallTimer()
         self._random = random or Random()
         self._streaming = streaming
-        self._field_selectors = field_selectors
         self._needs_source = needs_source
         self._on_failure = on_failure
         self._adjust = adjust
@@ -79,7 +77,7 @@ class Informers:
                 store,
                 timer=self._timer,
                 random=self._random,
-                field_selector=self._field_selectors.get(kind, ""),
+                field_selector=FIELD_SELECTORS.get(kind, ""),
                 streaming=self._streaming,
                 needs_source=self._needs_source,
                 adjust=self._adjust,

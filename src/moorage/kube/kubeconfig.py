@@ -27,8 +27,7 @@ _EXEC_VERSIONS = tuple(f"client.authentication.k8s.io/{version}" for version in 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
-class _Entry(msgspec.Struct, rename="kebab"):
-    """A part of the file; unknown fields are skipped."""
+# The parts of the file; unknown fields are skipped.
 
 
 class _Extension(msgspec.Struct):
@@ -36,7 +35,7 @@ class _Extension(msgspec.Struct):
     extension: Any = None
 
 
-class _Cluster(_Entry, rename="kebab"):
+class _Cluster(msgspec.Struct, rename="kebab"):
     server: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -60,12 +59,12 @@ class _Exec(msgspec.Struct, rename="camel"):
     install_hint: str = ""
 
 
-class _AuthProvider(_Entry, rename="kebab"):
+class _AuthProvider(msgspec.Struct, rename="kebab"):
     name: str = ""
     config: dict[str, str] = {}
 
 
-class _User(_Entry, rename="kebab"):
+class _User(msgspec.Struct, rename="kebab"):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -82,7 +81,7 @@ class _User(_Entry, rename="kebab"):
     exec: _Exec | None = None
 
 
-class _Context(_Entry, rename="kebab"):
+class _Context(msgspec.Struct, rename="kebab"):
     cluster: str = ""
     user: str = ""
     namespace: str = ""
@@ -127,8 +126,8 @@ class Kubeconfig:
             raise KubeconfigError(
                 f"{self.source}: current-context is not set; the contexts are: {known}"
             )
-        chosen = self._get("context", name, _Context, f'the context "{name}"')
         where = f'the context "{name}"'
+        chosen = self._get("context", name, _Context, where)
         cluster_file, cluster = self._cluster(chosen.cluster, where, master)
         access = _of_cluster(cluster_file, cluster, master, self.source)
         access = msgspec.structs.replace(access, namespace=chosen.namespace or "default")

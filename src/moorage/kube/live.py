@@ -45,7 +45,7 @@ from moorage.kube.plugin_client import PluginClient
 from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow, ShadowExecutor, ShadowPodHandler
 from moorage.kube.store import FunctionHandler, Handler
-from moorage.kube.timing import Timer, WallTimer
+from moorage.kube.timing import WallTimer
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import with_devices
 
@@ -144,7 +144,6 @@ class LiveScheduler:
         client: KubeClient,
         recorder: EventRecorder,
         *,
-        timer: Timer | None = None,
         shadow: Shadow | None = None,
     ) -> None:
         self.scheduler = scheduler
@@ -160,7 +159,7 @@ class LiveScheduler:
         )
         self._client = client
         self._recorder = recorder
-        self._timer = timer or WallTimer()
+        self._timer = WallTimer()
         self._executor: Executor | ShadowExecutor | None = None
         self._stop = asyncio.Event()
         self._engine = EngineThread(self._attempt_paused)

@@ -5,10 +5,11 @@ pod is built only if it would change something, and `lastTransitionTime` is sent
 of the condition's status.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from moorage.engine.actions import Failure
-from moorage.engine.pod_groups import GroupOutcome, condition_of
+from moorage.engine.pod_groups import GroupOutcome
 from moorage.kube.timing import rfc3339
 from moorage.model.meta import Condition
 from moorage.model.pod import Pod
@@ -21,21 +22,13 @@ Patch = dict[str, Any]
 
 def scheduling_failed(failure: Failure, now: float) -> Patch | None:
     """The status after a failed attempt; None if the pod's status says the same already."""
-    pod = failure.pod
+    pod, nominated = failure.pod, failure.nominated_node
+    known = pod.status.conditions
+    wanted = Condition(POD_SCHEDULED, "False", failure.reason, failure.message)
     status: Patch = {}
-    known = _condition(pod, POD_SCHEDULED)
-    if not _says(pod, POD_SCHEDULED, "False", failure.reason, failure.message):
-        condition: Patch = {
-            "type": POD_SCHEDULED,
-            "status": "False",
-            "reason": failure.reason,
-            "message": failure.message,
-        }
-        if known is None or known.status != "False":
-            condition["lastProbeTime"] = None
-            condition["lastTransitionTime"] = rfc3339(now)
-        status.update(_with_condition(pod, condition))
-    nominated = failure.nominated_node
+    if wanted not in known:
+        # With a change of status goes the time of the last probe, which nobody sets.
+        status = _with_condition(known, wanted, pod.metadata.generation, now, lastProbeTime=None)
     if nominated is not None and nominated != pod.status.nominated_node_name:
         status["nominatedNodeName"] = nominated or None
     return status or None
@@ -51,60 +44,41 @@ def disruption_target(victim: Pod, scheduler_name: str, cause: str, now: float) 
 
     None if the pod's status says the same already.
     """
-    reason = "PreemptionByScheduler"
     message = f"{scheduler_name}: preempting to accommodate a higher priority {cause}"
-    if _says(victim, DISRUPTION_TARGET, "True", reason, message):
+    wanted = Condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", message)
+    known = victim.status.conditions
+    if wanted in known:
         return None
-    condition: Patch = {
-        "type": DISRUPTION_TARGET,
-        "status": "True",
-        "reason": reason,
-        "message": message,
-    }
-    known = _condition(victim, DISRUPTION_TARGET)
-    if known is None or known.status != "True":
-        condition["lastTransitionTime"] = rfc3339(now)
-    return _with_condition(victim, condition)
+    return _with_condition(known, wanted, victim.metadata.generation, now)
 
 
-def _with_condition(pod: Pod, condition: Patch) -> Patch:
+def group_status(outcome: GroupOutcome, now: float) -> Patch:
+    """The status of a pod group after an attempt."""
+    wanted = outcome.condition
+    return _with_condition(outcome.group.status.conditions, wanted, wanted.observed_generation, now)
+
+
+def _with_condition(
+    known: Sequence[Condition],
+    wanted: Condition,
+    generation: int | None,
+    now: float,
+    **with_change: None,
+) -> Patch:
     """Add or change one condition; the order of the others stays, a new one comes last."""
-    if pod.metadata.generation is not None:
-        condition["observedGeneration"] = pod.metadata.generation
-    kinds = dict.fromkeys((*(known.type for known in pod.status.conditions), condition["type"]))
+    before = next((one for one in known if one.type == wanted.type), None)
+    condition: Patch = {
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message,
+    }
+    if before is None or before.status != wanted.status:
+        condition |= {**with_change, "lastTransitionTime": rfc3339(now)}
+    if generation is not None:
+        condition["observedGeneration"] = generation
+    kinds = dict.fromkeys((*(one.type for one in known), wanted.type))
     return {
         "$setElementOrder/conditions": [{"type": kind} for kind in kinds],
         "conditions": [condition],
     }
-
-
-def _says(pod: Pod, kind: str, status: str, reason: str, message: str) -> bool:
-    """Does the pod's status have this very condition?"""
-    known = _condition(pod, kind)
-    return known is not None and (known.status, known.reason, known.message) == (
-        status,
-        reason,
-        message,
-    )
-
-
-def _condition(pod: Pod, kind: str) -> Condition | None:
-    return next((c for c in pod.status.conditions if c.type == kind), None)
-
-
-def group_status(outcome: GroupOutcome, now: float) -> Patch:
-    """The status after an attempt; the time of transition changes only with the status itself."""
-    condition = outcome.condition
-    known = condition_of(outcome.group)
-    body: Patch = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-    }
-    if condition.observed_generation is not None:
-        body["observedGeneration"] = condition.observed_generation
-    if known is None or known.status != condition.status:
-        body["lastTransitionTime"] = rfc3339(now)
-    kinds = dict.fromkeys((*(one.type for one in outcome.group.status.conditions), condition.type))
-    return {"$setElementOrder/conditions": [{"type": kind} for kind in kinds], "conditions": [body]}

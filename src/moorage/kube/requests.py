@@ -42,11 +42,6 @@ class Request(msgspec.Struct, frozen=True):
         return f"{self.method} {self.path}"
 
 
-def get(resource: Resource, namespace: str, name: str, subresource: str = "") -> Request:
-    """Read one object."""
-    return Request("GET", resource.item(namespace, name, subresource))
-
-
 def list_(
     resource: Resource,
     namespace: str = "",
@@ -104,13 +99,6 @@ def create(resource: Resource, namespace: str, body: Any) -> Request:
     return Request("POST", resource.collection(namespace), body=body)
 
 
-def update(
-    resource: Resource, namespace: str, name: str, body: Any, subresource: str = ""
-) -> Request:
-    """Replace an object; the resource version in `body` guards against lost updates."""
-    return Request("PUT", resource.item(namespace, name, subresource), body=body)
-
-
 def patch(
     resource: Resource,
     namespace: str,
@@ -154,19 +142,9 @@ def bind(namespace: str, name: str, uid: str, node_name: str) -> Request:
     return Request("POST", RESOURCES["Pod"].item(namespace, name, "binding"), body=body)
 
 
-def patch_pod_status(namespace: str, name: str, status: Json, uid: str = "") -> Request:
-    """Change parts of a pod's status by strategic merge; with `uid` only of that very pod."""
-    pods = RESOURCES["Pod"]
-    body: Json = {"metadata": {"uid": uid}} if uid else {}
-    return patch(pods, namespace, name, body | {"status": status}, subresource="status")
-
-
-def token_review(token: str, audiences: tuple[str, ...] = ()) -> Request:
+def token_review(token: str) -> Request:
     """Ask who a bearer token belongs to."""
-    spec: Json = {"token": token}
-    if audiences:
-        spec["audiences"] = list(audiences)
-    return _review(RESOURCES["TokenReview"], spec)
+    return _review(RESOURCES["TokenReview"], {"token": token})
 
 
 def subject_access_review(spec: Json) -> Request:

@@ -215,26 +215,24 @@ class Shadow:
         return f"agreement {share} of {total} decisions ({parts})"
 
 
+_SENTENCES = {
+    ShadowOutcome.AGREE: "pod {0.pod} went to {0.their_node}, as it would have here",
+    ShadowOutcome.DISAGREE: (
+        "pod {0.pod} went to {0.their_node}, here it would have gone to {0.our_node}"
+    ),
+    ShadowOutcome.BOTH_UNSCHEDULABLE: "pod {0.pod} fits nowhere, here neither",
+    ShadowOutcome.ONLY_OURS: (
+        "pod {0.pod} found no node ({0.their_message}), here it would have gone to {0.our_node}"
+    ),
+    ShadowOutcome.ONLY_THEIRS: (
+        "pod {0.pod} went to {0.their_node}, here it would have found no node ({0.our_message})"
+    ),
+}
+
+
 def describe(comparison: ShadowComparison) -> str:
     """A comparison as a sentence."""
-    pod, ours, theirs = comparison.pod, comparison.our_node, comparison.their_node
-    match comparison.outcome:
-        case ShadowOutcome.AGREE:
-            return f"pod {pod} went to {theirs}, as it would have here"
-        case ShadowOutcome.DISAGREE:
-            return f"pod {pod} went to {theirs}, here it would have gone to {ours}"
-        case ShadowOutcome.BOTH_UNSCHEDULABLE:
-            return f"pod {pod} fits nowhere, here neither"
-        case ShadowOutcome.ONLY_OURS:
-            return (
-                f"pod {pod} found no node ({comparison.their_message}), "
-                f"here it would have gone to {ours}"
-            )
-        case ShadowOutcome.ONLY_THEIRS:
-            return (
-                f"pod {pod} went to {theirs}, here it would have found no node "
-                f"({comparison.our_message})"
-            )
+    return _SENTENCES[comparison.outcome].format(comparison)
 
 
 def _refusal(pod: Pod) -> str | None:

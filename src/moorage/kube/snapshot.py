@@ -15,7 +15,7 @@ from moorage.kube import deep_json, requests
 from moorage.kube.client import KubeClient
 from moorage.kube.decoding import Malformed, ObjectReader
 from moorage.kube.informers import FIELD_SELECTORS
-from moorage.kube.resources import RESOURCES, Resource, resource_for
+from moorage.kube.resources import RESOURCES, resource_for
 from moorage.model.meta import ApiObject
 
 ESSENTIAL = ("Node", "Pod")
@@ -45,19 +45,52 @@ async def read_cluster(
     A kind that the server does not have has no objects. `ApiError` if there is no list of nodes or
     of pods, or no server.
     """
-    lists = [_Reading(client, kind, needs_source) for kind in dict.fromkeys((*ESSENTIAL, *kinds))]
+    lists = {kind: _Reading() for kind in (*ESSENTIAL, *kinds)}
     async with asyncio.TaskGroup() as group:
-        for reading in lists:
-            group.create_task(reading.run())
-    for reading in lists:
-        if reading.error is not None and reading.is_needed:
+        for kind, reading in lists.items():
+            group.create_task(_read(client, kind, reading, needs_source))
+    for kind, reading in lists.items():
+        hopeless = isinstance(reading.error, (UnreachableError, KubeconfigError))
+        if reading.error is not None and (hopeless or kind in ESSENTIAL):
             raise reading.error
     return Snapshot(
-        [obj for reading in lists if reading.kind in RESOURCES for obj in reading.objects],
-        {reading.kind: reading.objects for reading in lists if reading.kind not in RESOURCES},
-        sum(len(reading.reader.skipped) for reading in lists),
-        {reading.kind: str(reading.error) for reading in lists if reading.error is not None},
+        [obj for kind, reading in lists.items() if kind in RESOURCES for obj in reading.objects],
+        {kind: reading.objects for kind, reading in lists.items() if kind not in RESOURCES},
+        sum(reading.malformed for reading in lists.values()),
+        {kind: str(reading.error) for kind, reading in lists.items() if reading.error is not None},
     )
+
+
+class _Reading(msgspec.Struct):
+    """One kind on its way."""
+
+    objects: list[ApiObject] = []
+    malformed: int = 0
+    error: MoorageError | None = None
+
+
+async def _read(
+    client: KubeClient,
+    kind: str,
+    into: _Reading,
+    needs_source: Callable[[ApiObject], bool] | None,
+) -> None:
+    """List all of a kind; an error is stored, so that the others are read nevertheless."""
+    # Who reads a cluster once is gone before memory matters, and wants the answer.
+    reader = ObjectReader(resource_for(kind), needs_source, interning=False)
+    selector = FIELD_SELECTORS.get(kind, "")
+    try:
+        listing = await client.list_all(
+            resource_for(kind), reader.read, field_selector=selector, limit=PAGE_SIZE
+        )
+    except KubeconfigError as error:
+        into.error = error
+    except ApiError as error:
+        if not error.is_not_found or kind in ESSENTIAL:
+            into.error = error
+    else:
+        into.objects = [one for one in listing.items if not isinstance(one, Malformed)]
+        into.malformed = len(reader.skipped)
 
 
 async def pod_phase(client: KubeClient, namespace: str, name: str) -> str | None:
@@ -81,39 +114,3 @@ class _Phase(msgspec.Struct):
 
 class _Phased(msgspec.Struct):
     status: _Phase = msgspec.field(default_factory=_Phase)
-
-
-class _Reading:
-    """One kind on its way."""
-
-    def __init__(
-        self, client: KubeClient, kind: str, needs_source: Callable[[ApiObject], bool] | None
-    ) -> None:
-        self.kind = kind
-        self.objects: list[ApiObject] = []
-        self.error: MoorageError | None = None
-        self._client = client
-        self._resource: Resource = resource_for(kind)
-        # Who reads a cluster once is gone before memory matters, and wants the answer.
-        self.reader = ObjectReader(self._resource, needs_source, interning=False)
-
-    @property
-    def is_needed(self) -> bool:
-        """Is an error about this kind the end of it all?"""
-        hopeless = isinstance(self.error, (UnreachableError, KubeconfigError))
-        return hopeless or self.kind in ESSENTIAL
-
-    async def run(self) -> None:
-        """List all of them; an error is stored, so that the other kinds are read nevertheless."""
-        selector = FIELD_SELECTORS.get(self.kind, "")
-        try:
-            listing = await self._client.list_all(
-                self._resource, self.reader.read, field_selector=selector, limit=PAGE_SIZE
-            )
-        except KubeconfigError as error:
-            self.error = error
-        except ApiError as error:
-            if not error.is_not_found or self.kind in ESSENTIAL:
-                self.error = error
-        else:
-            self.objects = [one for one in listing.items if not isinstance(one, Malformed)]

@@ -4,15 +4,12 @@ Owns loading and the sentence for what cannot be loaded; decides no policy beyon
 client: system roots unless an authority is named, host names checked unless that is switched off.
 """
 
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from moorage.errors import KubeconfigError
 from moorage.kube.access import Pem
+from moorage.private_files import as_file
 
 
 def client_context(
@@ -80,20 +77,3 @@ def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None
             raise KubeconfigError(
                 f"the client certificate and key cannot be used: {reason}"
             ) from None
-
-
-@contextmanager
-def as_file(content: bytes) -> Iterator[str]:
-    """The ssl module reads certificates from files only; on Linux this one is in memory."""
-    if hasattr(os, "memfd_create"):
-        handle = os.memfd_create("moorage-tls")
-        try:
-            os.write(handle, content)
-            yield f"/proc/self/fd/{handle}"
-        finally:
-            os.close(handle)
-        return
-    with tempfile.NamedTemporaryFile(prefix="moorage-") as file:  # created with mode 0600
-        file.write(content)
-        file.flush()
-        yield file.name

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,12 +21,19 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.explainer import Explainer
 from moorage.kube.live import LiveScheduler, build_scheduler
+from moorage.kube.requests import MERGE
 from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
 
 Document = Mapping[str, Any]
+
+_FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
+# Their status is what tests and samples are about; the API takes it only in a second step.
+_WITH_STATUS = ("PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
+_CONFLICT = 409
+_NAMESPACE = resource_for("Namespace")
 
 
 class _Creation(NamedTuple):
@@ -36,14 +42,14 @@ class _Creation(NamedTuple):
     document: Document
     where: str
     resource: Resource
-    namespaced: bool
+    namespace: str
+    """Empty for an object of the whole cluster."""
 
-
-_FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
-_LAST = ("Pod",)
-# Their status is what tests and samples are about; the API takes it only in a second step.
-_WITH_STATUS = ("PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
-_CONFLICT = 409
+    @property
+    def rank(self) -> int:
+        """What others need comes first, pods come last."""
+        kind = str(self.document["kind"])
+        return _FIRST.index(kind) - len(_FIRST) if kind in _FIRST else int(kind == "Pod")
 
 
 async def apply_documents(
@@ -62,16 +68,22 @@ async def apply_documents(
         kind = str(document.get("kind", ""))
         if kind in RESOURCES:
             resource = RESOURCES[kind]
-            known.append(_Creation(document, where, resource, resource.namespaced))
+            given = _metadata(document).get("namespace") or "default"
+            namespace = str(given) if resource.namespaced else ""
+            known.append(_Creation(document, where, resource, namespace))
             continue
         name, placed = definitions.place(dict(document))
         if str(name) in looked_up or definitions.define(placed):
-            resource = resource_for(str(name))
-            known.append(_Creation(placed, where, resource, "namespace" in placed["metadata"]))
+            namespace = placed["metadata"].get("namespace", "")
+            known.append(_Creation(placed, where, resource_for(str(name)), namespace))
         elif kind != CUSTOM_RESOURCE_DEFINITION:
             skipped[kind] = skipped.get(kind, 0) + 1
-    await _create_namespaces(client, [(one.document, one.where) for one in known])
-    for one in sorted(known, key=lambda one: _rank(one.document)):
+    # Manifests often leave namespaces out; they are made so that the rest can be.
+    listed = {_metadata(one.document).get("name") for one in known if one.resource is _NAMESPACE}
+    for missing in sorted({one.namespace for one in known} - listed - {"", "default"}):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": missing}}
+        await _create_unless_there(client, _NAMESPACE, body)
+    for one in sorted(known, key=lambda one: one.rank):
         await _create(client, one)
     return skipped
 
@@ -82,62 +94,38 @@ async def define_kinds(client: KubeClient, documents: Iterable[tuple[Document, s
     for document, where in documents:
         if document.get("kind") == CUSTOM_RESOURCE_DEFINITION:
             try:
-                await client.create(resource, "", document)
+                await _create_unless_there(client, resource, document)
             except ApiError as error:
-                if error.status != _CONFLICT:
-                    raise InputError(f"{where}: {CUSTOM_RESOURCE_DEFINITION}: {error}") from error
+                raise InputError(f"{where}: {CUSTOM_RESOURCE_DEFINITION}: {error}") from error
 
 
-async def _create_namespaces(client: KubeClient, documents: list[tuple[Document, str]]) -> None:
-    """Manifests often leave namespaces out; they are made so that the rest can be."""
-    named = {
-        str(document["metadata"]["namespace"])
-        for document, _ in documents
-        if isinstance(document.get("metadata"), Mapping) and document["metadata"].get("namespace")
-    }
-    listed = {
-        str(document["metadata"].get("name"))
-        for document, _ in documents
-        if document.get("kind") == "Namespace" and isinstance(document.get("metadata"), Mapping)
-    }
-    for name in sorted(named - listed):
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        try:
-            await client.create(resource_for("Namespace"), "", body)
-        except ApiError as error:
-            if error.status != _CONFLICT:
-                raise
+async def _create_unless_there(client: KubeClient, resource: Resource, body: Document) -> None:
+    try:
+        await client.create(resource, "", body)
+    except ApiError as error:
+        if error.status != _CONFLICT:
+            raise
 
 
 async def _create(client: KubeClient, one: _Creation) -> None:
-    document, where, resource, namespaced = one
+    document, where, resource, namespace = one
     kind = str(document["kind"])
-    metadata = document.get("metadata") or {}
-    namespace = metadata.get("namespace", "default") if namespaced else ""
     try:
         made = await client.create(resource, namespace, document)
         if kind in _WITH_STATUS and document.get("status"):
-            name = made["metadata"]["name"]
+            name, status = made["metadata"]["name"], {"status": document["status"]}
             await client.patch(
-                resource,
-                namespace,
-                name,
-                {"status": document["status"]},
-                content_type="application/merge-patch+json",
-                subresource="status",
+                resource, namespace, name, status, content_type=MERGE, subresource="status"
             )
     except ApiError as error:
-        raise InputError(f"{where}: {kind} {metadata.get('name', '')}: {error}") from error
+        name = _metadata(document).get("name", "")
+        raise InputError(f"{where}: {kind} {name}: {error}") from error
 
 
-def _rank(document: Document) -> int:
-    kind = document.get("kind")
-    if kind in _FIRST:
-        return _FIRST.index(str(kind)) - len(_FIRST)
-    return 1 if kind in _LAST else 0
+def _metadata(document: Document) -> Mapping[str, Any]:
+    found = document.get("metadata")
+    return found if isinstance(found, Mapping) else {}
 
-
-log = logging.getLogger(__name__)
 
 # The client of one's own server need not be held back.
 _QPS = 100_000.0
@@ -157,9 +145,8 @@ class LocalCluster:
         gates: FeatureGates,
         *,
         data: Path | None = None,
-        kubelets: KubeletOptions | None = None,
     ) -> None:
-        self.server = ApiServer(data=data, kubelets=kubelets or KubeletOptions())
+        self.server = ApiServer(data=data, kubelets=KubeletOptions())
         self._config = config
         self._scheduler = build_scheduler(config, registry, gates, WallClock())
         self._clients: list[KubeClient] = []

@@ -138,3 +138,16 @@ def is_too_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def merge_patch(document: Any, patch: Any) -> Any:
+    """A JSON merge patch (RFC 7386) applied: members take the place of old ones, null removes."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge_patch(result.get(name), value)
+    return result

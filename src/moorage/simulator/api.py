@@ -16,7 +16,7 @@ from moorage.framework.plugin import ApiPort
 from moorage.model.custom import CustomObject, custom_object, parse_resource_name
 from moorage.model.decode import KINDS, UnknownKind, decode_object
 from moorage.model.labels import Labels, selector_from_labels
-from moorage.model.meta import ApiObject, Json
+from moorage.model.meta import ApiObject, Json, merge_patch
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 
@@ -61,7 +61,7 @@ class SimulatedClient(ApiClient):
     ) -> Json:
         """Change parts of an object."""
         del subresource
-        obj = _decoded(_lister(kind), merged(as_json(self._find(kind, name, namespace)), body))
+        obj = _decoded(_lister(kind), merge_patch(as_json(self._find(kind, name, namespace)), body))
         self._world.put(obj, _lister(kind))
         return as_json(obj)
 
@@ -145,19 +145,6 @@ def as_json(obj: ApiObject) -> Json:
     version = f"{known.group}/{known.versions[0]}".lstrip("/")
     plain = _without_empty(msgspec.to_builtins(obj))
     return {**plain, "apiVersion": obj.api_version or version, "kind": known.name}
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """A JSON merge patch (RFC 7386) applied."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result
 
 
 def _without_empty(value: Any) -> Any:
