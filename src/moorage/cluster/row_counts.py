@@ -108,6 +108,7 @@ class RowCounts:
 
     def drop(self) -> None:
         """Nobody will ask any more."""
+        self._sums = {}  # they point back here
         if self._column is not None:
             self._space.drop(self._column)
             self._column = None

@@ -9,7 +9,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_THRESHOLDS = (20_000, 20, 50)
+_THRESHOLDS = (20_000, 10, 10)
 
 
 def collect_rarely() -> None:
