@@ -126,6 +126,10 @@ class Stage:
         await self.create(
             "Pod", "default", metadata={"name": name}, spec={"containers": containers}
         )
+        await self.is_bound(name)
+
+    async def is_bound(self, name: str) -> None:
+        """Wait until a pod has a node."""
         while not (await self._pod(name))["spec"].get("nodeName"):
             await asyncio.sleep(0.02)
 

@@ -250,9 +250,24 @@ def test_bad_users_are_one_sentence(tmp_path: Path, user: dict[str, Any], compla
     assert complaint in str(caught.value)
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(KubeconfigError, match="no such file"):
-        _access(str(tmp_path / "nowhere"))
+def test_a_file_that_is_not_there_or_no_file_is_told_in_upstreams_words(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    with pytest.raises(KubeconfigError, match=f"^stat {missing}: no such file or directory$"):
+        _access(str(missing))
+    reason = f'error loading config file "{tmp_path}": read {tmp_path}: is a directory'
+    with pytest.raises(KubeconfigError, match=f"^{reason}$"):
+        _access(str(tmp_path))
+
+
+def test_a_relative_exec_command_of_a_relative_file_is_not_looked_for_in_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
+    _simple(tmp_path / "kc", exec=plugin)
+    monkeypatch.chdir(tmp_path)
+    found = _access("kc").exec_plugin
+    assert found is not None
+    assert found.command == str(tmp_path / "login")
 
 
 def test_authority_and_insecure_exclude_each_other(tmp_path: Path) -> None:

@@ -240,10 +240,6 @@ def _access(
         return user_access(kubeconfig, env=env)
     except KubeconfigError as error:
         prefix = f"failed to get delegated {purpose} kubeconfig: "
-        if not Path(kubeconfig).exists():
-            # Upstream says it twice for authentication.
-            twice = prefix if purpose == "authentication" else ""
-            raise InputError(
-                f"{prefix}{twice}stat {kubeconfig}: no such file or directory"
-            ) from None
-        raise InputError(f"{prefix}{error}") from None
+        # Upstream says it twice for authentication where there is no such file.
+        twice = purpose == "authentication" and not Path(kubeconfig).exists()
+        raise InputError(f"{prefix}{prefix if twice else ''}{error}") from None

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 MOST_WORKERS = 64
 # Upstream's number, in logs, for a nomination that replaces what the pod's status says.
 _OVERRIDE = 1
+_THE_END = Status(Code.ERROR, ("the scheduler ends",))
 _DEFAULT_BINDER = "DefaultBinder"
 # How long to wait before a status is written again; four tries in all.
 _STATUS_PAUSES = (0.01, 0.05, 0.25)
@@ -75,6 +76,7 @@ class Executor:
         # What workers carry that just wait for others than our client.
         self._waiting_elsewhere: set[Binding] = set()
         self._other_tasks: set[asyncio.Task[None]] = set()
+        self._ending = False
         # What is still to be written of pods that could not be placed, by uid.
         self._statuses: dict[str, dict[str, Any]] = {}
         self._nominates = scheduler.handle.gates.enabled("NominatedNodeNameForExpectation")
@@ -144,7 +146,15 @@ class Executor:
             await self._patch_status(pod, nominated(binding.node_name))
 
     async def drain(self, seconds: float) -> None:
-        """Let what is on its way finish, for a while; then give up on the rest."""
+        """Let what is on its way finish, for a while; then give up on the rest.
+
+        Pods that wait in Permit or PreBind are not on their way yet: they give their places back.
+        """
+        self._ending = True
+        for waiting in self._scheduler.waiting:
+            waiting.reject("", _THE_END.message)
+        for work in self._evictions.preparing.values():
+            work.cancel()
         deadline = self._timer.now() + seconds
         while self.busy and self._timer.now() < deadline:
             await self._timer.sleep(0.01)
@@ -197,7 +207,7 @@ class Executor:
             self._bindings.append(binding)
             self._start_workers()
         else:
-            await self._failed(binding, status, "Permit")
+            await self._failed(binding, _THE_END if self._ending else status, "Permit")
             observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:
@@ -250,6 +260,8 @@ class Executor:
             with times.point("PreBind"):
                 return None  # no plugin has anything to do, which is measured all the same
         await self._nominate(binding)
+        if self._ending:
+            return _THE_END
         work = asyncio.create_task(prepare(profile, pod, binding.node_name, self._api, times))
         self._evictions.preparing[pod.uid] = work
         self._waiting_elsewhere.add(binding)
@@ -257,6 +269,8 @@ class Executor:
         try:
             return await work
         except asyncio.CancelledError:
+            if work.cancelled() and self._ending:
+                return _THE_END
             if work.cancelled() and pod.uid in self._evictions.cancelled:
                 self._evictions.cancelled.discard(pod.uid)
                 return Status(Code.ERROR, ("preempted by DefaultPreemption",))
@@ -269,6 +283,10 @@ class Executor:
     async def _failed(self, binding: Binding, status: Status, point: str = "Bind") -> None:
         pod = binding.pod
         await self._between_attempts()
+        if status is _THE_END:
+            # Nobody refused the pod: whoever schedules next finds it as it was.
+            self._scheduler.undo(binding.profile, pod, binding.node_name, binding.times)
+            return
         self._scheduler.binding_failed(binding, status, point)
         if binding.nominated:
             # The informer may not have seen the nomination yet, so that the failure's own report

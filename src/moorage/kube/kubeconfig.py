@@ -180,10 +180,14 @@ def _read(path: Path, must_exist: bool) -> dict[str, Any] | None:
         text = path.read_bytes()
     except FileNotFoundError:
         if must_exist:
-            raise KubeconfigError(f"kubeconfig {path}: no such file") from None
+            raise KubeconfigError(f"stat {path}: no such file or directory") from None
         return None
     except OSError as error:
-        raise KubeconfigError(f"kubeconfig {path}: {error.strerror or error}") from None
+        doing = "read" if isinstance(error, IsADirectoryError) else "open"
+        reason = (error.strerror or str(error)).lower()
+        raise KubeconfigError(
+            f'error loading config file "{path}": {doing} {path}: {reason}'
+        ) from None
     try:
         document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
@@ -223,7 +227,8 @@ def _inline(text: str, path: str, file: Path, where: str) -> Pem:
 
 
 def _resolved(file: Path, path: str) -> str:
-    return str(file.parent / path) if path else ""
+    # Absolute: a program named `./plugin` beside the file must not be looked for in PATH.
+    return str(file.absolute().parent / path) if path else ""
 
 
 def server_url(server: str, tls: bool) -> str:
