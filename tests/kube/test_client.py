@@ -368,6 +368,12 @@ class _Watcher:
     def retried(self, host: str, method: str, status: int) -> None:
         self._seen.append((f"{method} again", status))
 
+    def plugin_ran(self, code: int, status: str) -> None:
+        del code, status
+
+    def plugin_certificate(self, begins: float, ends: float) -> None:
+        del begins, ends
+
 
 def test_every_attempt_is_observed() -> None:
     async def scenario() -> None:

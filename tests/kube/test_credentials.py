@@ -3,17 +3,22 @@
 import base64
 import json
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from aiohttp import web
 
 from kube.fake_api import FakeApi, JumpingTimer, failure, run
+from moorage.config.feature_gates import FeatureGates
 from moorage.errors import ApiError, KubeconfigError
 from moorage.kube.access import Access, ExecPlugin, Impersonation, OidcProvider
 from moorage.kube.client import KubeClient
+from moorage.kube.exec_plugin import ExecSource
 from moorage.kube.requests import Request
+from moorage.metrics.exporter import AllMetrics
 
 ASK = Request("GET", "/whoami")
 V1 = "client.authentication.k8s.io/v1"
@@ -197,6 +202,8 @@ def test_bad_plugins_are_one_sentence(tmp_path: Path, answer: Any, complaint: st
 
 
 def test_plugin_that_fails_or_is_missing(tmp_path: Path) -> None:
+    metrics = AllMetrics(FeatureGates())
+
     async def scenario() -> None:
         script = tmp_path / "fails"
         script.write_text("#!/bin/sh\necho please log in >&2\nexit 3\n")
@@ -207,11 +214,43 @@ def test_plugin_that_fails_or_is_missing(tmp_path: Path) -> None:
         ]:
             plugin = ExecPlugin(command=command, api_version=V1, install_hint="ask\nBob")
             access = Access(server="http://localhost:1", exec_plugin=plugin)
-            async with _client(access) as client:
+            async with KubeClient(access, env={}, observe=metrics.client) as client:
                 with pytest.raises(KubeconfigError, match=complaint):
                     await client.send(ASK)
 
     run(scenario())
+    told = metrics.render()[1].decode()
+    calls = "rest_client_exec_plugin_call_total{call_status="
+    assert f'{calls}"plugin_execution_error",code="3"}} 1' in told
+    assert f'{calls}"plugin_not_found_error",code="1"}} 1' in told
+    assert "\nrest_client_exec_plugin_ttl_seconds +Inf\n" in told
+    assert "\nrest_client_exec_plugin_certificate_rotation_age_count 0\n" in told
+
+
+def test_a_certificate_of_a_plugin_is_measured_until_it_is_rotated(tmp_path: Path) -> None:
+    now = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    metrics = AllMetrics(FeatureGates(), clock=now.timestamp)
+    authority = trustme.CA()
+
+    def issued(hours: float) -> dict[str, Any]:
+        leaf = authority.issue_cert(
+            "me", not_before=now - timedelta(hours=2), not_after=now + timedelta(hours=hours)
+        )
+        data = {"clientCertificateData": leaf.cert_chain_pems[0].bytes().decode()}
+        return _credential(clientKeyData=leaf.private_key_pem.bytes().decode(), **data)
+
+    async def scenario() -> None:
+        login = tmp_path / "login"
+        access = Access(server="http://localhost:1")
+        source = ExecSource(access, _plugin(login, issued(1)), observe=metrics.client)
+        await source.fetch()
+        _plugin(login, issued(3))
+        await source.fetch()
+
+    run(scenario())
+    told = metrics.render()[1].decode()
+    assert "\nrest_client_exec_plugin_ttl_seconds 10800\n" in told
+    assert "\nrest_client_exec_plugin_certificate_rotation_age_sum 7200\n" in told
 
 
 def _token(expires: float) -> str:

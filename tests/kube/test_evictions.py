@@ -64,6 +64,12 @@ class _Counting:
     def retried(self, host: str, method: str, status: int) -> None:
         del host, method, status
 
+    def plugin_ran(self, code: int, status: str) -> None:
+        del code, status
+
+    def plugin_certificate(self, begins: float, ends: float) -> None:
+        del begins, ends
+
 
 class Harbour:
     """An API server, and a scheduler's books and hands without its loop."""

@@ -21,7 +21,6 @@ LEFT_OUT = {
     "apiserver_validation_": "about the validation of API objects",
     "apiserver_webhooks_": "about webhooks that are called",
     "authentication_token_cache_active_fetch_count": "reviews are awaited one by one per token",
-    "rest_client_exec_plugin_": "the client does not tell of credential plugins",
     "rest_client_transport_": "about client-go's cache of connections' settings; there is none",
     "workqueue_": "about client-go's work queues; nothing here is kept in one",
 }

@@ -17,6 +17,7 @@ import msgspec
 from moorage.errors import ApiError, NotNeededError, UnreachableError
 from moorage.kube import deep_json, requests
 from moorage.kube.access import Access
+from moorage.kube.credentials import PluginObserver
 from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import RESOURCES, Resource
@@ -99,7 +100,7 @@ _LISTS = msgspec.json.Decoder(_List)
 _STATUSES = msgspec.json.Decoder(ApiStatus)
 
 
-class ClientObserver(Protocol):
+class ClientObserver(PluginObserver, Protocol):
     """Gets a call for every attempt to send a request; `host` is the server's, with its port."""
 
     def answered(self, host: str, method: str, status: int) -> None:
@@ -149,6 +150,7 @@ class KubeClient:
             timeout=timeout,
             max_connections=max_connections,
             env=env,
+            plugins=observe,
         )
         self.limit = self._transport.limit
         """How many requests may be on their way at once; learnt from the answers."""

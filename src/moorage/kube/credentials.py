@@ -31,6 +31,16 @@ class Credential(msgspec.Struct, frozen=True):
     expires: float | None = None
 
 
+class PluginObserver(Protocol):
+    """Is told of credential plugins, in client-go's words."""
+
+    def plugin_ran(self, code: int, status: str) -> None:
+        """A plugin was called: its exit code, and `no_error` or what kind of error."""
+
+    def plugin_certificate(self, begins: float, ends: float) -> None:
+        """A plugin has issued another client certificate, good from then to then."""
+
+
 class CredentialSource(Protocol):
     """Something that hands out credentials when asked: a plugin, an identity provider."""
 

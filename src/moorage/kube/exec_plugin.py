@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from cryptography.x509 import load_pem_x509_certificate
 
 from moorage.connections.descriptors import restore_limit
 from moorage.errors import KubeconfigError
 from moorage.kube.access import Access, ExecPlugin, Pem
-from moorage.kube.credentials import Credential
+from moorage.kube.credentials import Credential, PluginObserver
 from moorage.kube.timing import parse_time
 
 TIMEOUT = 60.0
@@ -26,11 +27,17 @@ class ExecSource:
     """A program that prints credentials."""
 
     def __init__(
-        self, access: Access, plugin: ExecPlugin, env: Mapping[str, str] = os.environ
+        self,
+        access: Access,
+        plugin: ExecPlugin,
+        env: Mapping[str, str] = os.environ,
+        observe: PluginObserver | None = None,
     ) -> None:
         self._access = access
         self._plugin = plugin
         self._env = env
+        self._observe = observe
+        self._certificate = b""
 
     async def fetch(self) -> Credential:
         """Run the program and read what it prints."""
@@ -39,7 +46,9 @@ class ExecSource:
             answer = msgspec.json.decode(output)
         except msgspec.DecodeError as error:
             raise self._error(f"did not print JSON: {error}") from None
-        return self._read(answer)
+        credential = self._read(answer)
+        self._show(credential.certificate.data)
+        return credential
 
     async def _run(self) -> bytes:
         plugin = self._plugin
@@ -55,6 +64,7 @@ class ExecSource:
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
+            self._ran(1, "plugin_not_found_error")
             hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
             raise self._error(f"cannot be run: {error.strerror or error}{hint}") from None
         restore_limit(process.pid)
@@ -64,11 +74,30 @@ class ExecSource:
         except TimeoutError:
             process.kill()
             await process.wait()
+            self._ran(1, "client_internal_error")
             raise self._error(f"did not finish within {TIMEOUT:.0f} s") from None
         if process.returncode:
+            self._ran(max(process.returncode, -1), "plugin_execution_error")
             stderr = " ".join(complaint.decode(errors="replace").split())
             raise self._error(f"failed with exit code {process.returncode}: {stderr}".rstrip(": "))
+        self._ran(0, "no_error")
         return output
+
+    def _ran(self, code: int, status: str) -> None:
+        if self._observe is not None:
+            self._observe.plugin_ran(code, status)
+
+    def _show(self, certificate: bytes) -> None:
+        """Tell of a certificate that is not the last one."""
+        if self._observe is None or not certificate or certificate == self._certificate:
+            return
+        self._certificate = certificate
+        try:
+            found = load_pem_x509_certificate(certificate)
+        except ValueError:
+            return  # whoever uses it says what is wrong
+        begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
+        self._observe.plugin_certificate(begins.timestamp(), ends.timestamp())
 
     def _exec_info(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"interactive": False}

@@ -201,13 +201,16 @@ class Executor:
         await self._nominate(binding)
         started = observer.time()
         status = await wait_on_permit(binding.waiting)
-        result = SUCCESS if status is None else status.code.value
-        observer.permit_waited(result, observer.time() - started)
+        if status is not None and self._ending:
+            status = _THE_END
+        else:
+            result = SUCCESS if status is None else status.code.value
+            observer.permit_waited(result, observer.time() - started)
         if status is None:
             self._bindings.append(binding)
             self._start_workers()
         else:
-            await self._failed(binding, _THE_END if self._ending else status, "Permit")
+            await self._failed(binding, status, "Permit")
             observer.binding_cycles(-1)
 
     async def _bind(self, binding: Binding) -> None:

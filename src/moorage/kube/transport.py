@@ -17,7 +17,7 @@ from moorage.errors import BrokenError, ConnectError, KubeconfigError, Unreachab
 from moorage.kube.access import Access
 from moorage.kube.connection import BodyStream
 from moorage.kube.connection_pool import ConnectionPool
-from moorage.kube.credentials import Credentials, CredentialSource, Headers
+from moorage.kube.credentials import Credentials, CredentialSource, Headers, PluginObserver
 from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target
 from moorage.kube.proxies import proxy_for, usable_proxy
 from moorage.kube.request_limits import AdaptiveLimit
@@ -65,6 +65,7 @@ class Transport(ABC):
         timeout: float,
         max_connections: int,
         env: Mapping[str, str] = os.environ,
+        plugins: PluginObserver | None = None,
     ) -> None:
         self.access = access
         self._timer = timer
@@ -76,7 +77,7 @@ class Transport(ABC):
             ("Accept", "application/json"),
             ("Accept-Encoding", "identity"),
         )
-        self.credentials = Credentials(access, timer, _source(access, timer, env))
+        self.credentials = Credentials(access, timer, _source(access, timer, env, plugins))
         self._tls = access.server.startswith("https://")
         self._context: ssl.SSLContext | None = None
         self._context_stamp: tuple[object, ...] = ()
@@ -238,12 +239,14 @@ def _retry_after(answer: AnswerReader) -> str:
     return ""
 
 
-def _source(access: Access, timer: Timer, env: Mapping[str, str]) -> CredentialSource | None:
+def _source(
+    access: Access, timer: Timer, env: Mapping[str, str], plugins: PluginObserver | None
+) -> CredentialSource | None:
     # Loaded only where they are used: a scheduler in a cluster has a token file.
     if access.exec_plugin is not None:
         from moorage.kube.exec_plugin import ExecSource
 
-        return ExecSource(access, access.exec_plugin, env)
+        return ExecSource(access, access.exec_plugin, env, plugins)
     if access.oidc is not None:
         from moorage.kube.oidc import OidcSource
 

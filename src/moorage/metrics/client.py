@@ -4,16 +4,24 @@ Owns `rest_client_*` as far as something stands behind them, and `leader_electio
 there are is told by whoever sends them (`kube.client`), by host and method.
 """
 
+import time
+from collections.abc import Callable
+from math import inf
+
 from moorage.metrics.registry import MetricsRegistry
 
 _NO_ANSWER = "<error>"
 
 
 class ClientMetrics:
-    """Records requests to the API server."""
+    """Records requests to the API server; `clock` is the time of day."""
 
-    def __init__(self, registry: MetricsRegistry) -> None:
+    def __init__(self, registry: MetricsRegistry, clock: Callable[[], float] = time.time) -> None:
         self._registry = registry
+        self._clock = clock
+        self._certificate: tuple[float, float] | None = None
+        registry.distribution("rest_client_exec_plugin_certificate_rotation_age")
+        registry.before_render(self._tell_ttl)
 
     def answered(self, host: str, method: str, status: int) -> None:
         """The headers of an answer came (status 0: none came)."""
@@ -34,6 +42,21 @@ class ClientMetrics:
     def retried(self, host: str, method: str, status: int) -> None:
         """A request is sent again after such an answer."""
         self._registry.add("rest_client_request_retries_total", _code(status), method, host)
+
+    def plugin_ran(self, code: int, status: str) -> None:
+        """A credential plugin was called; no policy forbids any here."""
+        self._registry.add("rest_client_exec_plugin_call_total", str(code), status)
+
+    def plugin_certificate(self, begins: float, ends: float) -> None:
+        """A credential plugin has issued another client certificate."""
+        if self._certificate is not None:
+            name, age = "rest_client_exec_plugin_certificate_rotation_age", self._certificate[0]
+            self._registry.observe(name, self._clock() - age)
+        self._certificate = (begins, ends)
+
+    def _tell_ttl(self) -> None:
+        left = inf if self._certificate is None else self._certificate[1] - self._clock()
+        self._registry.set("rest_client_exec_plugin_ttl_seconds", left)
 
 
 def _code(status: int) -> str:

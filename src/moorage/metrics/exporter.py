@@ -45,7 +45,7 @@ class AllMetrics:
         self.registry.count_families()
         self._apply(options or MetricsOptions())
         self.scheduler = SchedulerMetrics(self.registry, now=now, random=random)
-        self.client = ClientMetrics(self.registry)
+        self.client = ClientMetrics(self.registry, clock)
         self.election = ElectionMetrics(self.registry)
         self.operations = OperationMetrics(self.registry, clock)
         self.serving = ServingMetrics(self.registry, self.slis_registry)
