@@ -146,28 +146,15 @@ class Compiler:
             type_value = TypeValue(qualified)
             return lambda frame: type_value
         operand, field = self.compile(node.operand, slots), node.field
-        cost = _step_cost(node.operand)
+        look: Callable[[Any, str], Any] = optional_look_up if node.optional else look_up
         if node.test:
-            tested = cost - 1
-
-            def test(frame: Frame) -> bool:
-                container = operand(frame)
-                frame[COST] += tested
-                return has_key(container, field)
-
-            return test
+            look = has_key
+        cost = _step_cost(node.operand) - node.test
 
         def select(frame: Frame) -> Any:
             container = operand(frame)
             frame[COST] += cost
-            if node.optional:
-                return optional_look_up(container, field)
-            if type(container) is dict:
-                try:
-                    return container[field]
-                except KeyError:
-                    raise EvaluationError(f"no such key: {field}") from None
-            return look_up(container, field)
+            return look(container, field)
 
         return select
 
@@ -210,12 +197,7 @@ class Compiler:
                 value = item(frame)
                 if place not in node.optional:
                     built.append(value)
-                elif type(value) is not Optional:
-                    raise EvaluationError(
-                        "cannot initialize optional list element from non-optional value "
-                        f"{shown(value)}"
-                    )
-                elif value.present:
+                elif _present(value, "list element"):
                     built.append(value.value)
             return built
 
@@ -238,12 +220,7 @@ class Compiler:
                     raise EvaluationError(f"unsupported key type: {kind_of(key)}") from None
                 if place not in node.optional:
                     built[key] = value
-                elif type(value) is not Optional:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry '{shown(key)}' from non-optional value "
-                        f"{shown(value)}"
-                    )
-                elif value.present:
+                elif _present(value, f"entry '{shown(key)}'"):
                     built[key] = value.value
                 else:
                     built.pop(key, None)
@@ -298,6 +275,15 @@ class Compiler:
         return loop(node.kind, rounds, body, transform, append_cost)
 
 
+def _present(value: Any, part: str) -> bool:
+    """Does an optional part of a list or map have a value?"""
+    if type(value) is not Optional:
+        raise EvaluationError(
+            f"cannot initialize optional {part} from non-optional value {shown(value)}"
+        )
+    return value.present
+
+
 def _is_attribute(node: Node) -> bool:
     """Is it looked up, rather than computed?"""
     return isinstance(node, Name | Select | Index) and not (isinstance(node, Select) and node.test)
@@ -319,7 +305,7 @@ def _operator(node: Call, arguments: list[Closure], overloads: list[Overload]) -
         case "!_":
             return negation(arguments[0])
         case "-_":
-            return _costing_one(lambda frame: negate(arguments[0](frame)))
+            return _negative(arguments[0])
         case "_?_:_":
             chosen, other = map(int, map(_is_attribute, node.arguments[1:]))
             condition, then, otherwise = arguments
@@ -332,10 +318,10 @@ def _operator(node: Call, arguments: list[Closure], overloads: list[Overload]) -
     return _binary(binary, arguments[0], arguments[1], call_cost(node.function, overloads))
 
 
-def _costing_one(closure: Closure) -> Closure:
+def _negative(operand: Closure) -> Closure:
     def evaluate(frame: Frame) -> Any:
         frame[COST] += 1
-        return closure(frame)
+        return negate(operand(frame))
 
     return evaluate
 

@@ -108,18 +108,9 @@ def _misfit(letter: str, value: Node, types: Types) -> Issue | None:
         given = "google.protobuf.Any" if kind.name == "any" else kind.name
         text = f"error during formatting: {rule}, was given {given}"
         return Issue(value.position, text)
-    if letter == "s":
-        for part in _parts(value):
+    if letter == "s" and isinstance(value, MakeList | MakeMap):
+        for part in children(value):
             issue = _misfit(letter, part, types)
             if issue is not None:
                 return issue
     return None
-
-
-def _parts(node: Node) -> Iterator[Node]:
-    if isinstance(node, MakeList):
-        yield from node.items
-    elif isinstance(node, MakeMap):
-        for key, value in node.entries:
-            yield key
-            yield value

@@ -14,6 +14,7 @@ import msgspec
 from moorage.model.meta import ApiObject, Condition, Int64, Object, ObjectMeta, cached
 from moorage.model.node_selector import CompiledNodeSelector, NodeSelector, compile_node_selector
 from moorage.model.quantity import Quantity
+from moorage.model.taints import Taint, Toleration
 
 EXACT_COUNT = "ExactCount"
 ALL = "All"
@@ -34,33 +35,17 @@ class DeviceSelector(Object, frozen=True):
     cel: CELDeviceSelector | None = None
 
 
-class DeviceTaint(Object, frozen=True):
+class DeviceTaint(Taint, frozen=True):
     """A device's mark that keeps claims away unless they tolerate it."""
 
-    key: str = ""
-    value: str = ""
-    effect: str = ""
     time_added: str | None = None
 
 
-class DeviceToleration(Object, frozen=True):
+class DeviceToleration(Toleration, frozen=True):
     """A request's answer to device taints."""
 
-    key: str = ""
     operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
     toleration_seconds: Int64 | None = None
-
-    def tolerates(self, taint: DeviceTaint) -> bool:
-        """Does it answer `taint`?"""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
-            return False
-        if self.operator in ("", "Equal"):
-            return self.value == taint.value
-        return self.operator == "Exists"
 
 
 class DeviceAttribute(Object, frozen=True):

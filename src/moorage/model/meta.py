@@ -5,35 +5,33 @@ bodies, results of patches), so that recursive code can walk it.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from functools import cached_property
 
+    cached = cached_property
+else:
 
-class cached(Generic[T]):  # noqa: N801  # used as a decorator, like `property`
-    """A property that is computed at most once; the object needs a `__dict__`.
+    class cached:  # noqa: N801  # used as a decorator, like `property`
+        """A property that is computed at most once; the object needs a `__dict__`.
 
-    `functools.cached_property` does the same behind a lock, which costs more than most of what is
-    kept; objects of the model are never shared between threads.
-    """
+        `functools.cached_property` does the same behind a lock, which costs more than most of what
+        is kept; objects of the model are never shared between threads.
+        """
 
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self._name = compute.__name__
-        self.__doc__ = compute.__doc__
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
 
-    @overload
-    def __get__(self, obj: None, owner: type) -> "cached[T]": ...
-    @overload
-    def __get__(self, obj: object, owner: type) -> T: ...
-    def __get__(self, obj: object | None, owner: type) -> "cached[T] | T":
-        """Only asked while the object has no value of its own under this name."""
-        if obj is None:
-            return self
-        value = obj.__dict__[self._name] = self._compute(obj)
-        return value
+        def __get__(self, obj: object | None, owner: type) -> Any:
+            """Only asked while the object has no value of its own under this name."""
+            if obj is None:
+                return self
+            value = obj.__dict__[self._compute.__name__] = self._compute(obj)
+            return value
 
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]

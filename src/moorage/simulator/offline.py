@@ -221,6 +221,7 @@ class _Run:
                 )
                 return self._permit(_Held(profile, pod, decision.node_name, placed))
             case Unschedulable():
+                self._world.handle.cycle_states.end(pod)
                 if decision.nominated_node == "" and pod.status.nominated_node_name:
                     self._world.cycle.nominated.remove(pod)
                     self._changes += 1

@@ -332,7 +332,7 @@ def test_an_older_object_is_not_taken_for_an_answer(static: Scene) -> None:
         if api.looks == 1:
             api.show(before)
         if api.looks == 2:
-            after = static.plugin._reserved[FIRST.uid].bindings[0].volume
+            after = static.plugin.cycle_state(FIRST)["assumed"].bindings[0].volume
             api.show(after)
             api.show(bound(static.claim("x"), "v"))
 

@@ -10,7 +10,7 @@ from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.config.args import VolumeBindingArgs
 from moorage.errors import StateError
-from moorage.framework.cluster_events import EventRegistration
+from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.plugin import (
     ApiPort,
     FilterPlugin,
@@ -23,8 +23,11 @@ from moorage.framework.plugin import (
     ScorePlugin,
 )
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
+from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.model.quantity import whole
 from moorage.model.storage import (
+    MIGRATED_PLUGINS,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -32,8 +35,9 @@ from moorage.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
     claims_of,
+    uses_claim,
 )
-from moorage.plugins.volume_binding import hints, scoring
+from moorage.plugins.volume_binding import scoring
 from moorage.plugins.volume_binding.assume_cache import ClaimCache, VolumeCache
 from moorage.plugins.volume_binding.binding import PodVolumes, assume, bind_volumes, revert
 from moorage.plugins.volume_binding.claims import PodClaims, classify, objection
@@ -41,6 +45,8 @@ from moorage.plugins.volume_binding.errors import VolumeBindingError
 from moorage.plugins.volume_binding.search import VolumeSearch
 
 SCORING_GATE = "StorageCapacityScoring"
+_NODES, _ASSUMED = "nodes", "assumed"
+"""What the points hand on: the cluster as the pod was looked at, and what was decided."""
 
 
 class VolumeBinding(
@@ -78,16 +84,13 @@ class VolumeBinding(
         self._claims = listers.shared(
             ClaimCache, lambda: ClaimCache(listers.of(PersistentVolumeClaim))
         )
-        self._nodes: NodeView | None = None
-        """The cluster as the pod was last looked at: Reserve looks at one of its nodes again."""
-        self._reserved: dict[str, PodVolumes] = {}
-        """By the pod's uid, what was decided but is not known to have come true."""
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[PodClaims] | Skip | Status:
         """Claims that must be bound by now, and are not, rule out all nodes."""
         if not _has_claims(pod):
             return SKIP
-        self._nodes = nodes
+        # Reserve looks at one of the nodes again.
+        self.cycle_state(pod)[_NODES] = nodes
         reason = objection(pod, self.handle.listers)
         if reason is not None:
             return Status(Code.UNRESOLVABLE, (reason,))
@@ -127,10 +130,11 @@ class VolumeBinding(
             return claims
         if claims.all_bound:
             return None
-        row = self._nodes.row_of(node_name) if self._nodes is not None else None
-        if self._nodes is None or row is None:
+        nodes: NodeView | None = self.cycle_state(pod).get(_NODES)
+        row = nodes.row_of(node_name) if nodes is not None else None
+        if nodes is None or row is None:
             return None  # the node was not looked at, so nothing was found for it
-        search = self._search(claims, self._nodes.whole.take(np.array([row])))
+        search = self._search(claims, nodes.whole.take(np.array([row])))
         decided = PodVolumes(
             list(search.bindings(0)), [provision.claim for provision in search.provisions(0)]
         )
@@ -139,25 +143,25 @@ class VolumeBinding(
         except StateError as error:
             self.handle.observer.volume_stage_failed("assume")
             return Status(Code.ERROR, (str(error),))
-        self._reserved[pod.uid] = assumed
+        self.cycle_state(pod)[_ASSUMED] = assumed
         return None
 
     def unreserve(self, pod: Pod, node_name: str) -> None:
         """Give the volumes back, as far as nothing was written yet."""
-        assumed = self._reserved.pop(pod.uid, None)
+        assumed = self.cycle_state(pod).pop(_ASSUMED, None)
         if assumed is not None:
             revert(assumed, self._volumes, self._claims)
 
     def has_pre_bind_work(self, pod: Pod, node_name: str) -> bool:
         """Only pods for which something was reserved."""
-        return pod.uid in self._reserved
+        return _has_claims(pod) and _ASSUMED in self.cycle_state(pod)
 
     def pre_bind_offline(self, pod: Pod) -> None:
         """Nothing: what was reserved counts, and no controller comes who would bind volumes."""
 
     async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
         """Write what was reserved, and wait for the volume controller and the provisioner."""
-        assumed = self._reserved.get(pod.uid)
+        assumed: PodVolumes | None = self.cycle_state(pod).get(_ASSUMED)
         if assumed is None:
             return None
         timeout = float(self._settings.bind_timeout_seconds)
@@ -167,12 +171,21 @@ class VolumeBinding(
             self.handle.observer.volume_stage_failed("bind")
             return Status(Code.ERROR, (str(error),))
         # All of it is in the API now: nothing is left that could be given back.
-        self._reserved.pop(pod.uid, None)
+        del self.cycle_state(pod)[_ASSUMED]
         return None
 
     def events_to_register(self) -> Sequence[EventRegistration]:
-        """See `hints`."""
-        return hints.events()
+        """Everything that takes part in finding volumes."""
+        change = ActionType.ADD | ActionType.UPDATE
+        return [
+            on(EventResource.STORAGE_CLASS, change, _after_class_change),
+            on(EventResource.PERSISTENT_VOLUME_CLAIM, change, _after_claim_change),
+            on(EventResource.PERSISTENT_VOLUME, change),
+            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            on(EventResource.CSI_NODE, change, _after_csi_node_change),
+            on(EventResource.CSI_DRIVER, ActionType.UPDATE, _after_driver_update),
+            on(EventResource.CSI_STORAGE_CAPACITY, change, _after_capacity_change),
+        ]
 
     def _classified(self, pod: Pod) -> PodClaims | Status:
         return classify(pod, self._claims, self.handle.listers)
@@ -183,3 +196,36 @@ class VolumeBinding(
 
 def _has_claims(pod: Pod) -> bool:
     return next(claims_of(pod), None) is not None
+
+
+def _after_class_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
+        return True
+    return old.allowed_topologies != new.allowed_topologies
+
+
+def _after_claim_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    return not isinstance(new, PersistentVolumeClaim) or uses_claim(pod, new)
+
+
+def _after_csi_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(old, CSINode) or not isinstance(new, CSINode):
+        return True
+    before, after = old.metadata.annotations, new.metadata.annotations
+    return before.get(MIGRATED_PLUGINS, "") != after.get(MIGRATED_PLUGINS, "")
+
+
+def _after_driver_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    """Upstream looks for the driver among inline volumes only, although those have no capacity."""
+    if not isinstance(old, CSIDriver) or not isinstance(new, CSIDriver):
+        return True
+    disabled = bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+    volumes = pod.spec.volumes
+    return disabled and any(v.csi is not None and v.csi.driver == new.name for v in volumes)
+
+
+def _after_capacity_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    if not isinstance(old, CSIStorageCapacity) or not isinstance(new, CSIStorageCapacity):
+        return True
+    before, after = old.milli_limit, new.milli_limit
+    return after is not None and (before is None or whole(after) > whole(before))
