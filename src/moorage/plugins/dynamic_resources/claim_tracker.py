@@ -29,7 +29,7 @@ from moorage.plugins.dynamic_resources.demands import Allocator
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.search import SearchClock
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors
-from moorage.plugins.dynamic_resources.slices import tainted_slices
+from moorage.plugins.dynamic_resources.slices import TaintedSlices
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 
@@ -78,7 +78,7 @@ class ClaimTracker:
         self.clock = SearchClock(pacing or Pacing())
         self.usage = DeviceUsage(consumable_capacity=self.features.consumable_capacity)
         self.inventory = Inventory(
-            tainted_slices(listers, gates),
+            TaintedSlices(listers, gates),
             selectors,
             self.clock.checkpoint,
             partitionable=self.features.partitionable_devices,

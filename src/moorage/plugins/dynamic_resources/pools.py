@@ -4,14 +4,15 @@ Owns the rules for outdated, incomplete and invalid pools, and the order in whic
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from moorage.cel import CompileError, EvaluationError
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors, Reads
 from moorage.plugins.dynamic_resources.slices import (
+    Alike,
     DeviceRecord,
     DeviceShapes,
-    NodeShape,
     PoolId,
     SliceRecord,
     TaintedSlices,
@@ -21,33 +22,36 @@ from moorage.plugins.dynamic_resources.usage import DeviceUsage
 CounterKey = tuple[str, str]
 """Counter set and counter."""
 
-ShapeInUse = tuple[NodeShape, tuple[int, ...]]
+ShapeInUse = tuple[Alike, tuple[int, ...]]
 """What the devices of a node are like, and the places of those in use."""
 
 _MANY_DEVICES = 64
 _MOST_KEPT = 8
-_NO_DEVICES = NodeShape()
+_NO_DEVICES = Alike()
 
 
+@dataclass(eq=False)
 class Pool:
     """A pool of devices."""
 
-    def __init__(self, pool_id: PoolId, *, incomplete: bool = False, invalid: bool = False) -> None:
-        self.id = pool_id
-        self.incomplete = incomplete
-        self.invalid = invalid
-        self.devices: tuple[DeviceRecord, ...] = ()
-        """What the node can reach, slice by slice."""
-        self.all_devices: tuple[DeviceRecord, ...] = ()
-        """The rest of the pool as well: its devices draw on the same counters."""
-        self.counters: dict[CounterKey, int] = {}
-        self.binds_late = False
-        """Some device has binding conditions; such pools are tried last."""
+    id: PoolId
+    incomplete: bool = False
+    invalid: bool = False
+    devices: tuple[DeviceRecord, ...] = ()
+    """What the node can reach, slice by slice."""
+    all_devices: tuple[DeviceRecord, ...] = ()
+    """The rest of the pool as well: its devices draw on the same counters."""
+    counters: dict[CounterKey, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """`driver/pool`."""
         return "/".join(self.id)
+
+    @property
+    def binds_late(self) -> bool:
+        """Has some device binding conditions? Such pools are tried last."""
+        return any(device.device.binding_conditions for device in self.devices)
 
 
 class NodePools:
@@ -65,7 +69,7 @@ class NodePools:
         self._for_any_node = several and all(device.nodes is None for device, _ in self.devices)
         """May several nodes have these very pools, and is a search the same on each of them?"""
         self._candidates: dict[tuple[str, ...], tuple[int, ...]] = {}
-        self._shapes: dict[Reads, NodeShape | None] = {}
+        self._shapes: dict[Reads, Alike | None] = {}
         self._used_as_of = 0
         self._used_places: tuple[int, ...] | None = ()
 
@@ -114,13 +118,13 @@ class NodePools:
         if shape is None:
             return None
         if not changed_at:
-            return shape.unused
+            return (shape, ())
         if self._used_as_of != changed_at:
             self._used_as_of, self._used_places = changed_at, self._used(usage)
         used = self._used_places
         return None if used is None else (shape, used)
 
-    def _shape(self, reads: Reads) -> NodeShape | None:
+    def _shape(self, reads: Reads) -> Alike | None:
         for pool in self.pools:
             if pool.incomplete or pool.invalid or pool.counters:
                 return None
@@ -332,11 +336,9 @@ class Inventory:
         rest = tuple(
             device for record in everything if record.name not in known for device in record.devices
         )
-        pool = Pool(pool_id)
-        pool.devices, pool.all_devices, pool.counters = devices, devices + rest, counters
+        pool = Pool(pool_id, devices=devices, all_devices=devices + rest, counters=counters)
         if self._partitionable and not self._counters_exist(pool, records):
             return Pool(pool_id, invalid=True)
-        pool.binds_late = any(device.device.binding_conditions for device in devices)
         return pool
 
     @staticmethod

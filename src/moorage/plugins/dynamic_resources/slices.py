@@ -5,7 +5,7 @@ of device (its driver, attributes and capacity), so devices that differ only in 
 to an expression once, and an unchanged slice never again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -68,16 +68,6 @@ class NodeScope:
 class DeviceShape:
     """Everything of a device that a selector can see, and what selectors said of it."""
 
-    __slots__ = (
-        "__weakref__",
-        "_answers",
-        "_checkpoint",
-        "_device",
-        "_driver",
-        "_selectors",
-        "_variables",
-    )
-
     def __init__(
         self,
         device: Device,
@@ -122,21 +112,13 @@ def _harmless(value: DeviceAttribute) -> bool:
     return any(one is not None for one in plain) and others == _NO_VALUE
 
 
-class DeviceEquivalence:
-    """Stands for what matters of a device, never its name: devices alike have the same one."""
+class Alike:
+    """Stands for what matters of a device, or of all devices of a node in their order.
+
+    Never for names: where nothing else differs it is the same object.
+    """
 
     __slots__ = ("__weakref__",)
-
-
-class NodeShape:
-    """Stands for what the devices of a node are like, in order: equal ones are the same object."""
-
-    __slots__ = ("__weakref__", "equivalences", "unused")
-
-    def __init__(self, equivalences: tuple[DeviceEquivalence, ...] = ()) -> None:
-        self.equivalences = equivalences
-        self.unused: tuple[NodeShape, tuple[int, ...]] = (self, ())
-        """The shape together with the places in use, as long as there are none."""
 
 
 class DeviceShapes:
@@ -146,12 +128,9 @@ class DeviceShapes:
         self.selectors = selectors
         self._checkpoint = checkpoint
         self._known: WeakValueDictionary[bytes, DeviceShape] = WeakValueDictionary()
-        self._equivalences: WeakValueDictionary[bytes, DeviceEquivalence] = WeakValueDictionary()
-        self._of_nodes: WeakValueDictionary[tuple[DeviceEquivalence, ...], NodeShape] = (
-            WeakValueDictionary()
-        )
+        self._alike: WeakValueDictionary[Hashable, Alike] = WeakValueDictionary()
 
-    def equivalence(self, device: Device, driver: str, reads: Reads) -> DeviceEquivalence:
+    def equivalence(self, device: Device, driver: str, reads: Reads) -> Alike:
         """The equivalence of a device to those who look only at some of its attributes."""
         attributes = device.attributes
         if reads is not None:
@@ -161,13 +140,11 @@ class DeviceShapes:
                 if qualified(name, driver) in reads or not _harmless(value)
             }
         seen = msgspec.structs.replace(device, name="", attributes=attributes)
-        return self._equivalences.setdefault(
-            msgspec.msgpack.encode((driver, seen)), DeviceEquivalence()
-        )
+        return self._alike.setdefault(msgspec.msgpack.encode((driver, seen)), Alike())
 
-    def of_node(self, equivalences: tuple[DeviceEquivalence, ...]) -> NodeShape:
-        """The shape of a node with devices like these."""
-        return self._of_nodes.setdefault(equivalences, NodeShape(equivalences))
+    def of_node(self, devices: tuple[Alike, ...]) -> Alike:
+        """What nodes with devices like these have in common."""
+        return self._alike.setdefault(devices, Alike())
 
     def of(self, device: Device, driver: str) -> DeviceShape:
         """The shape of a device."""
@@ -215,7 +192,7 @@ class DeviceRecord:
             self.nodes = NodeScope(device.node_name, device.all_nodes, device.node_selector)
         self.selected_by = shapes.of(device, self.id[0]).selected_by
 
-    def equivalence(self, reads: Reads) -> DeviceEquivalence:
+    def equivalence(self, reads: Reads) -> Alike:
         """What devices alike have in common, of these attributes and of everything else."""
         return self.slice.shapes.equivalence(self.device, self.id[0], reads)
 
@@ -233,11 +210,14 @@ class DeviceRecord:
 class SliceRecord:
     """One slice."""
 
-    __slots__ = ("counts", "devices", "nodes", "per_device", "pool", "shapes", "slice")
-
     def __init__(self, source: ResourceSlice, shapes: DeviceShapes) -> None:
         spec = source.spec
         self.slice = source
+        self.name = source.name
+        self.generation = spec.pool.generation
+        """The pool's generation that the slice belongs to."""
+        self.has_counters = bool(spec.shared_counters)
+        """Does it bring shared counters rather than devices?"""
         self.shapes = shapes
         self.pool: PoolId = (spec.driver, spec.pool.name)
         self.per_device = bool(spec.per_device_node_selection)
@@ -248,21 +228,6 @@ class SliceRecord:
             for counter_set in spec.shared_counters
             for name, counter in counter_set.counters.items()
         }
-
-    @property
-    def name(self) -> str:
-        """The slice's name."""
-        return self.slice.name
-
-    @property
-    def generation(self) -> int:
-        """The pool's generation that the slice belongs to."""
-        return self.slice.spec.pool.generation
-
-    @property
-    def has_counters(self) -> bool:
-        """Does it bring shared counters rather than devices?"""
-        return bool(self.slice.spec.shared_counters)
 
     def relevant_to(self, node: Node) -> bool:
         """Does the node need it? Counters always are; a slice that names no nodes never is."""
@@ -280,13 +245,13 @@ _Added = tuple[tuple[DeviceTaint, ...], ...]
 
 
 class TaintedSlices:
-    """All slices; without `rules` just as the API has them."""
+    """All slices, with the taints of rules where the feature is on."""
 
-    def __init__(
-        self, slices: Lister[ResourceSlice], rules: Lister[DeviceTaintRule] | None = None
-    ) -> None:
-        self._slices = slices
-        self._rules = rules
+    def __init__(self, listers: Listers, gates: FeatureGates) -> None:
+        self._slices = listers.of(ResourceSlice)
+        self._rules: Lister[DeviceTaintRule] | None = None
+        if gates.enabled("DRADeviceTaintRules"):
+            self._rules = listers.of(DeviceTaintRule)
         self._tainted: dict[str, tuple[ResourceSlice, _Added, ResourceSlice]] = {}
 
     @property
@@ -308,12 +273,6 @@ class TaintedSlices:
                 kept = (source, added, _with_taints(source, added))
             self._tainted[source.name] = kept
             yield kept[2]
-
-
-def tainted_slices(listers: Listers, gates: FeatureGates) -> TaintedSlices:
-    """The slices, with rules if the feature is on."""
-    rules = listers.of(DeviceTaintRule) if gates.enabled("DRADeviceTaintRules") else None
-    return TaintedSlices(listers.of(ResourceSlice), rules)
 
 
 def _added(device: Device, rules: list[DeviceTaintRule]) -> tuple[DeviceTaint, ...]:
