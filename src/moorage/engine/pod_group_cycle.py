@@ -42,8 +42,12 @@ from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
 from moorage.framework.group_preemption import GroupVictims, group_victims
 from moorage.framework.guard import FAULTS
-from moorage.framework.placements import Assignments, Placement
-from moorage.framework.placing import generate_placements, score_placements
+from moorage.framework.placements import (
+    Assignments,
+    Placement,
+    generate_placements,
+    score_placements,
+)
 from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status

@@ -37,10 +37,9 @@ from moorage.engine.requeueing import all_but
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.extenders import Extender
 from moorage.framework.guard import FAULTS, has_work
-from moorage.framework.permit import permit
 from moorage.framework.plugin import DeferringPlugin, Handle
 from moorage.framework.profile import Profile
-from moorage.framework.reserving import assumed, reserve, unreserve
+from moorage.framework.reserving import assumed, permit, reserve, unreserve
 from moorage.framework.status import Status
 from moorage.framework.timing import UNTIMED, AttemptTimes
 from moorage.framework.waiting_pods import WaitingPod

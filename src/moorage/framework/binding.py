@@ -68,7 +68,7 @@ async def prepare(
                     status = checked_status(plugin, "PreBind", answer)
             except MoorageError as error:
                 status = _error(error)
-            point.ran(plugin.name, SUCCESS if status is None else status.code.value)
+            point.answered(plugin.name, status)
             if status is not None:
                 failure = _failed(status, "PreBind", plugin.name, pod, node_name)
                 point.status = failure.code.value
@@ -125,7 +125,7 @@ async def _bind(
         if answer is SKIP:
             point.ran(binder.name, SKIPPED)
             continue
-        point.ran(binder.name, SUCCESS if answer is None else answer.code.value)
+        point.answered(binder.name, answer)
         if answer is None:
             return None
         return _failed(answer, "Bind", binder.name, pod, node_name)

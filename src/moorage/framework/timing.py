@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple
 
-from moorage.framework.status import Code
+from moorage.framework.status import Code, Status
 
 # The values of the label `status`, looked up once: reading an enum's value is slow.
 SUCCESS = Code.SUCCESS.value
@@ -100,6 +100,10 @@ class PointTime:
             now = times.now()
             times.note(self._name, plugin, status, now - self._lap)
             self._lap = now
+
+    def answered(self, plugin: str, status: Status | None) -> None:
+        """A plugin answered with a status; None agrees."""
+        self.ran(plugin, SUCCESS if status is None else status.code.value)
 
 
 UNTIMED = AttemptTimes()

@@ -18,9 +18,8 @@ from moorage.errors import InputError, PluginError
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation
 from moorage.framework.guard import guard
-from moorage.framework.permit import permit
 from moorage.framework.profile import Profile
-from moorage.framework.reserving import reserve, unreserve
+from moorage.framework.reserving import permit, reserve, unreserve
 from moorage.framework.status import Status
 from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.labels import compile_selector
