@@ -167,6 +167,11 @@ class Change(msgspec.Struct, frozen=True):
         )
 
 
+def relaxed(text: str, size: float, plugin: str, *patch: Operation) -> Change:
+    """Less is demanded by the pod of what a plugin looks at."""
+    return Change(RELAX, text, size, (plugin,), patch)
+
+
 def subsets(members: Sequence[Member]) -> Iterator[tuple[Member, ...]]:
     """Some of several things to change, few before many; of a great many just each and all."""
     sizes = range(1, len(members) + 1)

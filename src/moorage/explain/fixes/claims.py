@@ -20,6 +20,7 @@ from moorage.explain.fixes.changes import (
     containers_of,
     free_name,
     named,
+    relaxed,
     remove,
     replace,
     subsets,
@@ -264,8 +265,7 @@ def do_without_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) 
     for chosen in subsets(range(len(pod.spec.resource_claims))):
         names = [pod.spec.resource_claims[place].name for place in chosen]
         text = f"do without the {named('resource claim', names)}"
-        without = tuple(_unclaimed(pod, chosen))
-        yield Change(RELAX, text, 2.0 + 0.7 * len(names), (DEVICES,), without)
+        yield relaxed(text, 2.0 + 0.7 * len(names), DEVICES, *_unclaimed(pod, chosen))
 
 
 def create_devices(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:

@@ -16,7 +16,6 @@ from moorage.cluster.view import NodeView
 from moorage.explain.fixes.changes import (
     END,
     LABEL_NODE,
-    RELAX,
     TOLERATE_TAINT,
     UNCORDON,
     Change,
@@ -26,6 +25,7 @@ from moorage.explain.fixes.changes import (
     failing_together,
     named,
     patched,
+    relaxed,
     remove,
     replace,
 )
@@ -83,13 +83,8 @@ def relax_node_affinity(
     if terms:
         admitted = rows & ~_any_fails(selector, len(rows))
         if admitted.any():
-            yield Change(
-                RELAX,
-                "drop the required node affinity",
-                2.0,
-                (NODE_AFFINITY,),
-                (remove(*_REQUIRED),),
-            )
+            text = "drop the required node affinity"
+            yield relaxed(text, 2.0, NODE_AFFINITY, remove(*_REQUIRED))
 
 
 def label_node(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
@@ -129,7 +124,7 @@ def drop_node_name(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> I
     """Let the scheduler choose."""
     if pod.spec.node_name:
         text = f"drop nodeName ({pod.spec.node_name})"
-        yield Change(RELAX, text, 1.0, (NODE_NAME,), (remove("spec", "nodeName"),))
+        yield relaxed(text, 1.0, NODE_NAME, remove("spec", "nodeName"))
 
 
 def _selector_entries(pod: Pod, nodes: NodeView) -> list[NodeRequirement]:
@@ -218,7 +213,7 @@ def _dropped(failing: Sequence[NodeRequirement], term: NodeSelectorTerm | None) 
     operations += [remove(*r.steps) for r in failing if r.expression is None]
     size = 0.5 + 0.5 * len(failing) + (0.5 if whole else 0.0)
     size += sum(requirement.key in _BUILT_FOR for requirement in failing)
-    return Change(RELAX, " and ".join(texts), size, (NODE_AFFINITY,), tuple(operations))
+    return relaxed(" and ".join(texts), size, NODE_AFFINITY, *operations)
 
 
 def _widened(nodes: NodeView, requirement: NodeRequirement, rows: Bools) -> Iterator[Change]:
@@ -233,23 +228,23 @@ def _widened(nodes: NodeView, requirement: NodeRequirement, rows: Bools) -> Iter
     value = column.vocabulary.values[counts.most_common(1)[0][0]]
     if expression is None:
         text = f"change {requirement.text} to {requirement.key}={value}"
-        operations: tuple[Operation, ...] = (add(value, *requirement.steps),)
+        operation = add(value, *requirement.steps)
     elif expression.operator == "In":
         text = f"allow {requirement.key}={value}, too, in {requirement.text}"
-        operations = (add(value, *requirement.steps, "values", END),)
+        operation = add(value, *requirement.steps, "values", END)
     elif expression.operator == "NotIn" and len(expression.values) > 1:
         text = f"allow {requirement.key}={value} in {requirement.text}"
-        operations = (remove(*requirement.steps, "values", expression.values.index(str(value))),)
+        operation = remove(*requirement.steps, "values", expression.values.index(str(value)))
     elif expression.operator in _BEYOND:
         bound = _bound(expression.operator, map(column.vocabulary.values.__getitem__, counts))
         if bound is None:
             return
         text = f"change the bound of {requirement.text} to {bound}"
-        operations = (replace(str(bound), *requirement.steps, "values", 0),)
+        operation = replace(str(bound), *requirement.steps, "values", 0)
     else:
         return
     size = 1.8 if requirement.key in _BUILT_FOR else 0.8
-    yield Change(RELAX, text, size, (NODE_AFFINITY,), operations)
+    yield relaxed(text, size, NODE_AFFINITY, operation)
 
 
 def _bound(operator: str, values: Iterable[str | None]) -> int | None:

@@ -1,5 +1,6 @@
 """What a pod demands of the queue and of other pods: gates, pod affinity, topology spread."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import chain
@@ -11,13 +12,13 @@ from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.view import NodeView
 from moorage.errors import PluginError
 from moorage.explain.fixes.changes import (
-    RELAX,
     Change,
     Operation,
     add,
     containers_of,
     counted,
     named,
+    relaxed,
     remove,
 )
 from moorage.explain.fixes.other_pods import moved
@@ -46,7 +47,7 @@ def remove_gates(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Ite
     names = [gate.name for gate in pod.spec.scheduling_gates]
     if names:
         text = f"remove the {named('scheduling gate', names)}"
-        yield Change(RELAX, text, 0.5 * len(names), (GATES,), (remove("spec", "schedulingGates"),))
+        yield relaxed(text, 0.5 * len(names), GATES, remove("spec", "schedulingGates"))
 
 
 def need_no_features(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
@@ -63,10 +64,9 @@ def need_no_features(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) ->
         users = (remove("spec", "hostUsers"),)
         found["drop hostUsers: false, as the pod uses the host's network"] = users
     for text, operations in found.items():
-        yield Change(RELAX, text, 1.5, (FEATURES,), operations)
+        yield relaxed(text, 1.5, FEATURES, *operations)
     if len(found) > 1:
-        every = tuple(chain.from_iterable(found.values()))
-        yield Change(RELAX, " and ".join(found), 2.5, (FEATURES,), every)
+        yield relaxed(" and ".join(found), 2.5, FEATURES, *chain.from_iterable(found.values()))
 
 
 POD_AFFINITY = "InterPodAffinity"
@@ -94,15 +94,14 @@ def drop_pod_affinity(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -
             continue
         for i, term in enumerate(terms):
             text = f"drop the required {word} {_term_text(term)}"
-            operation = remove("spec", "affinity", field, _REQUIRED, i)
-            yield Change(RELAX, text, 1.2, (POD_AFFINITY,), (operation,))
+            one = remove("spec", "affinity", field, _REQUIRED, i)
+            yield relaxed(text, 1.2, POD_AFFINITY, one)
         if len(terms) > 1:
             text = f"drop all {counted(len(terms), f'required {word} term')}"
-            operation = remove("spec", "affinity", field, _REQUIRED)
-            yield Change(RELAX, text, 1.0 + 0.7 * len(terms), (POD_AFFINITY,), (operation,))
+            yield relaxed(text, 1.0 + 0.7 * len(terms), POD_AFFINITY, everything[-1])
     if len(everything) > 1 and AFFINITY.text in reasons:
         text = "drop all required pod affinity and anti-affinity"
-        yield Change(RELAX, text, 3.5, (POD_AFFINITY,), tuple(everything))
+        yield relaxed(text, 3.5, POD_AFFINITY, *everything)
 
 
 def move_opponents(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
@@ -191,13 +190,12 @@ def relax_spreading(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> 
         name = f"the topology spread over {constraint.topology_key}"
         skew = _least_skew(sandbox, pod, i, rows)
         if skew is not None:
-            operation = add(skew, "spec", _FIELD, i, "maxSkew")
             text = f"raise maxSkew of {name} from {constraint.max_skew} to {skew}"
             size = 0.6 + min(0.8, 0.1 * (skew - constraint.max_skew))
-            yield Change(RELAX, text, size, (SPREAD,), (operation,))
+            yield relaxed(text, size, SPREAD, add(skew, "spec", _FIELD, i, "maxSkew"))
         if constraint.min_domains is not None:
             text = f"drop minDomains ({constraint.min_domains}) of {name}"
-            yield Change(RELAX, text, 0.9, (SPREAD,), (remove("spec", _FIELD, i, "minDomains"),))
+            yield relaxed(text, 0.9, SPREAD, remove("spec", _FIELD, i, "minDomains"))
         yield _softened(pod, i)
 
 
@@ -211,11 +209,11 @@ def _softened(pod: Pod, place: int) -> Change:
         for other in constraints
     ):
         text = f"drop {name} as a demand, as it is a wish as well"
-        return Change(RELAX, text, 1.2, (SPREAD,), (remove("spec", _FIELD, place),))
-    soft: tuple[Operation, ...] = (add(_SOFT, "spec", _FIELD, place, "whenUnsatisfiable"),)
+        return relaxed(text, 1.2, SPREAD, remove("spec", _FIELD, place))
+    soft = [add(_SOFT, "spec", _FIELD, place, "whenUnsatisfiable")]
     if one.min_domains is not None:
-        soft = (remove("spec", _FIELD, place, "minDomains"), *soft)
-    return Change(RELAX, f"make {name} {_SOFT}", 1.2, (SPREAD,), soft)
+        soft.insert(0, remove("spec", _FIELD, place, "minDomains"))
+    return relaxed(f"make {name} {_SOFT}", 1.2, SPREAD, *soft)
 
 
 def _own_constraint(pod: Pod) -> Change:
@@ -227,29 +225,22 @@ def _own_constraint(pod: Pod) -> Change:
         "labelSelector": {"matchLabels": dict(pod.labels)},
     }
     text = f"give the pod a topology spread of its own, {_SOFT}, instead of the profile's default"
-    return Change(RELAX, text, 1.3, (SPREAD,), (add([own], "spec", _FIELD),))
+    return relaxed(text, 1.3, SPREAD, add([own], "spec", _FIELD))
 
 
 def _least_skew(sandbox: Sandbox, pod: Pod, place: int, rows: Bools) -> int | None:
     """The smallest maxSkew with which the constraint lets some row pass."""
-    low = pod.spec.topology_spread_constraints[place].max_skew
-    high = _MOST_SKEW
-    if not _passes(sandbox, _with_skew(pod, place, high), rows):
+
+    def passes(skew: int) -> bool:
+        return _passes(sandbox, _with_skew(pod, place, skew), rows)
+
+    if not passes(_MOST_SKEW):
         return None
-    step = 1
-    while low + step < high:  # most often little more is enough
-        if _passes(sandbox, _with_skew(pod, place, low + step), rows):
-            high = low + step
-            break
+    low = pod.spec.topology_spread_constraints[place].max_skew
+    step = 1  # most often little more is enough
+    while low + step < _MOST_SKEW and not passes(low + step):
         step *= 2
-    low += step // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _passes(sandbox, _with_skew(pod, place, middle), rows):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(low + step), True, low + step // 2 + 1, key=passes)
 
 
 def _with_skew(pod: Pod, place: int, skew: int) -> Pod:

@@ -10,12 +10,12 @@ from moorage.cluster.host_ports import conflict
 from moorage.cluster.view import NodeView
 from moorage.explain.fixes.changes import (
     FREE_PORT,
-    RELAX,
     Change,
     Operation,
     add,
     containers_of,
     named,
+    relaxed,
     remove,
     subsets,
 )
@@ -64,11 +64,11 @@ def use_other_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> 
             texts.append(f"{place.text} of container {place.container}, such as {other.port}")
         else:
             text = f"use another port than {' and than '.join(texts)}"
-            yield Change(RELAX, text, 0.4 + 0.5 * len(places), (PORTS,), tuple(operations))
+            yield relaxed(text, 0.4 + 0.5 * len(places), PORTS, *operations)
         if not pod.spec.host_network:
-            drops = tuple(remove(*place.steps, "hostPort") for place in places)
+            drops = (remove(*place.steps, "hostPort") for place in places)
             text = f"do without {' and '.join(place.text for place in places)}"
-            yield Change(RELAX, text, 0.8 + 0.5 * len(places), (PORTS,), drops)
+            yield relaxed(text, 0.8 + 0.5 * len(places), PORTS, *drops)
 
 
 def free_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:

@@ -5,6 +5,7 @@ alone. How a lower total is shared out among a pod's containers is here, too: th
 give up least of what it asks for, and all of them in proportion if no one alone will do.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -250,18 +251,14 @@ def _among_containers(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]
         return [(slot, tidy(name, amount))]
     if not slots or _total(pod, name, [(slot, 0) for slot in slots]) > target:
         return []
-    low, high = 0, max(slot.amount for slot in slots)  # nobody may ask for more than the level
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _total(pod, name, _capped(slots, middle)) <= target:
-            low = middle
-        else:
-            high = middle
-    return _raised(pod, name, _capped(slots, low), target)
 
+    def capped(level: int) -> list[tuple[Slot, int]]:
+        """Nobody asks for more than the level."""
+        return [(slot, min(slot.amount, level)) for slot in slots]
 
-def _capped(slots: Sequence[Slot], level: int) -> list[tuple[Slot, int]]:
-    return [(slot, min(slot.amount, level)) for slot in slots]
+    levels = range(max(slot.amount for slot in slots))
+    level = bisect_right(levels, target, key=lambda level: _total(pod, name, capped(level))) - 1
+    return _raised(pod, name, capped(level), target)
 
 
 def _raised(
