@@ -111,6 +111,14 @@ class Listers:
         for lister in self._listers.values():
             yield from lister
 
+    def copied(self) -> "Listers":
+        """The same objects; what plugins track about them begins anew."""
+        copy = Listers()
+        for kind, lister in self._listers.items():
+            for obj in lister:
+                copy.put(obj, kind)
+        return copy
+
     def shared(self, kind: type[Books], make: Callable[[], Books]) -> Books:
         """What plugins track about these objects: one of a kind, shared by all profiles."""
         found = self._shared.get(kind)

@@ -6,13 +6,14 @@ watch shows what there is and ends.
 """
 
 from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
+from moorage.cluster.listers import Listers
 from moorage.errors import ApiError, InputError
 from moorage.framework.api_access import NO_LABELS, ApiClient, Kind, WatchEvent
-from moorage.framework.plugin import ApiPort
+from moorage.framework.plugin import ApiPort, Handle
 from moorage.model.custom import CustomObject, custom_object, parse_resource_name
 from moorage.model.decode import KINDS, UnknownKind, decode_object
 from moorage.model.labels import Labels, selector_from_labels
@@ -20,16 +21,37 @@ from moorage.model.meta import ApiObject, Json, merge_patch
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 
-if TYPE_CHECKING:
-    from moorage.simulator.world import World
-
 EVENTS = "events.v1.events.k8s.io"
+
+
+class SimulatedCluster(Protocol):
+    """What can be read and written."""
+
+    handle: Handle
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def objects(self, kind: type[ApiObject] | str) -> Iterable[ApiObject]:
+        """All objects of a kind, or of a custom resource."""
+
+    def find(self, kind: type[ApiObject] | str, name: str, namespace: str) -> ApiObject | None:
+        """One object."""
+
+    def put(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
+        """An object was made or changed by a plugin."""
+
+    def remove(self, obj: ApiObject, kind: type[ApiObject] | str) -> None:
+        """An object was deleted by a plugin."""
+
+    def placed(self, pod: Pod, node_name: str) -> None:
+        """A pod was bound."""
 
 
 class SimulatedClient(ApiClient):
     """`ApiClient` over a world."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
@@ -86,7 +108,7 @@ class SimulatedClient(ApiClient):
 class SimulatedPort(ApiPort):
     """`ApiPort` over a world, for binding plugins; what volumes and devices need is left out."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
 
     async def bind(self, pod: Pod, node_name: str) -> None:
@@ -94,8 +116,14 @@ class SimulatedPort(ApiPort):
 
     def report(self, pod: Pod, reason: str, message: str) -> None:
         """Keep an event."""
-        self._world.write_event(
-            pod, "Normal", reason, "Scheduling", message, controller=pod.spec.scheduler_name
+        keep_event(
+            self._world.handle.listers,
+            pod,
+            "Normal",
+            reason,
+            "Scheduling",
+            message,
+            controller=pod.spec.scheduler_name,
         )
 
     def node(self, name: str) -> Node | None:
@@ -109,13 +137,36 @@ class SimulatedPort(ApiPort):
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        return self._world.cycle.clock.now()
+        return self._world.now()
 
     async def sleep(self, seconds: float) -> None:
         """No time passes."""
 
 
-def event_object(
+def keep_event(
+    listers: Listers,
+    regarding: ApiObject,
+    type_: str,
+    reason: str,
+    action: str,
+    note: str,
+    *,
+    controller: str,
+    related: ApiObject | None = None,
+) -> None:
+    """Keep an event, as an API server would."""
+    events = listers.of(EVENTS)
+    fields = {
+        "type": type_,
+        "reason": reason,
+        "action": action,
+        "note": note,
+        "reportingController": controller,
+    }
+    events.put(_event_object(len(events) + 1, regarding, related, fields))
+
+
+def _event_object(
     number: int, regarding: ApiObject, related: ApiObject | None, fields: Json
 ) -> CustomObject:
     """An event as an API server would store it."""

@@ -18,8 +18,7 @@ from moorage.framework.profile import Profile
 from moorage.framework.status import Status
 from moorage.model.pod import Pod
 from moorage.plugins.default_binder import DefaultBinder
-from moorage.simulator.api import SimulatedPort
-from moorage.simulator.world import World
+from moorage.simulator.api import SimulatedCluster, SimulatedPort
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ T = TypeVar("T")
 class OfflineBinding:
     """Runs what is async; to be used with `with`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
         self._api = SimulatedPort(world)
         self._runner = asyncio.Runner()

@@ -7,7 +7,7 @@ it by the name that a person typed. Makes no decisions itself.
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moorage.cluster.state import ClusterState
 from moorage.config import (
@@ -32,7 +32,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry, with_devices
-from moorage.simulator.api import EVENTS, SimulatedClient, event_object
+from moorage.simulator.api import SimulatedClient, keep_event
 from moorage.simulator.manifests import Manifests
 
 
@@ -131,27 +131,13 @@ class World:
         else:
             self.state.listers.remove(obj, kind)
 
-    def write_event(
-        self,
-        regarding: ApiObject,
-        type_: str,
-        reason: str,
-        action: str,
-        note: str,
-        *,
-        controller: str,
-        related: ApiObject | None = None,
-    ) -> None:
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.cycle.clock.now()
+
+    def write_event(self, *args: Any, **fields: Any) -> None:
         """Keep an event, as an API server would."""
-        events = self.state.listers.of(EVENTS)
-        fields = {
-            "type": type_,
-            "reason": reason,
-            "action": action,
-            "note": note,
-            "reportingController": controller,
-        }
-        events.put(event_object(len(events) + 1, regarding, related, fields))
+        keep_event(self.state.listers, *args, **fields)
 
     def placed(self, pod: Pod, node_name: str) -> None:
         """A pod was bound."""
