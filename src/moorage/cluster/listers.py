@@ -4,7 +4,7 @@ They are rarely many and never scored, so they stay objects; a `Lister` is a dic
 generation, so that whoever derives something from it can tell when to derive it again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Generic, TypeVar, overload
 
 from moorage.model.custom import CustomObject
@@ -125,6 +125,11 @@ class Listers:
         if found is None:
             found = self._shared[kind] = make()
         return found  # type: ignore[return-value]  # the key fixes the type
+
+    @property
+    def tracked(self) -> Collection[object]:
+        """All that plugins share."""
+        return self._shared.values()
 
     def _changed(self) -> None:
         self.generation += 1

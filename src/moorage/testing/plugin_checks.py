@@ -1,4 +1,6 @@
-"""Checks for every plugin that answers for nodes, tried on random clusters.
+"""Checks for every plugin, tried on random clusters, or on one that somebody has.
+
+What a plugin says of nodes:
 
 1. Parts: the answer for some nodes is the same whether they are asked about with all others, in a
    smaller view, or one by one (`SingleRowMixin` included).
@@ -6,6 +8,10 @@
 3. Keys: what was answered to the first pod with a `pod_key` holds for all pods with that key, but
    for nodes that changed since in what the plugin `reads`. The fast path relies on that.
 4. Reading: asking changes nothing in the cluster.
+5. Range: scores are integers, and within 0..100 once they are normalised.
+
+`point_checks` has those of the other points. At last the real engine runs with the plugin in all of
+its points, the async ones too, and nothing may go wrong.
 
 Owns the checks, not the objects they are tried on (`random_objects`).
 """
@@ -14,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from moorage.cluster.columns import Rows
@@ -21,7 +28,9 @@ from moorage.cluster.listers import Listers
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
+from moorage.errors import MoorageError
 from moorage.framework.fast_path import is_cacheable
+from moorage.framework.faults import is_ours
 from moorage.framework.guard import (
     ask_filter,
     ask_normalize,
@@ -44,13 +53,23 @@ from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.testing.builders import cluster
 from moorage.testing.errors import PluginCheckError
+from moorage.testing.point_checks import (
+    check_balance,
+    check_class,
+    check_queue,
+    check_registrations,
+    named,
+)
 from moorage.testing.random_objects import random_event, random_node, random_pod
+from moorage.testing.virtual import VirtualScheduler
 
 _NODES = 12
 _GUESTS = 15
 _WAITING = 8
 _EVENTS = 12
 _EVENTS_BETWEEN = 3
+_RUN_SECONDS = 400.0
+"""Longer than most time-outs."""
 
 Answers = dict[str, Any]
 """Node name -> what a plugin says of it."""
@@ -72,8 +91,7 @@ def check_plugin(
     that your plugin has something to say about. `others` (services, namespaces, ...) are in every
     cluster. The same `seed` gives the same clusters.
     """
-    if not issubclass(plugin_class, FilterPlugin | ScorePlugin):
-        raise TypeError(f"{plugin_class.__name__} answers for no nodes: there is nothing to check")
+    check_class(plugin_class)
     extra, objects = tuple(pods), tuple(others)
     for number in range(seed, seed + rounds):
         random = Random(number)
@@ -83,9 +101,81 @@ def check_plugin(
         state = cluster(nodes, guests, objects)
         waiting = [*extra, *(random_pod(random, f"waiting-{i}") for i in range(_WAITING))]
         try:
-            _Checks(plugin_class, args, gates, state, random).check(waiting)
-        except PluginCheckError as failed:
-            raise PluginCheckError(f"{plugin_class.name}: {failed} (seed {number})") from None
+            _check_here(plugin_class, args, gates, state, waiting, random)
+            if number == seed:
+                _check_run(plugin_class, args, gates, [*nodes, *objects, *guests, *waiting])
+        except (PluginCheckError, MoorageError) as failed:
+            error = named(plugin_class, failed)
+            raise PluginCheckError(f"{error} (seed {number})") from failed.__cause__
+
+
+def check_plugin_here(
+    plugin_class: type[Plugin],
+    args: Any,
+    state: ClusterState,
+    pods: Iterable[Pod],
+    gates: FeatureGates = DEFAULT_FEATURE_GATES,
+) -> None:
+    """Check a plugin on some nodes of a cluster that there is, which stays as it is.
+
+    Points that are async are not tried: they are for writing, and what they write to may be real.
+    """
+    check_class(plugin_class)
+    try:
+        _check_here(plugin_class, args, gates, state, list(pods)[:_WAITING], Random(0))
+    except (PluginCheckError, MoorageError) as failed:
+        raise named(plugin_class, failed) from failed.__cause__
+
+
+def some_of(state: ClusterState, random: Random) -> ClusterState:
+    """A cluster with a few nodes of another one, the pods on them, and all other objects."""
+    every = state.nodes.nodes
+    nodes = random.sample(list(every), min(len(every), _NODES))
+    names = {node.name for node in nodes}
+    guests = [pod for pod, name in state.placed_pods() if name in names][: 4 * _GUESTS]
+    copy = cluster(nodes, [pod.on_node(state.node_of(pod) or "") for pod in guests])
+    copy.listers = state.listers.copied()
+    return copy
+
+
+def _check_here(
+    plugin_class: type[Plugin],
+    args: Any,
+    gates: FeatureGates,
+    state: ClusterState,
+    pods: Sequence[Pod],
+    random: Random,
+) -> None:
+    plugin = plugin_class(args, Handle(state.listers, gates))
+    check_registrations(plugin, state, pods)
+    check_queue(plugin, pods)
+    if len(state):
+        check_balance(plugin, random, state)
+    if issubclass(plugin_class, FilterPlugin | ScorePlugin | PreFilterPlugin | PreScorePlugin):
+        _Checks(plugin_class, args, gates, state, random).check(pods)
+
+
+def _check_run(
+    plugin_class: type[Plugin], args: Any, gates: FeatureGates, objects: Sequence[ApiObject]
+) -> None:
+    """Schedule with the plugin for a while; nodes come and go."""
+    if is_ours(plugin_class):
+        scheduler = VirtualScheduler(gates=gates)  # it is there by default
+    else:
+        given = {} if args is None else {plugin_class.name: msgspec.to_builtins(args)}
+        scheduler = VirtualScheduler(plugin_class, args=given, gates=gates)
+    try:
+        scheduler.add(*(obj for obj in objects if not isinstance(obj, Pod)))
+        scheduler.add(*(obj for obj in objects if isinstance(obj, Pod)))
+        for name in ("added-1", "added-2"):
+            scheduler.advance(_RUN_SECONDS)
+            scheduler.add(random_node(Random(name), name))
+        scheduler.advance(_RUN_SECONDS)
+        for fault in scheduler.faults:
+            if fault.plugin == plugin_class.name:
+                raise PluginCheckError(fault.message)
+    finally:
+        scheduler.close()
 
 
 class _Question:
@@ -194,6 +284,7 @@ class _Checks:
         if question.asks:
             self._check_parts(point, pod, question, answers)
             self._check_rebuilt(point, pod, answers)
+            question.normalized(answers)  # an error if they are out of range then
         self._check_keys(point, pod, question, answers)
         if _contents(self._state) != before:
             raise PluginCheckError(f"asking about pod {pod.key} changed the cluster")

@@ -31,6 +31,8 @@ from moorage.simulator.offline_binding import OfflineBinding
 
 _START = 1_000_000.0
 _LEAST_STEP = 0.1
+_MOST_ATTEMPTS = 10
+"""For each pod, in one moment."""
 _EXCLUSIVE = (ExtensionPoint.QUEUE_SORT, ExtensionPoint.BIND)
 
 ObjectKind = type[ApiObject] | str
@@ -131,7 +133,8 @@ class VirtualScheduler:
     def run(self) -> None:
         """Go on until nothing can happen without news or time."""
         self.engine.run_timers()
-        while True:
+        # Pods that keep waking one another would do so for ever where no time passes.
+        for _ in range(_MOST_ATTEMPTS * (1 + len(self.pending))):
             busy = self.engine.schedule_one()
             busy = self._carry_out() or busy
             if not busy:
@@ -185,10 +188,9 @@ class VirtualScheduler:
     def _failed(self, failure: Failure) -> None:
         self.messages[failure.pod.key] = failure.message
         current = self._pod(failure.pod)
-        if failure.nominated_node is not None and current is not None:
-            status = msgspec.structs.replace(
-                current.status, nominated_node_name=failure.nominated_node
-            )
+        node_name = failure.nominated_node
+        if current is not None and node_name not in (None, current.status.nominated_node_name):
+            status = msgspec.structs.replace(current.status, nominated_node_name=node_name)
             self.put(msgspec.structs.replace(current, status=status), Pod)
 
     def _evict(self, eviction: Eviction) -> None:
