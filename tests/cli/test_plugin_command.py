@@ -1,4 +1,4 @@
-"""`moorage plugin try`: an expression evaluated for the nodes of manifests."""
+"""`moorage plugin`: an expression evaluated for the nodes of manifests, the plugins of a file checked."""
 
 import json
 
@@ -90,3 +90,72 @@ def test_a_faulty_expression_is_one_sentence(
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(f"moorage: error: {complaint}")
     assert done.err.count("\n") == 1
+
+
+PLUGINS = """\
+from moorage.framework.plugin import NodeFilterPlugin, NodeScorePlugin
+
+
+class Sound(NodeFilterPlugin):
+    name = "Sound"
+
+    def filter_node(self, pod, node):
+        return None
+
+
+class TooMuch(NodeScorePlugin):
+    name = "TooMuch"
+
+    def score_node(self, pod, node):
+        return self.args["points"] if self.args else 50
+"""
+
+
+def test_the_plugins_of_a_file_are_checked(run: Run, write: Write, nodes: str) -> None:
+    file = write("plugins.py", PLUGINS)
+    done = run("plugin", "check", file, "-f", nodes)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "Sound: passed all checks\nTooMuch: passed all checks\n"
+
+
+def test_a_plugin_that_does_not_pass_is_named_with_its_place(run: Run, write: Write) -> None:
+    file = write("plugins.py", PLUGINS)
+    config = write(
+        "config.yaml",
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{pluginConfig: [{name: TooMuch, args: {points: 300}}]}]\n",
+    )
+    done = run("plugin", "check", file, "--config", config)
+    assert (done.code, done.out) == (1, "Sound: passed all checks\n")
+    assert done.err.startswith(f"moorage: error: {file}:11: class TooMuch: TooMuch: running Score")
+    assert (
+        f"returns an invalid score 300, it should in the range of [0, 100] after normalizing ({file}:14)"
+        in done.err
+    )  # noqa: E501
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("raise KeyError('lost')", "KeyError: 'lost' ("),
+        ("return 7", "instead of a Reason"),
+        ("return node.missing", "has no attribute 'missing' ("),
+    ],
+)
+def test_faults_are_one_sentence(run: Run, write: Write, line: str, complaint: str) -> None:
+    file = write("plugins.py", PLUGINS.replace("return None", line))
+    done = run("plugin", "check", f"{file}:Sound")
+    assert done.code == 1
+    assert done.err.startswith(f"moorage: error: {file}:4: class Sound: Sound: ")
+    assert complaint in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_used_is_named(run: Run, write: Write) -> None:
+    file = write("plugins.py", "x = 1\nimport nothing_of_this_name\n")
+    done = run("plugin", "check", file)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"moorage: error: {file}:2: ModuleNotFoundError: No module named 'nothing_of_this_name'\n"
+    )

@@ -1,6 +1,7 @@
-"""`moorage plugin`: try an expression before it is put into a configuration."""
+"""`moorage plugin`: check plugins, and try expressions, before a configuration names them."""
 
 import argparse
+import logging
 import sys
 from collections import Counter
 from typing import Any
@@ -8,24 +9,69 @@ from typing import Any
 import msgspec
 
 from moorage.cli.arguments import add_command
-from moorage.cli.output import print_as, print_line, print_table
+from moorage.cli.configuration import read_configuration
+from moorage.cli.output import fail, print_as, print_line, print_table
 
 NO_NODE = 3
 
 
 def add_parser(commands: Any) -> None:
     """Add `moorage plugin`."""
-    add_command(commands, "plugin", {"try": _try})
+    add_command(commands, "plugin", {"check": _check, "try": _try})
 
 
-def _try(args: argparse.Namespace) -> int:
-    from moorage.config import default_config
-    from moorage.simulator.expressions import try_expression
+def _check(args: argparse.Namespace) -> int:
+    from moorage.framework.plugin_files import PluginFile, load_plugin_file
+
+    configuration = read_configuration(args.config)
+    failed = 0
+    for plugin, source in load_plugin_file(PluginFile.parse(args.file)):
+        found = (profile.args_for(plugin.name) for profile in configuration.profiles)
+        complaint = _complaint(plugin, next((one for one in found if one is not None), None), args)
+        if complaint:
+            failed = fail(f"{source}: {complaint}")
+        else:
+            print_line(f"{plugin.name}: passed all checks")
+    return failed
+
+
+def _complaint(plugin: Any, plugin_args: Any, args: argparse.Namespace) -> str:
+    """What is wrong with a plugin; empty if nothing is."""
+    from random import Random
+
     from moorage.simulator.manifests import load_manifests
+    from moorage.testing import PluginCheckError, check_plugin
+    from moorage.testing.plugin_checks import check_plugin_here, some_of
+
+    logging.disable()  # what goes wrong is said in one sentence
+    try:
+        check_plugin(plugin, plugin_args)
+        if args.paths:
+            world = _world(load_manifests(args.paths, sys.stdin))
+            placed = [pod for pod, _ in world.state.placed_pods()]
+            state = some_of(world.state, Random(0))
+            check_plugin_here(plugin, plugin_args, state, [*world.pending, *placed])
+    except PluginCheckError as error:
+        return str(error)
+    finally:
+        logging.disable(logging.NOTSET)
+    return ""
+
+
+def _world(manifests: Any) -> Any:
+    from moorage.config import default_config
     from moorage.simulator.world import World
 
     world = World(default_config())
-    world.add_all(load_manifests(args.paths, sys.stdin).objects)
+    world.add_manifests(manifests)
+    return world
+
+
+def _try(args: argparse.Namespace) -> int:
+    from moorage.simulator.expressions import try_expression
+    from moorage.simulator.manifests import load_manifests
+
+    world = _world(load_manifests(args.paths, sys.stdin))
     trial = try_expression(args.expression, world, args.pod)
     if args.output == "table":
         _print_trial(trial, args.top)

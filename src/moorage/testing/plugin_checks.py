@@ -28,10 +28,10 @@ from moorage.cluster.listers import Listers
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
-from moorage.errors import MoorageError
 from moorage.framework.fast_path import is_cacheable
 from moorage.framework.faults import is_ours
 from moorage.framework.guard import (
+    FAULTS,
     ask_filter,
     ask_normalize,
     ask_pre_filter,
@@ -104,9 +104,8 @@ def check_plugin(
             _check_here(plugin_class, args, gates, state, waiting, random)
             if number == seed:
                 _check_run(plugin_class, args, gates, [*nodes, *objects, *guests, *waiting])
-        except (PluginCheckError, MoorageError) as failed:
-            error = named(plugin_class, failed)
-            raise PluginCheckError(f"{error} (seed {number})") from failed.__cause__
+        except FAULTS as failed:
+            raise named(plugin_class, failed, f" (seed {number})") from failed.__cause__
 
 
 def check_plugin_here(
@@ -123,7 +122,7 @@ def check_plugin_here(
     check_class(plugin_class)
     try:
         _check_here(plugin_class, args, gates, state, list(pods)[:_WAITING], Random(0))
-    except (PluginCheckError, MoorageError) as failed:
+    except FAULTS as failed:
         raise named(plugin_class, failed) from failed.__cause__
 
 
@@ -147,6 +146,8 @@ def _check_here(
     random: Random,
 ) -> None:
     plugin = plugin_class(args, Handle(state.listers, gates))
+    if not hasattr(plugin, "handle"):
+        raise PluginCheckError("its constructor must call that of its base class")
     check_registrations(plugin, state, pods)
     check_queue(plugin, pods)
     if len(state):

@@ -16,8 +16,9 @@ from random import Random
 import msgspec
 
 from moorage.cluster.state import ClusterState
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, reason_of
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
+from moorage.framework.faults import raised_at
 from moorage.framework.guard import (
     ask_pre_enqueue,
     checked_permit_answer,
@@ -196,8 +197,11 @@ def _size(found: object, depth: int = _DEPTH, seen: set[int] | None = None) -> i
     return entries + sum(_size(part, depth - 1, seen) for part in parts)
 
 
-def named(plugin_class: type[Plugin], error: MoorageError | PluginCheckError) -> PluginCheckError:
-    """The error of a check, with the plugin's name in front."""
+def named(plugin_class: type[Plugin], error: BaseException, more: str = "") -> PluginCheckError:
+    """The error of a check, with the plugin's name in front, and with the place."""
     text = str(error)
-    name = getattr(plugin_class, "name", plugin_class.__name__)
-    return PluginCheckError(text if text.startswith(f"{name}:") else f"{name}: {text}")
+    if not isinstance(error, (MoorageError, PluginCheckError)):
+        text = f"{reason_of(error)} ({raised_at(plugin_class, error.__traceback__)})"
+    return PluginCheckError(
+        f"{plugin_class.name}: {text.removeprefix(f'{plugin_class.name}: ')}{more}"
+    )
