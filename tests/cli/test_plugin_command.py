@@ -1,4 +1,4 @@
-"""`moorage plugin`: an expression evaluated for the nodes of manifests, the plugins of a file checked."""
+"""`moorage plugin`: expressions tried on the nodes of manifests, the plugins of a file checked."""
 
 import json
 
