@@ -24,6 +24,7 @@ from moorage.app.merged_config import complete, log_or_write_config
 from moorage.app.options import Options
 from moorage.app.pages import Health, Pages
 from moorage.app.plugin_faults import report_faults
+from moorage.app.plugin_reload import PluginFiles
 from moorage.app.reload import EventSubject, Reloader, subject
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.types import LeaderElectionConfiguration
@@ -53,7 +54,6 @@ from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.shadow import Shadow
 from moorage.log_fields import fields
 from moorage.metrics.exporter import AllMetrics
-from moorage.simulator.world import full_registry
 from moorage.version import KUBERNETES_VERSION, __version__
 
 if TYPE_CHECKING:  # loaded only where they are needed
@@ -76,8 +76,8 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
     port = open_port(options, metrics)
     try:
         access = scheduler_access(config.client_connection.kubeconfig, options.master)
-        registry = full_registry(plugins, options.moorage.plugin)
-        scheduler = _scheduler(options, config, registry, metrics)
+        plugin_files = PluginFiles(options.moorage.plugin, plugins)
+        scheduler = _scheduler(options, config, plugin_files.registry(), metrics)
         shown = log_or_write_config(config, options.write_config_to)
         if options.write_config_to:
             return DONE
@@ -133,7 +133,7 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
             live,
             source,
             shown,
-            registry,
+            plugin_files,
             client=client,
             recorder=recorder,
             metrics=metrics.operations,

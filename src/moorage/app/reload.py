@@ -1,8 +1,8 @@
 """Another configuration without a restart: on SIGHUP, or when its file or ConfigMap changes.
 
-Owns when to read it again, and reports the outcome: in the log, an event and a metric. A
-configuration that cannot be used changes nothing. Owns as well which fields take effect only after
-a restart; `kube.live` exchanges everything else.
+Files with plugins are read again in the same way (`plugin_reload` tries them). Owns when to read,
+and reports the outcome: in the log, an event and a metric. What cannot be used changes nothing.
+Owns as well which fields take effect only after a restart; `kube.live` exchanges everything else.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from random import Random
 import msgspec
 
 from moorage.app.config_sources import ConfigSource
+from moorage.app.plugin_reload import PluginFiles
 from moorage.config import KubeSchedulerConfiguration
 from moorage.errors import MoorageError
-from moorage.framework.registry import Registry
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler
@@ -37,6 +37,10 @@ the file itself would miss."""
 
 _RELOADED = "ConfigReloaded"
 _REFUSED = "ConfigReloadFailed"
+_PLUGINS_RELOADED = "PluginsReloaded"
+_PLUGINS_REFUSED = "PluginReloadFailed"
+_SETTLED_SECONDS = 0.1
+"""A file that is still being written changes again within this time."""
 _AT_START_ONLY = {
     "parallelism": "parallelism",
     "leader_election": "leaderElection",
@@ -67,7 +71,7 @@ class Reloader:
         live: LiveScheduler,
         source: ConfigSource | None,
         config: KubeSchedulerConfiguration,
-        registry: Registry,
+        plugins: PluginFiles,
         *,
         client: KubeClient,
         recorder: EventRecorder,
@@ -76,18 +80,20 @@ class Reloader:
         read: KubeSchedulerConfiguration,
         watch: bool = True,
         file_period: float = FILE_PERIOD,
+        tell: Callable[[str], None] = lambda note: None,
     ) -> None:
         self.config = config
         """The configuration in force."""
         self._live = live
         self._source = source
-        self._registry = registry
+        self._plugins = plugins
         self._client = client
         self._recorder = recorder
         self._metrics = metrics
         self._regarding = regarding
         self._watch = watch
         self._file_period = file_period
+        self._tell = tell
         self._asked = asyncio.Event()
         self._digest = _digest(Path(source.file)) if source is not None and source.file else None
         self._read = read
@@ -113,24 +119,39 @@ class Reloader:
 
     async def reload(self) -> bool:
         """Read the source and use what it says; False if the old configuration stays."""
-        if self._source is None:
+        plugins, source = self._plugins, self._source
+        changed = plugins.changed()
+        if source is None and not changed:
             log.info("there is nothing to reload: the configuration comes from the flags alone")
             return False
-        self._digest = _digest(Path(self._source.file)) if self._source.file else None
+        if source is not None and source.file:
+            self._digest = _digest(Path(source.file))
         try:
-            new = await self._source.load(self._client)
-            if new == self._read:
-                source = fields(source=self._source.name)
-                log.log(V(2), "The configuration has not changed", extra=source)
+            new = self._read if source is None else await source.load(self._client)
+            await self._live.between_attempts()
+            versions = await plugins.renewed(self._live.scheduler, new)
+            if new == self._read and versions is None:
+                assert source is not None, "a file with plugins has changed"
+                log.log(V(2), "The configuration has not changed", extra=fields(source=source.name))
                 return False
-            await self._live.reload(new, self._registry)
+            await self._live.reload(new, plugins.registry(versions))
         except MoorageError as error:
-            self._report_refusal(self._source, error)
+            self._report_refusal(error, ", ".join(map(str, changed)))
             return False
-        restart = fields_that_need_a_restart(self.config, new)
-        self.config, self._read = with_start_fields_of(self.config, new), new
-        self._report_success(self._source, restart)
+        if versions is not None:
+            plugins.use(versions)
+            self._report_plugins(", ".join(map(str, changed)))
+        if new != self._read:
+            restart = fields_that_need_a_restart(self.config, new)
+            self.config, self._read = with_start_fields_of(self.config, new), new
+            assert source is not None, "only a source gives another configuration"
+            self._report_success(source, restart)
         return True
+
+    def _report_plugins(self, files: str) -> None:
+        self._metrics.plugins_reloaded()
+        log.info("Reloaded plugins", extra=fields(files=files))
+        self._event("Normal", _PLUGINS_RELOADED, f"the plugins of {files} were read again")
 
     def _report_success(self, source: ConfigSource, restart: list[str]) -> None:
         self._metrics.reloaded()
@@ -142,7 +163,18 @@ class Reloader:
             note += f"; changes of {late} take effect after a restart"
         self._event("Normal", _RELOADED, note)
 
-    def _report_refusal(self, source: ConfigSource, error: MoorageError) -> None:
+    def _report_refusal(self, error: MoorageError, files: str) -> None:
+        source = self._source
+        if files:
+            self._metrics.plugin_reload_refused()
+            log.error(
+                "The plugins were not reloaded and stay as they were",
+                extra=fields(files=files, err=error),
+            )
+            note = f"the plugins of {files} were not read again and stay as they were: {error}"
+            self._event("Warning", _PLUGINS_REFUSED, note)
+            return
+        assert source is not None, "without one there is nothing else that could be wrong"
         self._metrics.reload_refused()
         log.error(
             "The configuration was not reloaded and stays as it was",
@@ -152,6 +184,7 @@ class Reloader:
         self._event("Warning", _REFUSED, f"{note}: {error}")
 
     def _event(self, type_: str, reason: str, note: str) -> None:
+        self._tell(note)
         controller = next(iter(self._live.scheduler.profiles))
         # Not counted as equal: what is wrong now must not vanish in a count of what was wrong.
         self._recorder.event(
@@ -161,6 +194,19 @@ class Reloader:
     # What to watch
 
     async def _watching(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_plugins())
+            group.create_task(self._watch_source())
+
+    async def _watch_plugins(self) -> None:
+        while self._plugins.names:
+            await asyncio.sleep(self._file_period)
+            if changed := self._plugins.changed():
+                await asyncio.sleep(_SETTLED_SECONDS)
+                if changed == self._plugins.changed():
+                    self.ask()
+
+    async def _watch_source(self) -> None:
         if self._source is None:
             return
         key = self._source.config_map

@@ -9,16 +9,19 @@ import sys
 import traceback
 from types import TracebackType
 
+from moorage.log_fields import fields_of
 from moorage.printable import continued, printable
 from moorage.redaction import redacted
 
 
 class CommandFormatter(logging.Formatter):
-    """`WARNING message`; a traceback follows on indented lines."""
+    """`WARNING message field="value"`; a traceback follows on indented lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without the break at its end."""
         line = f"{record.levelname} {printable(record.getMessage())}"
+        for name, value in (fields_of(record) or {}).items():
+            line += f' {name}="{printable(str(value))}"'
         if record.exc_info:
             line += continued(self.formatException(record.exc_info))
         return redacted(line)

@@ -11,13 +11,15 @@ from moorage.cli.arguments import add_command, kubeconfig_path
 from moorage.cli.configuration import read_configuration
 from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.cli.startup import log_to_stderr
-from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration
 from moorage.connections.descriptors import raise_limit
 from moorage.errors import InputError
 from moorage.model.pod import Pod
 from moorage.simulator.manifests import read_documents
 
 if TYPE_CHECKING:  # loaded only where it is needed
+    from moorage.app.plugin_reload import PluginFiles
+    from moorage.app.reload import Reloader
     from moorage.local.cluster import LocalCluster
 
 _SETTLE_SECONDS = 120.0
@@ -45,8 +47,8 @@ Documents = Sequence[tuple[Mapping[str, Any], str]]
 
 
 async def _up(args: argparse.Namespace, documents: Documents) -> int:
+    from moorage.app.plugin_reload import PluginFiles
     from moorage.local.cluster import LocalCluster, node_manifests
-    from moorage.simulator.world import full_registry
 
     nodes = args.nodes
     if nodes is None:
@@ -56,9 +58,10 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    config, plugins = read_configuration(args.config), PluginFiles(args.plugins)
     cluster = LocalCluster(
-        read_configuration(args.config),
-        full_registry(files=args.plugins),
+        config,
+        plugins.registry(),
         DEFAULT_FEATURE_GATES,
         data=args.data,
     )
@@ -66,7 +69,8 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
         # Nobody could look at a page that is gone as soon as everything is placed.
         page_port = None if args.no_page or args.once else args.page_port
         await cluster.start(args.port, page_port, documents)
-        code = await _until_stopped(_serve(args, cluster, documents), cluster, stop)
+        reloader = None if args.once else _reloader(args, cluster, config, plugins)
+        code = await _until_stopped(_serve(args, cluster, documents, reloader), cluster, stop)
     finally:
         await cluster.stop()
     if code is None:
@@ -97,7 +101,52 @@ async def _until_stopped(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _serve(args: argparse.Namespace, cluster: "LocalCluster", documents: Documents) -> int:
+def _reloader(
+    args: argparse.Namespace,
+    cluster: "LocalCluster",
+    config: KubeSchedulerConfiguration,
+    plugins: "PluginFiles",
+) -> "Reloader":
+    """What takes up a saved configuration or file with plugins, and tells of plugins that fail."""
+    from moorage.app.config_sources import ConfigSource
+    from moorage.app.plugin_faults import report_faults
+    from moorage.app.reload import Reloader, subject
+    from moorage.framework.faults import DEFAULT_ROW
+    from moorage.metrics.process import OperationMetrics
+    from moorage.metrics.registry import MetricsRegistry
+
+    async def load(_: object) -> KubeSchedulerConfiguration:
+        return read_configuration(args.config)
+
+    name = str(args.config)
+    live, recorder = cluster.live, cluster.recorder
+    assert live is not None, "the cluster was started"
+    assert recorder is not None, "the cluster was started"
+    lease = config.leader_election
+    regarding = subject(
+        "Lease", "coordination.k8s.io/v1", lease.resource_namespace, lease.resource_name
+    )
+    report_faults(live.scheduler.handle, regarding, row=DEFAULT_ROW)
+    return Reloader(
+        live,
+        ConfigSource(name, load, file=name) if args.config else None,
+        config,
+        plugins,
+        client=cluster.client(),
+        recorder=recorder,
+        metrics=OperationMetrics(MetricsRegistry("metrics.yaml")),
+        regarding=regarding,
+        read=config,
+        tell=say,
+    )
+
+
+async def _serve(
+    args: argparse.Namespace,
+    cluster: "LocalCluster",
+    documents: Documents,
+    reloader: "Reloader | None" = None,
+) -> int:
     from moorage.local.cluster import apply_documents
 
     say(f"API server at {cluster.server.url}")
@@ -113,7 +162,8 @@ async def _serve(args: argparse.Namespace, cluster: "LocalCluster", documents: D
     with kubeconfig_path(args.write_kubeconfig) as kubeconfig:
         cluster.server.write_kubeconfig(kubeconfig)
         say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
-        await asyncio.Event().wait()  # until cancelled
+        assert reloader is not None, "it is there unless the cluster is to end by itself"
+        await reloader.run()  # until cancelled
     return 0
 
 

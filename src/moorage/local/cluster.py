@@ -153,6 +153,7 @@ class LocalCluster:
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
         self.live: LiveScheduler | None = None
+        self.recorder: EventRecorder | None = None
         self.console: LocalConsole | None = None
         """Where the page is, if there is one."""
         self._explainer: Explainer | None = None
@@ -172,7 +173,8 @@ class LocalCluster:
         await self.server.start(port=port)
         client, events = self.client(), self.client()
         await define_kinds(client, documents)
-        self.live = LiveScheduler(self._scheduler, client, EventRecorder(events))
+        self.recorder = EventRecorder(events)
+        self.live = LiveScheduler(self._scheduler, client, self.recorder)
         if self.console is not None:
             await self._show(self.console, self.live)
         self._work = asyncio.create_task(self.live.run())

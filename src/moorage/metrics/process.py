@@ -145,6 +145,14 @@ class OperationMetrics:
         """A new configuration was wrong, and the old one stays."""
         self._registry.add("moorage_config_reloads_total", "error")
 
+    def plugins_reloaded(self) -> None:
+        """Changed files with plugins are in use."""
+        self._registry.add("moorage_plugin_reloads_total", "success")
+
+    def plugin_reload_refused(self) -> None:
+        """A changed file with plugins was wrong, and the plugins in use stay."""
+        self._registry.add("moorage_plugin_reloads_total", "error")
+
     def plugin_failed(self, plugin: str, point: str, kind: str) -> None:
         """A plugin raised, gave a wrong answer, or none in time."""
         self._registry.add("moorage_plugin_faults_total", plugin, point, kind)
