@@ -62,7 +62,8 @@ def load_plugin_file(file: PluginFile) -> Sequence[FoundPlugin]:
     try:
         tree = ast.parse(text, str(path))
     except (SyntaxError, ValueError) as error:
-        raise ConfigError(f"{path}:{getattr(error, 'lineno', None) or 1}: {error}") from error
+        line, what = getattr(error, "lineno", None) or 1, getattr(error, "msg", str(error))
+        raise ConfigError(f"{path}:{line}: {what}") from error
     lines = {node.name: node.lineno for node in tree.body if isinstance(node, ast.ClassDef)}
     module = _imported(path, text, tree)
     return _plugins(file, module, lines)
