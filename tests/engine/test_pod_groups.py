@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.cluster.pod_groups import GroupKey, PodGroups, group_of
-from moorage.engine.pod_groups import outcome_of
+from moorage.engine.pod_groups import condition_update
 from moorage.framework.status import Code, Status
 from moorage.kube.pod_status import group_status
 from moorage.model.pod import Pod
@@ -56,7 +56,7 @@ def test_pods_that_are_gone_or_alone_leave_no_trace() -> None:
 
 def test_the_outcome_is_told_only_if_it_is_news() -> None:
     group = make_group(min_count=1)
-    told = outcome_of(group, Status(Code.ERROR, ("broken",)))
+    told = condition_update(group, Status(Code.ERROR, ("broken",)))
     assert told is not None
     assert (told.condition.status, told.condition.reason) == ("False", "SchedulerError")
     body = group_status(told, 0.0)
@@ -71,11 +71,11 @@ def test_the_outcome_is_told_only_if_it_is_news() -> None:
         }
     ]
     known = make_group(min_count=1, status={"conditions": body["conditions"]})
-    assert outcome_of(known, Status(Code.ERROR, ("broken",))) is None
-    changed = outcome_of(known, Status(Code.UNSCHEDULABLE, ("full",)))
+    assert condition_update(known, Status(Code.ERROR, ("broken",))) is None
+    changed = condition_update(known, Status(Code.UNSCHEDULABLE, ("full",)))
     assert changed is not None
     assert "lastTransitionTime" not in group_status(changed, 1.0)["conditions"][0]
-    assert outcome_of(None, None) is None
+    assert condition_update(None, None) is None
 
 
 gangs = st.lists(

@@ -6,7 +6,7 @@ from engine.test_scheduler import CONFIG, Bookkeeper, Doorman, config, run
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
 from moorage.engine.actions import Binding
 from moorage.engine.clock import VirtualClock
-from moorage.engine.decisions import Bind, Refusal, refused_there
+from moorage.engine.decisions import Bind, Refusal, refused_decision
 from moorage.engine.recording import NO_RECORD, EndedAttempt
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.pods import explain_pod
@@ -242,7 +242,7 @@ def test_a_refusal_of_the_chosen_node_is_told_with_the_columns_of_the_attempt(
     decision, _ = scheduler.cycle.attempt(profile, pod)
     assert isinstance(decision, Bind)
     status = Status(Code.ERROR, ("timed out",), "VolumeBinding")
-    failure = refused_there(pod, Refusal(status, point))
+    failure = refused_decision(pod, Refusal(status, point))
     ledger.recorder.attempt_ended(EndedAttempt(pod, profile, 1, decision, failure))
     told = ledger.explain(1, matrix=(0, 10))
     assert [(one.point, one.nodes, one.examples) for one in told.rejections] == [

@@ -18,7 +18,7 @@ from moorage.explain.report import (
     PodExplanation,
 )
 from moorage.ledger import Reader, open_ledger
-from moorage.ledger.explaining import SOURCE, explain_pod_then
+from moorage.ledger.explaining import SOURCE, explain_recorded_pod
 from moorage.ledger.moment import finish
 
 _BATCH = 1000
@@ -37,7 +37,7 @@ class LedgerSource:
         """What was found when the pod was last tried."""
         number = self._latest(asked.name)
         moment, decision = finish(self._reader.moment(number))
-        return explain_pod_then(
+        return explain_recorded_pod(
             moment,
             decision,
             top=asked.top,

@@ -1,4 +1,4 @@
-"""Books about pod groups: which pods each has, and how far those are.
+"""Pod groups: which pods each has, and how far those are.
 
 Owns who is unscheduled, assumed or assigned in every group that has pods. Must not know the groups'
 policies (they are API objects, see `listers`) nor decide anything.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from moorage.engine.pod_groups import GroupOutcome
+from moorage.engine.pod_groups import GroupConditionUpdate
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
@@ -97,4 +97,4 @@ class SkippedDeletion(msgspec.Struct, frozen=True):
     scheduler_name: str
 
 
-Action = Binding | Failure | Eviction | SkippedDeletion | GroupOutcome
+Action = Binding | Failure | Eviction | SkippedDeletion | GroupConditionUpdate

@@ -16,7 +16,7 @@ from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.engine.clock import Clock
 from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable
-from moorage.engine.extension import Extension
+from moorage.engine.extender_stage import ExtenderStage
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.selection import (
     FeasibleNodes,
@@ -58,7 +58,7 @@ class Cycle:
         self.nominated = NominatedPods() if nominated is None else nominated
         self.runner = Runner(FastPath() if reuse else None)
         self._random = random
-        self.extension = Extension(state, extenders, random) if extenders else None
+        self.extension = ExtenderStage(state, extenders, random) if extenders else None
         self._search = NodeSearch()
 
     @property
@@ -84,7 +84,7 @@ class Cycle:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
         if self.runner.fast_path is not None:
             self.runner.fast_path.clear()
-        self.extension = Extension(self.state, extenders, self._random) if extenders else None
+        self.extension = ExtenderStage(self.state, extenders, self._random) if extenders else None
 
     def aside(self) -> "Cycle":
         """A cycle that decides what this one would decide next, and leaves no trace in this one.
@@ -164,7 +164,7 @@ class Cycle:
         most = nodes_to_find(
             profile.percentage_of_nodes_to_score,
             considered,
-            scoring=bool(profile.score) or (extension is not None and extension.judges),
+            scoring=bool(profile.score) or (extension is not None and extension.filters_or_ranks),
         )
         search, nodes = self._search, len(self.state)
         if most == considered == nodes and extension is None:

@@ -73,7 +73,7 @@ def _logged_reason(pod: Pod, error: BaseException) -> str:
     return reason
 
 
-def refused_there(pod: Pod, refusal: Refusal, *, waits: bool = True) -> Unschedulable:
+def refused_decision(pod: Pod, refusal: Refusal, *, waits: bool = True) -> Unschedulable:
     """The decision about a pod that was refused on the node chosen for it.
 
     `waits`: a rejection is told as if that node were the only one, and the plugin's events can

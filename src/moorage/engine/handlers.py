@@ -77,7 +77,7 @@ class EventHandlers:
         self._pods.put(pod)
         if pod.spec.node_name:
             self._add_assigned(pod)
-        elif self._ours(pod):
+        elif self._is_responsible(pod):
             started = self._observer.time()
             log_lines.ADD_PENDING(pod)
             self._groups.put(pod)
@@ -97,13 +97,13 @@ class EventHandlers:
             self._update_assigned(old, new)
         elif new.spec.node_name:
             self._add_assigned(new)
-            if self._ours(old):
+            if self._is_responsible(old):
                 # Bound, by us or somebody else; either way nobody is woken because it left.
                 started = self._observer.time()
                 log_lines.DELETE_PENDING(old)
                 self._queue.delete(old)
                 self._handled(UNSCHEDULABLE_POD_DELETE, started)
-        elif self._ours(old) or self._state.is_assumed(old):
+        elif self._is_responsible(old) or self._state.is_assumed(old):
             self._update_pending(old, new)
 
     def delete_pod(self, pod: Pod) -> None:
@@ -117,7 +117,7 @@ class EventHandlers:
             log_lines.DELETE_ASSIGNED(pod)
             self._apply(log_lines.CACHE_REMOVE_FAILED, self._state.remove_pod, pod)
             self._wake(ASSIGNED_POD_DELETE, pod, None, started)
-        elif self._ours(pod) or self._state.is_assumed(pod):
+        elif self._is_responsible(pod) or self._state.is_assumed(pod):
             # One that is assumed may be of a profile that is not configured any more.
             log_lines.DELETE_PENDING(pod)
             self._queue.delete(pod)
@@ -181,7 +181,7 @@ class EventHandlers:
             ASSIGNED_POD_DELETE, pod, None, priority_at_most(pod)
         )
 
-    def _ours(self, pod: Pod) -> bool:
+    def _is_responsible(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
 
     def _wake(

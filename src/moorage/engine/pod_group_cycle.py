@@ -25,7 +25,7 @@ from moorage.engine.decisions import (
     Refusal,
     Unschedulable,
     error_status,
-    refused_there,
+    refused_decision,
 )
 from moorage.engine.pod_groups import (
     GROUP_UNSCHEDULABLE,
@@ -33,9 +33,9 @@ from moorage.engine.pod_groups import (
     FoundMember,
     GroupResult,
     broken,
+    condition_update,
     failure_of,
     gather,
-    outcome_of,
 )
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
@@ -69,7 +69,7 @@ class _Tried:
     key: GroupKey
     infos: Sequence[QueuedPodInfo]
     result: GroupResult
-    watch: AttemptTimes
+    times: AttemptTimes
 
 
 class PodGroupCycle:
@@ -113,12 +113,12 @@ class PodGroupCycle:
         if not infos:
             return
         self._handle.members.trying = frozenset(info.pod.uid for info in infos)
-        watch = scheduler.observer.attempt_begins(profile.name)
+        times = scheduler.observer.attempt_begins(profile.name)
         result = self._decide(profile, key, infos)
-        scheduler.observer.group_algorithm_finished(watch.seconds())
+        scheduler.observer.group_algorithm_finished(times.seconds())
         if self._preempts and result.status is not None:
             self._make_room(profile, key, infos, result)
-        self._tried = _Tried(profile, key, infos, result, watch)
+        self._tried = _Tried(profile, key, infos, result, times)
         if not self._asks_extenders(infos):
             self.finish()
 
@@ -161,10 +161,10 @@ class PodGroupCycle:
             self._submit(profile, tried.infos, result)
         finally:
             self._handle.members.trying = frozenset()
-        seconds = tried.watch.seconds()
+        seconds = tried.times.seconds()
         self._scheduler.observer.group_attempt_finished(result.outcome, profile.name, seconds)
         group = self._pod_groups.get(tried.key.name, tried.key.namespace)
-        told = outcome_of(group, result.status)
+        told = condition_update(group, result.status)
         if told is not None:
             self._scheduler.outbox.append(told)
 
@@ -346,7 +346,7 @@ class PodGroupCycle:
             answer = scheduler.hold(profile, pod, node_name, times)
             if isinstance(answer, Refusal):
                 # Nobody is on record as who refused it: this was a try.
-                ended.failure = msgspec.structs.replace(refused_there(pod, answer), refusal=None)
+                ended.failure = msgspec.structs.replace(refused_decision(pod, answer), refusal=None)
             else:
                 found.node_name = node_name
                 found.held_by = None if answer is None else answer.message

@@ -24,7 +24,7 @@ GROUP_UNSCHEDULABLE = "pod group is unschedulable"
 WAITING_FOR_PREEMPTION = "pod group is waiting for preemption to complete"
 
 
-class GroupOutcome(msgspec.Struct, frozen=True):
+class GroupConditionUpdate(msgspec.Struct, frozen=True):
     """A group was tried: to be shown as a condition in its status."""
 
     group: PodGroup
@@ -44,7 +44,7 @@ def gather(infos: list[QueuedPodInfo], state: PodGroupState, queue: SchedulingQu
     infos.sort(key=lambda info: (-info.pod.priority, info.initial_attempt_timestamp or 0.0))
 
 
-def outcome_of(group: PodGroup | None, status: Status | None) -> GroupOutcome | None:
+def condition_update(group: PodGroup | None, status: Status | None) -> GroupConditionUpdate | None:
     """The condition after an attempt (None: success); None if there is nothing new to write."""
     if group is None:
         return None
@@ -65,7 +65,7 @@ def outcome_of(group: PodGroup | None, status: Status | None) -> GroupOutcome | 
             return None  # a group that was placed stays so, whatever becomes of further pods
         if msgspec.structs.replace(known, last_transition_time=None) == condition:
             return None
-    return GroupOutcome(group, condition)
+    return GroupConditionUpdate(group, condition)
 
 
 def condition_of(group: PodGroup) -> PodGroupCondition | None:

@@ -235,18 +235,18 @@ def _registered_by(
         if isinstance(plugin, _MAY_REJECT):
             wanted.append((name, plugin, events_of(plugin)))
     return [
-        _Registered(name, plugin, one.event, one.hint, _forgiving(plugin, one.subjects))
+        _Registered(name, plugin, one.event, one.hint, _guarded_subjects(plugin, one.subjects))
         for name, plugin, events in wanted
-        for one in _completed(any_event if events is None else events)
+        for one in _with_taint_updates(any_event if events is None else events)
     ]
 
 
-def _forgiving(plugin: Plugin | None, subjects: Subjects | None) -> Subjects | None:
+def _guarded_subjects(plugin: Plugin | None, subjects: Subjects | None) -> Subjects | None:
     """The same, but where the plugin fails it is about all there is: its hint is asked then."""
     if plugin is None or subjects is None:
         return None
 
-    def forgiving(names: Callable[..., Collection[str] | None]) -> Any:
+    def guarded(names: Callable[..., Collection[str] | None]) -> Any:
         def of(*about: Any) -> Collection[str] | None:
             try:
                 with guard(plugin, "QueueingHint"):
@@ -256,7 +256,7 @@ def _forgiving(plugin: Plugin | None, subjects: Subjects | None) -> Subjects | N
 
         return of
 
-    return Subjects(forgiving(subjects.of_pod), forgiving(subjects.of_event))
+    return Subjects(guarded(subjects.of_pod), guarded(subjects.of_event))
 
 
 def _names(found: Collection[str] | None) -> Collection[str] | None:
@@ -266,7 +266,7 @@ def _names(found: Collection[str] | None) -> Collection[str] | None:
     return None if found is None else frozenset(found)
 
 
-def _completed(registrations: Iterable[EventRegistration]) -> list[EventRegistration]:
+def _with_taint_updates(registrations: Iterable[EventRegistration]) -> list[EventRegistration]:
     """Whoever waits for new nodes also hears of changed taints, wanted or not.
 
     Upstream adds this because a new node is often tainted until it is ready, and its check before

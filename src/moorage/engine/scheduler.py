@@ -24,7 +24,7 @@ from moorage.engine.decisions import (
     Unschedulable,
     error_decision,
     error_status,
-    refused_there,
+    refused_decision,
 )
 from moorage.engine.events import ASSIGNED_POD_DELETE
 from moorage.engine.handlers import EventHandlers
@@ -255,7 +255,7 @@ class Scheduler:
         rejected = status.code.rejected
         if not rejected:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
-        failure = refused_there(pod, Refusal(status, point), waits=binding.waiting is not None)
+        failure = refused_decision(pod, Refusal(status, point), waits=binding.waiting is not None)
         placed = Bind(pod, binding.node_name)
         self.recorder.attempt_ended(
             EndedAttempt(pod, profile, info.attempts, placed, failure, binding=True)
@@ -326,7 +326,7 @@ class Scheduler:
         """Send a pod on its way to a node; a failure if Reserve or Permit refuse it there."""
         answer = self.hold(profile, info.pod, placed.node_name, times)
         if isinstance(answer, Refusal):
-            return refused_there(info.pod, answer)
+            return refused_decision(info.pod, answer)
         if answer is not None:
             self.waiting.add(answer)
         self.outbox.append(

@@ -54,15 +54,15 @@ def trial_profile(profile: Profile) -> Profile:
 
 def _copy(plugin: Plugin, handles: dict[int, Handle]) -> Plugin:
     trial = plugin.trial_copy() if isinstance(plugin, DeferringPlugin) else None
-    twin: Plugin = trial or copy(plugin)
+    copied: Plugin = trial or copy(plugin)
     handle = handles.get(id(plugin.handle))
     if handle is None:
-        handle = handles[id(plugin.handle)] = _unheard(plugin.handle)
-    twin.handle = handle
-    return twin
+        handle = handles[id(plugin.handle)] = _isolated(plugin.handle)
+    copied.handle = handle
+    return copied
 
 
-def _unheard(handle: Handle) -> Handle:
+def _isolated(handle: Handle) -> Handle:
     random = Random()
     random.setstate(handle.random.getstate())
     return msgspec.structs.replace(

@@ -104,14 +104,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
             for reason, rows in verdicts.by_reason():
                 counts[reason.text] += int(np.count_nonzero(rows & decisive))
         overruled = {row: s for row, s in outcome.overruled.items() if row not in outcome.refused}
-        for told in (overruled, outcome.refused, outcome.strangers):
+        for told in (overruled, outcome.refused, outcome.unknown_nodes):
             for status, times in _distinct(told.values()):
                 for text in status.reasons:
                     counts[text] += times
         absent = self.before.absent_status
         seen = outcome.considered & outcome.rejected
         seen[refused] = True
-        unseen = self.offered - int(np.count_nonzero(seen)) - len(outcome.strangers)
+        unseen = self.offered - int(np.count_nonzero(seen)) - len(outcome.unknown_nodes)
         if absent is not None and unseen > 0:
             for text in absent.reasons:
                 counts[text] += unseen

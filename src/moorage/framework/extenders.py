@@ -164,7 +164,7 @@ def _refuse(outcome: FilterOutcome, nodes: NodeView, texts: Mapping[str, str], c
     for name, text in texts.items():
         row = nodes.row_of(name)
         if row is None:
-            outcome.strangers[name] = Status(code, (text,))
+            outcome.unknown_nodes[name] = Status(code, (text,))
         else:
             outcome.refused[row] = Status(code, (text,))
 

@@ -63,7 +63,7 @@ class FilterOutcome:
         """Rows that fail once the pods nominated to them are counted in."""
         self.refused: dict[int, Status] = {}
         """Rows that extenders say they refuse; goes before all that plugins said."""
-        self.strangers: dict[str, Status] = {}
+        self.unknown_nodes: dict[str, Status] = {}
         """The same for nodes that do not exist: users are shown what an extender says of them."""
         self.thinned = False
         """Did extenders take away rows that the plugins had left?"""

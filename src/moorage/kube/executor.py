@@ -17,7 +17,7 @@ from typing import Any
 from moorage import log_lines
 from moorage.engine.actions import Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.pod_groups import GroupOutcome
+from moorage.engine.pod_groups import GroupConditionUpdate
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
 from moorage.framework.api_access import Work
@@ -97,7 +97,7 @@ class Executor:
                     self._report(action)
                 case Eviction():
                     self._spawn(self._evictions.carry_out(action))
-                case GroupOutcome():
+                case GroupConditionUpdate():
                     self._spawn(self._write_group_status(action))
                 case SkippedDeletion():
                     self._recorder.event(
@@ -348,7 +348,7 @@ class Executor:
                     return
             await self._timer.sleep(pause)
 
-    async def _write_group_status(self, outcome: GroupOutcome) -> None:
+    async def _write_group_status(self, outcome: GroupConditionUpdate) -> None:
         group = outcome.group
         body = {"status": group_status(outcome, self._timer.now())}
         try:

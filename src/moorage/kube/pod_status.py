@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moorage.engine.actions import Failure
-from moorage.engine.pod_groups import GroupOutcome
+from moorage.engine.pod_groups import GroupConditionUpdate
 from moorage.kube.timing import rfc3339
 from moorage.model.meta import Condition
 from moorage.model.pod import Pod
@@ -52,7 +52,7 @@ def disruption_target(victim: Pod, scheduler_name: str, cause: str, now: float) 
     return _with_condition(known, wanted, victim.metadata.generation, now)
 
 
-def group_status(outcome: GroupOutcome, now: float) -> Patch:
+def group_status(outcome: GroupConditionUpdate, now: float) -> Patch:
     """The status of a pod group after an attempt."""
     wanted = outcome.condition
     return _with_condition(outcome.group.status.conditions, wanted, wanted.observed_generation, now)

@@ -49,7 +49,7 @@ def explain_decision(
     )
 
 
-def explain_pod_then(
+def explain_recorded_pod(
     moment: Moment,
     decision: RecordedDecision,
     *,

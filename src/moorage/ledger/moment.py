@@ -103,7 +103,7 @@ class Moment:
         return (
             objects.settings == self.settings
             and objects.order.names() == mine.order.names()
-            and not any(map(_keeps_books, (*mine.assumed.values(), *objects.assumed.values())))
+            and not any(map(_has_reservations, (*mine.assumed.values(), *objects.assumed.values())))
             and not self.gates.enabled("GenericWorkload")
         )
 
@@ -117,7 +117,7 @@ class Moment:
         if self.gates.enabled("GenericWorkload"):
             self._group()
         for one in objects.assumed.values():
-            if _keeps_books(one):
+            if _has_reservations(one):
                 self._reserve(one)
                 yield
 
@@ -207,7 +207,7 @@ class Moment:
                 self.state.assume(one.pod, one.node)
 
 
-def _keeps_books(one: Assumed) -> bool:
+def _has_reservations(one: Assumed) -> bool:
     """Do Reserve plugins keep something about a pod on its way to a node?"""
     return one.pod.uses_storage or bool(one.pod.spec.resource_claims)
 
@@ -222,7 +222,9 @@ def _placed(objects: Objects) -> dict[str, tuple[Pod, str]]:
     return found
 
 
-def at(objects: Objects, decision: RecordedDecision | None, near: Moment | None) -> Steps[Moment]:
+def moment_of(
+    objects: Objects, decision: RecordedDecision | None, near: Moment | None
+) -> Steps[Moment]:
     """The moment of some objects, made out of a near one if that can be."""
     moment = near if near is not None and near.fits(objects) else Moment(objects)
     try:

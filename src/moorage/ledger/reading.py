@@ -1,6 +1,6 @@
 """Asking a ledger: decisions by number or by pod, the cluster at a moment, and why.
 
-Owns what both kinds of ledger share, the running one and the files. Each consists of stretches of
+Owns what both kinds of ledger share, the running one and the files. Each consists of segments of
 the stream that can be followed from their first objects on. Whatever takes long is done in steps
 (see `moment`).
 """
@@ -18,13 +18,13 @@ from moorage.explain.report import DecisionExplanation, DecisionSummary
 from moorage.ledger.entries import ChunkPlace, RecordedDecision
 from moorage.ledger.explaining import explain_decision
 from moorage.ledger.files import LedgerFile, ledger_files
-from moorage.ledger.moment import Moment, Steps, at, finish
+from moorage.ledger.moment import Moment, Steps, finish, moment_of
 from moorage.ledger.objects import Objects
 
 _MOST_OPEN = 8
 
 
-class Stretch(Protocol):
+class Segment(Protocol):
     """A part of the stream that needs nothing before it."""
 
     name: str
@@ -39,12 +39,12 @@ class Stretch(Protocol):
 
 
 class Reader:
-    """What can be asked of any ledger; the stretches with smaller numbers come first."""
+    """What can be asked of any ledger; the segments with smaller numbers come first."""
 
-    def __init__(self, stretches: Sequence[Stretch], problems: Sequence[str] = ()) -> None:
+    def __init__(self, segments: Sequence[Segment], problems: Sequence[str] = ()) -> None:
         self.problems = tuple(problems)
         """What could not be read, each as one sentence."""
-        self._stretches = stretches
+        self._stretches = segments
         self._open: deque[ChunkPlace] = deque()
         """The chunks that were read last."""
         self._passed: tuple[ChunkPlace, Objects] | None = None
@@ -91,13 +91,13 @@ class Reader:
 
     def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
         """The cluster just before a decision, and the decision; in steps."""
-        stretch, place = self._find(number)
+        segment, place = self._find(number)
         with _readable(f"Decision {number}"):
-            objects = yield from self._objects(stretch, place)
+            objects = yield from self._objects(segment, place)
             decision = self._opened(place).decisions[number - place.numbers.start]
             objects.follow_chunk(place, until=number)
             near, self._near = self._near, None
-            moment = yield from at(objects, decision, near)
+            moment = yield from moment_of(objects, decision, near)
         return moment, decision
 
     def last_moment(self) -> Moment | None:
@@ -109,17 +109,17 @@ class Reader:
             objects = last.start()
             for place in last.chunks:
                 objects.follow_chunk(self._opened(place))
-            return finish(at(objects, None, None))
+            return finish(moment_of(objects, None, None))
 
-    def _objects(self, stretch: Stretch, wanted: ChunkPlace) -> Steps[Objects]:
+    def _objects(self, segment: Segment, wanted: ChunkPlace) -> Steps[Objects]:
         """The objects before a chunk, for the caller to change."""
-        chunks = list(stretch.chunks)  # the oldest may be forgotten between two steps
+        chunks = list(segment.chunks)  # the oldest may be forgotten between two steps
         before = chunks[: chunks.index(wanted)]
         if self._passed is not None and self._passed[0] in (*before, wanted):
             passed, objects = self._passed[0], self._passed[1].copy()
             before = before[chunks.index(passed) :]
         else:
-            objects = stretch.start()
+            objects = segment.start()
         for place in before:
             objects.follow_chunk(self._opened(place))
             yield
@@ -140,15 +140,15 @@ class Reader:
                 yield from reversed(self._opened(place).decisions)
 
     def _places(self) -> list[ChunkPlace]:
-        places = [place for stretch in self._stretches for place in stretch.chunks if place.numbers]
+        places = [place for segment in self._stretches for place in segment.chunks if place.numbers]
         return sorted(places, key=lambda place: place.numbers.start)
 
-    def _find(self, number: int) -> tuple[Stretch, ChunkPlace]:
+    def _find(self, number: int) -> tuple[Segment, ChunkPlace]:
         """Where a decision is."""
         found = [
-            (stretch, place)
-            for stretch in self._stretches
-            for place in stretch.chunks
+            (segment, place)
+            for segment in self._stretches
+            for place in segment.chunks
             if number in place.numbers
         ]
         if len(found) == 1:

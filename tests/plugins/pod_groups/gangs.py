@@ -9,7 +9,7 @@ from moorage.config import load_config
 from moorage.config.feature_gates import FeatureGates
 from moorage.engine.actions import Binding, Eviction, Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.pod_groups import GroupOutcome
+from moorage.engine.pod_groups import GroupConditionUpdate
 from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Status
@@ -80,7 +80,7 @@ class World:
         self.handlers = self.scheduler.handlers
         self.bound: dict[str, str] = {}
         self.failures: list[Failure] = []
-        self.outcomes: list[GroupOutcome] = []
+        self.outcomes: list[GroupConditionUpdate] = []
         self.evictions: list[Eviction] = []
 
     def add(self, *objects: Any) -> None:
@@ -106,7 +106,7 @@ class World:
                     self._bind(action)
                 case Failure():
                     self.failures.append(action)
-                case GroupOutcome():
+                case GroupConditionUpdate():
                     self.outcomes.append(action)
                 case Eviction():
                     self.evictions.append(action)

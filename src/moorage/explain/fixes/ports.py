@@ -31,7 +31,7 @@ _MOST_FREED = 2
 _LAST_PORT = 65535
 
 
-class Place(msgspec.Struct, frozen=True):
+class PortPlace(msgspec.Struct, frozen=True):
     """Where a pod's spec asks for a host port."""
 
     steps: tuple[str | int, ...]
@@ -88,7 +88,7 @@ def free_ports(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Itera
         yield moved(holders, f"which {verb} {taken}", PORTS, FREE_PORT)
 
 
-def _places(pod: Pod) -> list[Place]:
+def _places(pod: Pod) -> list[PortPlace]:
     found = []
     for steps, container in containers_of(pod):
         if steps[1] == "initContainers" and not container.is_sidecar:
@@ -97,7 +97,7 @@ def _places(pod: Pod) -> list[Place]:
             if port.host_port > 0:
                 address = port.host_ip or "0.0.0.0"
                 host_port = HostPort(port.protocol or "TCP", port.host_port, address)
-                found.append(Place((*steps, "ports", i), container.name, host_port))
+                found.append(PortPlace((*steps, "ports", i), container.name, host_port))
     return found
 
 

@@ -92,7 +92,7 @@ _LACKS = "Insufficient "
 _MOST_SHORTAGES = 8
 
 
-class Slot(msgspec.Struct, frozen=True):
+class RequestSlot(msgspec.Struct, frozen=True):
     """A place in a pod's spec where a resource is asked for."""
 
     steps: tuple[str | int, ...]
@@ -175,7 +175,7 @@ def left_over(sandbox: Sandbox, name: str, pod: Pod) -> Ints:
 
 def lowered(pod: Pod, targets: Mapping[str, int]) -> Change | None:
     """The pod with lower totals of some resources; None if its containers cannot be so small."""
-    places: dict[tuple[str | int, ...], tuple[Slot, dict[str, str]]] = {}
+    places: dict[tuple[str | int, ...], tuple[RequestSlot, dict[str, str]]] = {}
     texts: list[str] = []
     size = 0.0
     for name, target in targets.items():
@@ -192,7 +192,7 @@ def lowered(pod: Pod, targets: Mapping[str, int]) -> Change | None:
     return Change(LOWER_REQUEST, text, size, (FIT,), tuple(operations))
 
 
-def _lowering(slot: Slot, lower: Mapping[str, str]) -> Iterator[Operation]:
+def _lowering(slot: RequestSlot, lower: Mapping[str, str]) -> Iterator[Operation]:
     """Lower requests in one place, and limits that must stay equal to them."""
     requests, limits = slot.resources.requests, slot.resources.limits
     if any(name in limits for name in lower):
@@ -205,7 +205,7 @@ def _lowering(slot: Slot, lower: Mapping[str, str]) -> Iterator[Operation]:
             yield add(quantity, *slot.steps, "limits", name)
 
 
-def _sentence(name: str, amounts: Sequence[tuple[Slot, int]]) -> str:
+def _sentence(name: str, amounts: Sequence[tuple[RequestSlot, int]]) -> str:
     plural = "s" if len(amounts) > 1 else ""
     if not any(amount for _, amount in amounts):
         parts = " and ".join(f"{slot.owner} ({_now(slot, name)})" for slot, _ in amounts)
@@ -217,11 +217,11 @@ def _sentence(name: str, amounts: Sequence[tuple[Slot, int]]) -> str:
     return f"lower the {name} request{plural} of {parts}"
 
 
-def _now(slot: Slot, name: str) -> str:
+def _now(slot: RequestSlot, name: str) -> str:
     return str(slot.resources.requests[name])
 
 
-def _shared_out(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]]:
+def _shared_out(pod: Pod, name: str, target: int) -> list[tuple[RequestSlot, int]]:
     """What each place may ask for, so that the total is the target or a little less."""
     pod_level = _pod_level(pod, name)
     if pod_level is None:
@@ -239,9 +239,9 @@ def _shared_out(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]]:
     return amounts
 
 
-def _among_containers(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]]:
+def _among_containers(pod: Pod, name: str, target: int) -> list[tuple[RequestSlot, int]]:
     slots = _slots(pod, name)
-    best: tuple[Slot, int] | None = None
+    best: tuple[RequestSlot, int] | None = None
     for slot in slots:
         amount = _alone(pod, name, slot, target)
         if amount is not None and (best is None or amount * best[0].amount > best[1] * slot.amount):
@@ -252,7 +252,7 @@ def _among_containers(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]
     if not slots or _total(pod, name, [(slot, 0) for slot in slots]) > target:
         return []
 
-    def capped(level: int) -> list[tuple[Slot, int]]:
+    def capped(level: int) -> list[tuple[RequestSlot, int]]:
         """Nobody asks for more than the level."""
         return [(slot, min(slot.amount, level)) for slot in slots]
 
@@ -262,8 +262,8 @@ def _among_containers(pod: Pod, name: str, target: int) -> list[tuple[Slot, int]
 
 
 def _raised(
-    pod: Pod, name: str, amounts: list[tuple[Slot, int]], target: int
-) -> list[tuple[Slot, int]]:
+    pod: Pod, name: str, amounts: list[tuple[RequestSlot, int]], target: int
+) -> list[tuple[RequestSlot, int]]:
     """Give back what a place gave up in vain, such as containers that run at other times."""
     for place, (slot, _) in enumerate(amounts):
         others = [*amounts[:place], *amounts[place + 1 :]]
@@ -274,7 +274,7 @@ def _raised(
     return [(slot, tidy(name, amount)) for slot, amount in amounts if amount < slot.amount]
 
 
-def _alone(pod: Pod, name: str, slot: Slot, target: int) -> int | None:
+def _alone(pod: Pod, name: str, slot: RequestSlot, target: int) -> int | None:
     """How much one place may ask for, if it alone gives way; None if that is not enough."""
     if _total(pod, name, [(slot, 0)]) > target:
         return None
@@ -284,24 +284,24 @@ def _alone(pod: Pod, name: str, slot: Slot, target: int) -> int | None:
     return max(0, min(target - beside, slot.amount))
 
 
-def _total(pod: Pod, name: str, amounts: Sequence[tuple[Slot, int]]) -> int:
+def _total(pod: Pod, name: str, amounts: Sequence[tuple[RequestSlot, int]]) -> int:
     return patched(pod, _operations(name, amounts)).requests.incoming.get(name, 0)
 
 
-def _operations(name: str, amounts: Sequence[tuple[Slot, int]]) -> tuple[Operation, ...]:
+def _operations(name: str, amounts: Sequence[tuple[RequestSlot, int]]) -> tuple[Operation, ...]:
     return tuple(
         add(quantity_text(name, amount), *slot.steps, "requests", name) for slot, amount in amounts
     )
 
 
-def _pod_level(pod: Pod, name: str) -> Slot | None:
+def _pod_level(pod: Pod, name: str) -> RequestSlot | None:
     resources = pod.spec.resources
     if resources is None or not is_pod_level(name) or name not in resources.requests:
         return None
     return _slot(("spec", "resources"), "the pod", resources, name)
 
 
-def _slots(pod: Pod, name: str) -> list[Slot]:
+def _slots(pod: Pod, name: str) -> list[RequestSlot]:
     """Every container that asks for a resource."""
     found = []
     for steps, container in containers_of(pod):
@@ -316,5 +316,5 @@ def _slots(pod: Pod, name: str) -> list[Slot]:
 
 def _slot(
     steps: tuple[str | int, ...], owner: str, resources: ResourceRequirements, name: str
-) -> Slot:
-    return Slot(steps, owner, amount_of(name, resources.requests[name]), resources)
+) -> RequestSlot:
+    return RequestSlot(steps, owner, amount_of(name, resources.requests[name]), resources)

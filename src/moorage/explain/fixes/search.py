@@ -76,7 +76,7 @@ _COSTLY = frozenset({ADD_NODE, RAISE_PRIORITY, MOVE_POD, FREE_PORT})
 _MOST_OF_A_KIND = 3
 
 
-class Found(msgspec.Struct, frozen=True):
+class WorkingChange(msgspec.Struct, frozen=True):
     """A change that works, and where."""
 
     change: Change
@@ -88,7 +88,7 @@ class Found(msgspec.Struct, frozen=True):
         gain = min(0.5, 0.1 * log2(len(self.nodes))) if self.nodes else 0.0
         return (self.change.size - gain, -len(self.nodes), self.change.text)
 
-    def is_beaten_by(self, other: "Found") -> bool:
+    def is_beaten_by(self, other: "WorkingChange") -> bool:
         """Does less of the same kind gain all of these nodes?"""
         return (
             other.change.kind == self.change.kind
@@ -125,9 +125,9 @@ def _single(
     survey: Survey,
     remedies: Sequence[Remedy],
     most: int | None = None,
-) -> list[Found]:
+) -> list[WorkingChange]:
     """What one change can do."""
-    found: list[Found] = []
+    found: list[WorkingChange] = []
     for remedy in remedies:
         rows = survey.rejected_only_by(remedy.plugins)
         if rows.any() and not sandbox.exhausted:
@@ -135,18 +135,18 @@ def _single(
     return found
 
 
-def _tried(sandbox: Sandbox, pod: Pod, changes: Iterable[Change]) -> list[Found]:
+def _tried(sandbox: Sandbox, pod: Pod, changes: Iterable[Change]) -> list[WorkingChange]:
     found = []
     for change in changes:
         if sandbox.exhausted:
             break
         nodes = sandbox.gained(pod, change)
         if nodes:
-            found.append(Found(change, nodes))
+            found.append(WorkingChange(change, nodes))
     return found
 
 
-def _new_nodes(sandbox: Sandbox, pod: Pod, survey: Survey) -> list[Found]:
+def _new_nodes(sandbox: Sandbox, pod: Pod, survey: Survey) -> list[WorkingChange]:
     """The first kind of node of which one more would do; it must take the pod itself."""
     for change in add_node(sandbox, pod, survey):
         if sandbox.exhausted:
@@ -156,20 +156,20 @@ def _new_nodes(sandbox: Sandbox, pod: Pod, survey: Survey) -> list[Found]:
         names = {node.name for node in change.nodes}
         nodes = [name for name in sandbox.gained(pod, change) if name in names]
         if nodes:
-            return [Found(change, nodes)]
+            return [WorkingChange(change, nodes)]
     return []
 
 
-def _preempting(sandbox: Sandbox, pod: Pod) -> list[Found]:
+def _preempting(sandbox: Sandbox, pod: Pod) -> list[WorkingChange]:
     """What preemption could do for the pod, if it were more important, or does already."""
     change = other_pods.raise_priority(sandbox, pod)
     nodes = sandbox.gained(pod, change) if change is not None else []
-    return [Found(change, nodes)] if change is not None and nodes else []
+    return [WorkingChange(change, nodes)] if change is not None and nodes else []
 
 
-def _several(sandbox: Sandbox, pod: Pod, survey: Survey, together: int) -> list[Found]:
+def _several(sandbox: Sandbox, pod: Pod, survey: Survey, together: int) -> list[WorkingChange]:
     """So many changes, where fewer are not enough."""
-    found: list[Found] = []
+    found: list[WorkingChange] = []
     near = _count_at_once(survey) <= together
     for first in REMEDIES:
         rows = near & survey.rejected_by(first.plugins)
@@ -194,7 +194,7 @@ def _count_at_once(survey: Survey) -> Ints:
     return total
 
 
-def _after(sandbox: Sandbox, pod: Pod, first: Change, together: int) -> list[Found]:
+def _after(sandbox: Sandbox, pod: Pod, first: Change, together: int) -> list[WorkingChange]:
     """What is to be done after a first change."""
     try:
         changed = first.of(pod)
@@ -209,20 +209,20 @@ def _after(sandbox: Sandbox, pod: Pod, first: Change, together: int) -> list[Fou
     return [_with_first(sandbox, pod, first, one) for one in found]
 
 
-def _with_first(sandbox: Sandbox, pod: Pod, first: Change, second: Found) -> Found:
+def _with_first(sandbox: Sandbox, pod: Pod, first: Change, second: WorkingChange) -> WorkingChange:
     """Both changes, or just the second if it gains as much without the first."""
     if not shifts(first.patch, second.change.patch):
         alone = sandbox.gained(pod, second.change)
         if set(second.nodes) <= set(alone):
-            return Found(second.change, alone)
-    return Found(first.then(second.change), second.nodes)
+            return WorkingChange(second.change, alone)
+    return WorkingChange(first.then(second.change), second.nodes)
 
 
-def _chosen(found: Sequence[Found], limit: int) -> list[Found]:
+def _chosen(found: Sequence[WorkingChange], limit: int) -> list[WorkingChange]:
     """The best, not too many of one kind as long as there are others."""
-    best: list[Found] = []
-    more: list[Found] = []
-    seen: dict[frozenset[str], Found] = {}
+    best: list[WorkingChange] = []
+    more: list[WorkingChange] = []
+    seen: dict[frozenset[str], WorkingChange] = {}
     enough = {one.change.text for one in found if not one.change.parts}
     for one in sorted(found, key=lambda one: one.rank):
         if enough.intersection(one.change.parts):
@@ -235,7 +235,7 @@ def _chosen(found: Sequence[Found], limit: int) -> list[Found]:
     return sorted((best + more)[:limit], key=lambda one: one.rank)
 
 
-def _fix(sandbox: Sandbox, found: Found) -> Fix:
+def _fix(sandbox: Sandbox, found: WorkingChange) -> Fix:
     change = found.change
     return Fix(
         change=f"{change.text} ({counted(len(found.nodes), 'node')})",

@@ -22,14 +22,14 @@ from moorage.framework.outcomes import Scores
 log = logging.getLogger(__name__)
 
 
-class Extension:
+class ExtenderStage:
     """All extenders of a scheduler, in the order of asking; without any it is never called."""
 
     def __init__(
         self, state: ClusterState, extenders: Sequence[Extender], random: Random | None
     ) -> None:
         self.extenders = tuple(extenders)
-        self.judges = any(one.filters or one.prioritizes for one in self.extenders)
+        self.filters_or_ranks = any(one.filters or one.prioritizes for one in self.extenders)
         """Does anybody care which nodes are found? Then one is not enough."""
         self._state = state
         self._random = random or Random()
