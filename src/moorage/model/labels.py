@@ -5,6 +5,7 @@ An absent selector selects nothing, an empty one everything: that is the API's r
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -15,6 +16,8 @@ from moorage.model.spelling import LABEL_VALUE, label_key_errors
 Labels = Mapping[str, str]
 
 _INT64_DIGITS = 19
+_MOST_SPELT = 4096
+"""So many keys and values are known to be well spelt: the labels of unlike pods have most alike."""
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NUMERIC_OPERATORS = ("Gt", "Lt")
 
@@ -104,12 +107,14 @@ def parse_int64(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
+@lru_cache(maxsize=_MOST_SPELT)
 def check_key(key: str) -> None:
     """Raise unless `key` is a qualified name: an optional DNS prefix, a slash, a name."""
     if label_key_errors(key):
         raise SelectorError(f"key: Invalid value: {key!r}: not a valid label key")
 
 
+@lru_cache(maxsize=_MOST_SPELT)
 def check_value(value: str) -> None:
     """Raise unless `value` may stand in a label."""
     if LABEL_VALUE.errors(value):

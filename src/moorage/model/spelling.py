@@ -4,11 +4,13 @@ Owns the rules and what is said when one is broken. Must not know any field.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 _ENDS = "and must start and end with an alphanumeric character"
 _ANY_CASE = f"alphanumeric characters, '-', '_' or '.', {_ENDS}"
 _QUOTA_PREFIX = "requests."
+_compiled = lru_cache(re.compile)
 
 
 class Spelling(NamedTuple):
@@ -21,7 +23,7 @@ class Spelling(NamedTuple):
 
     def matches(self, text: str) -> bool:
         """Is a text made of the right characters, be it too long or not?"""
-        return re.fullmatch(self.pattern, text) is not None
+        return _compiled(self.pattern).fullmatch(text) is not None
 
     @property
     def complaint(self) -> str:
