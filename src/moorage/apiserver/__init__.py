@@ -3,7 +3,7 @@
 Talks to its clients over HTTP only; other packages use `ApiServer` (and `run_apiserver`) to start
 and stop it. Knows nothing of the scheduler.
 
-A request takes this way: `handlers` (what `requests` and `bodies` make of it) to `operations`, the
+A request takes this way: `handlers` (HTTP) and `verbs` (what its method means) to `operations`, the
 one way to write (`admission`, `defaults`, `validation`, `updates`, `deletion`, `subresources`), to
 `storage` (versions, `history`, `journal`), and back as `responses`; reads go through `listing` and
 `watching`.

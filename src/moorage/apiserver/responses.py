@@ -120,14 +120,9 @@ _HEADERS = {"Content-Type": JSON, "Cache-Control": "no-cache, private"}
 _PIECE = 256 * 1024
 
 
-def answer(data: bytes, code: int = 200) -> web.Response:
-    """An object that is encoded already."""
-    return web.Response(body=data, status=code, headers=_HEADERS)
-
-
-def answer_json(value: Json, code: int = 200) -> web.Response:
+def answer_json(value: Json) -> web.Response:
     """An object that is not encoded yet."""
-    return web.Response(body=encode(value), status=code, headers=_HEADERS)
+    return web.Response(body=encode(value), headers=_HEADERS)
 
 
 def answer_text(text: str) -> web.Response:
@@ -143,13 +138,15 @@ def answer_error(error: ApiStatusError) -> web.Response:
     return web.Response(body=encode(error.status()), status=error.code, headers=headers)
 
 
-async def answer_parts(request: web.BaseRequest, parts: Iterable[bytes]) -> web.StreamResponse:
-    """A long answer; nothing larger than a piece is ever copied, and others run in between."""
+async def answer_parts(
+    request: web.BaseRequest, parts: Iterable[bytes], code: int = 200
+) -> web.StreamResponse:
+    """What is encoded; nothing larger than a piece is ever copied, and others run in between."""
     pieces = list(parts)
     size = sum(map(len, pieces))
     if size <= _PIECE:
-        return answer(b"".join(pieces))
-    response = web.StreamResponse(headers=_HEADERS)
+        return web.Response(body=b"".join(pieces), status=code, headers=_HEADERS)
+    response = web.StreamResponse(status=code, headers=_HEADERS)
     response.content_length = size
     await response.prepare(request)
     batch: list[bytes] = []

@@ -33,6 +33,7 @@ from moorage.apiserver.metadata import Clock, Identities
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHANGES, Storage
+from moorage.apiserver.verbs import Verbs
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
 from moorage.connections.descriptors import raise_limit
 from moorage.connections.freed_memory import give_back_freed_memory
@@ -53,7 +54,8 @@ _NO_TOKEN = "anonymous"
 class ApiServer:
     """An API server in this process.
 
-    `operations` is the same way in that HTTP requests take; `faults` makes it fail on purpose.
+    `verbs` and `operations` are the same way in that HTTP requests take; `faults` makes it fail on
+    purpose.
     """
 
     def __init__(
@@ -75,8 +77,9 @@ class ApiServer:
         self.watches = Watches(self.store, bookmark_seconds)
         self._lists = Lists(self.store)
         self._authentication = Authentication(tokens)
+        self.verbs = Verbs(self.operations, self._lists, self._authentication)
         self._handlers = Handlers(
-            self.operations, self._lists, self.watches, self._authentication, self.faults
+            self.store, self.verbs, self.watches, self._authentication, self.faults
         )
         self.faults.connect(self.watches.cut, self._compact)
         self.kubelets = None if kubelets is None else Kubelets(self.operations, kubelets)

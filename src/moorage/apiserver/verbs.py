@@ -1,0 +1,218 @@
+"""What each HTTP method does to a resource: a request about one as a value, and the reply to it.
+
+Without awaiting, so that a call is atomic; whoever asked waits until what was written is durable.
+Decides nothing about objects, and knows no sockets.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from moorage.apiserver.authentication import ANONYMOUS, ApiUser, Authentication, review
+from moorage.apiserver.bodies import media_type, read_object
+from moorage.apiserver.deletion import DeleteOptions
+from moorage.apiserver.errors import (
+    ApiStatusError,
+    Json,
+    bad_request,
+    method_not_allowed,
+    not_found,
+    success,
+)
+from moorage.apiserver.history import Stored
+from moorage.apiserver.listing import Lists
+from moorage.apiserver.metadata import metadata_of
+from moorage.apiserver.operations import Change, Operations
+from moorage.apiserver.patching import APPLY_PATCH, applied_object, patch_function
+from moorage.apiserver.requests import Target, flag, negotiate
+from moorage.apiserver.resources import ApiResource
+from moorage.apiserver.responses import Renderer
+from moorage.apiserver.selection import Selection, parse_selection, with_name
+from moorage.apiserver.storage import encode
+from moorage.apiserver.subresources import bind, evict, rescaled, scale_of
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+class ResourceCall(NamedTuple):
+    """A request about a resource."""
+
+    method: str
+    target: Target
+    query: dict[str, str]
+    body: bytes = b""
+    content_type: str = ""
+    accept: str = ""
+    user: ApiUser = ANONYMOUS
+
+    @property
+    def place(self) -> tuple[ApiResource, str, str]:
+        """The resource, the namespace and the name."""
+        return self.target.resource, self.target.namespace, self.target.name
+
+    @property
+    def watches(self) -> bool:
+        """Is the answer a stream of changes?"""
+        reads = self.method in ("GET", "HEAD") and not self.target.resource.virtual
+        return reads and flag(self.query, "watch")
+
+    @property
+    def dry_run(self) -> bool:
+        """Is everything to be done but the writing?"""
+        value = self.query.get("dryRun")
+        if value not in (None, "All"):
+            raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+        return value is not None
+
+    @property
+    def selection(self) -> Selection:
+        """Which objects of the collection are meant."""
+        labels, fields = (self.query.get(f"{kind}Selector", "") for kind in ("label", "field"))
+        found = parse_selection(self.target.resource, labels, fields)
+        return with_name(found, self.target.name) if self.target.name else found
+
+    def object(self) -> Json:
+        """What was sent."""
+        return read_object(self.body, self.content_type)
+
+
+class Reply(NamedTuple):
+    """The answer to a call, encoded; lists come in many parts."""
+
+    code: int
+    parts: Iterable[bytes]
+
+
+class Verbs:
+    """Answers calls about resources."""
+
+    def __init__(
+        self, operations: Operations, lists: Lists, authentication: Authentication
+    ) -> None:
+        self._operations = operations
+        self._lists = lists
+        self._authentication = authentication
+
+    def answer(self, call: ResourceCall) -> Reply:
+        """Do what is asked; `ApiStatusError` refuses it."""
+        match call.method:
+            case "POST":
+                return self._post(call)
+            case "PUT":
+                return self._put(call)
+            case "PATCH":
+                return self._patch(call)
+            case "DELETE":
+                return self._delete(call)
+        return self._get(call)
+
+    def renderer(self, call: ResourceCall) -> Renderer:
+        """What writes objects as the client wants them."""
+        include = call.query.get("includeObject", "")
+        clock = self._operations.identities.clock
+        return Renderer(call.target.resource, negotiate(call.accept), include, clock)
+
+    def _get(self, call: ResourceCall) -> Reply:
+        target = call.target
+        if target.resource.virtual:
+            raise method_not_allowed()
+        if not target.name:
+            items, metadata = self._lists.read(target, call.query, call.selection)
+            return Reply(200, self.renderer(call).many(items, metadata))
+        stored = self._operations.get(*call.place)
+        if target.subresource == "scale":
+            return _reply(scale_of(stored))
+        return self._one(call, stored)
+
+    def _post(self, call: ResourceCall) -> Reply:
+        obj = call.object()
+        resource, namespace, name = call.place
+        subresource = call.target.subresource
+        if resource.kind == "Binding":
+            subresource, name = "binding", (obj.get("metadata") or {}).get("name") or ""
+        elif resource.virtual:
+            return _reply(review(self._authentication, call.user, resource.kind, obj), 201)
+        if subresource == "binding":
+            bind(self._operations, namespace, name, obj, dry_run=call.dry_run)
+        elif subresource == "eviction":
+            evict(self._operations, namespace, name, obj)
+        elif name or subresource or (resource.namespaced and not namespace):
+            raise method_not_allowed()
+        else:
+            stored = self._operations.create(resource, namespace, obj, dry_run=call.dry_run)
+            return self._one(call, stored, 201)
+        return _reply(success(201), 201)
+
+    def _put(self, call: ResourceCall) -> Reply:
+        obj = call.object()
+        target = call.target
+        if not target.name or target.resource.virtual:
+            raise method_not_allowed()
+        if target.subresource == "scale":
+            return self._rescale(call, lambda _: obj)
+        subresource = "" if target.subresource == "finalize" else target.subresource
+        stored, created = self._operations.replace(
+            *call.place, obj, subresource=subresource, dry_run=call.dry_run
+        )
+        return self._one(call, stored, 201 if created else 200)
+
+    def _patch(self, call: ResourceCall) -> Reply:
+        target = call.target
+        if not target.name or target.resource.virtual:
+            raise method_not_allowed()
+        change = patch_function(call.body, call.content_type)
+        if target.subresource == "scale":
+            return self._rescale(call, change)
+        try:
+            stored = self._operations.change(
+                *call.place, change, subresource=target.subresource, dry_run=call.dry_run
+            )
+        except ApiStatusError as error:
+            applies = media_type(call.content_type) == APPLY_PATCH and not target.subresource
+            if error.code != 404 or not applies:
+                raise
+            return self._one(call, self._apply_new(call), 201)
+        return self._one(call, stored)
+
+    def _apply_new(self, call: ResourceCall) -> Stored:
+        resource, namespace, name = call.place
+        obj = applied_object(call.body)
+        metadata = metadata_of(obj)
+        metadata.setdefault("name", name)
+        if metadata.get("uid") or metadata.get("resourceVersion"):
+            raise not_found(resource.plural, resource.group, name)
+        return self._operations.create(resource, namespace, obj, dry_run=call.dry_run)
+
+    def _rescale(self, call: ResourceCall, change: Change) -> Reply:
+        def rescale(obj: Json) -> Json:
+            return rescaled(obj, change(scale_of(self._operations.get(*call.place))))
+
+        stored = self._operations.change(*call.place, rescale, dry_run=call.dry_run)
+        return _reply(scale_of(stored))
+
+    def _delete(self, call: ResourceCall) -> Reply:
+        options = DeleteOptions.read(call.object() if call.body else {}, call.query)
+        resource, namespace, name = call.place
+        if (
+            call.target.subresource
+            or resource.virtual
+            or (resource.namespaced and name and not namespace)
+        ):
+            raise method_not_allowed()
+        if not name:
+            deleted = self._operations.delete_all(resource, namespace, call.selection, options)
+            metadata = {"resourceVersion": str(self._operations.store.version)}
+            return Reply(200, self.renderer(call).many(deleted, metadata))
+        stored, gone = self._operations.delete(resource, namespace, name, options)
+        if not gone or resource.returned:
+            return self._one(call, stored)
+        details: Json = {"name": name, "kind": resource.plural, "uid": stored.uid}
+        if resource.group:
+            details["group"] = resource.group
+        return _reply(success(200, details))
+
+    def _one(self, call: ResourceCall, stored: Stored, code: int = 200) -> Reply:
+        return Reply(code, (self.renderer(call).one(stored),))
+
+
+def _reply(value: Json, code: int = 200) -> Reply:
+    return Reply(code, (encode(value),))
