@@ -16,7 +16,7 @@ from moorage.errors import ConnectError, KubeconfigError, UnreachableError
 from moorage.kube import connection, connection_pool
 from moorage.kube.access import Access, Pem
 from moorage.kube.client import KubeClient
-from moorage.kube.connection import connect
+from moorage.kube.connection import ServerRoute, connect
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.request_limits import AdaptiveLimit
 from moorage.kube.requests import Request
@@ -134,9 +134,8 @@ def test_a_server_that_closes_idle_connections_is_called_anew() -> None:
             await caller.send(OK)
 
         async with ScriptedServer(once) as server:
-            pool = ConnectionPool(
-                ("localhost", server.port), "localhost", AdaptiveLimit(JumpingTimer(), 10)
-            )
+            route = ServerRoute(("localhost", server.port), "localhost")
+            pool = ConnectionPool(route, AdaptiveLimit(JumpingTimer(), 10))
             for number in range(1, 4):
                 _, body = await pool.exchange(b"POST /x HTTP/1.1\r\n\r\n", None, 5.0)
                 assert body == b"{}"
@@ -514,7 +513,7 @@ def test_a_reset_while_the_socket_is_wrapped_is_told_as_such(
         monkeypatch.setattr(context, "wrap_socket", wrap_socket)
         try:
             with pytest.raises(ConnectError, match="connection reset by peer"):
-                await connect(listener.getsockname(), context, "localhost", 5.0)
+                await connect(ServerRoute(listener.getsockname(), "localhost"), context, 5.0)
         finally:
             listener.close()
 

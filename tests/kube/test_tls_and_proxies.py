@@ -1,8 +1,11 @@
 """Connections: trust, client certificates and proxies, over real TLS."""
 
+import asyncio
 import json
 import re
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -208,11 +211,102 @@ def test_proxy_url_of_kubeconfig_is_used() -> None:
             access = Access(server="http://api.example:80", proxy_url=proxy.url)
             async with _client(access) as client:
                 await client.send(ASK)
-            assert seen == ["api.example"]
+            assert seen == ["api.example:80"]
 
     run(scenario())
     with pytest.raises(KubeconfigError, match="only http and https proxies"):
         _client(Access(server="http://api", proxy_url="socks5://p"))
+
+
+class TunnelProxy:
+    """A proxy for tunnels, all of which lead to one port."""
+
+    def __init__(self, port: int, answer: bytes = b"HTTP/1.1 200 Connection established") -> None:
+        self._port = port
+        self._answer = answer
+        self.asked: list[bytes] = []
+
+    @asynccontextmanager
+    async def serving(self, context: ssl.SSLContext | None) -> AsyncIterator[int]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
+        async with server:
+            yield server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(self._answer + b"\r\n\r\n")
+        if b" 200 " in self._answer:
+            there, back = await asyncio.open_connection("localhost", self._port)
+            await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+        await writer.drain()
+        writer.transport.abort()
+
+
+async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    try:
+        while data := await source.read(4096):
+            sink.write(data)
+            await sink.drain()
+    except ConnectionError:
+        return  # the other side hung up
+    finally:
+        sink.transport.abort()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_server_with_tls_is_reached_through_a_tunnel(
+    secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        authority, of_proxy = Authority(), Authority()
+        (tmp_path / "ca.pem").write_bytes(of_proxy.pem)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        api = await _tls_server(authority)
+        proxy = TunnelProxy(int(api.url.rpartition(":")[2]))
+        async with proxy.serving(of_proxy.context if secure else None) as port:
+            scheme = "https" if secure else "http"
+            access = Access(
+                server="https://inner.example:6443",
+                ca=Pem(data=authority.pem),
+                proxy_url=f"{scheme}://user:s3cret@localhost:{port}",
+            )
+            async with _client(access) as client:
+                for _ in range(2):
+                    assert await client.json(ASK) == {"names": []}
+                async with client.stream(ASK) as read:
+                    assert await read()
+        head = proxy.asked[0]
+        assert head.startswith(
+            b"CONNECT inner.example:6443 HTTP/1.1\r\nHost: inner.example:6443\r\n"
+        )
+        assert b"Proxy-Authorization: Basic dXNlcjpzM2NyZXQ=\r\n" in head
+        assert len(proxy.asked) == 2, "one connection for short requests, one for the stream"
+        await api.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (b"HTTP/1.1 407 Who are you?", "the proxy answered 407 Who are you?"),
+        (b"220 mail.example", "of its proxy: its answer is not HTTP/1.1"),
+        (b"HTTP/1.1 200 OK", "its certificate is not trusted"),
+    ],
+)
+def test_a_tunnel_that_leads_nowhere_is_one_sentence(answer: bytes, complaint: str) -> None:
+    async def scenario() -> None:
+        api = await _tls_server(Authority())
+        proxy = TunnelProxy(int(api.url.rpartition(":")[2]), answer)
+        async with proxy.serving(None) as port:
+            access = Access(server="https://api.example", proxy_url=f"localhost:{port}")
+            async with _client(access) as client:
+                with pytest.raises(UnreachableError, match=re.escape(complaint)) as caught:
+                    await client.send(ASK)
+                assert not caught.value.maybe_applied
+        await api.stop()
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("proxy", ["p:99999", "http://p:abc", "http://[::1"])

@@ -22,7 +22,7 @@ from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Json, Request
 from moorage.kube.resources import RESOURCES, Resource
 from moorage.kube.timing import Timer, WallTimer
-from moorage.kube.transport import Answer, AnswerStream, open_transport
+from moorage.kube.transport import Answer, AnswerStream, Transport
 from moorage.version import KUBERNETES_VERSION, __version__
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class KubeClient:
         self._limiter = TokenBucket(qps, burst, self._timer)
         self._observe = observe
         self._host = urlsplit(access.server).netloc.rpartition("@")[2]
-        self._transport = open_transport(
+        self._transport = Transport(
             access,
             self._timer,
             user_agent=agent or user_agent(),
@@ -163,7 +163,7 @@ class KubeClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._transport.close()
+        self._transport.close()
 
     # ---- the driver ----
 

@@ -14,8 +14,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from moorage.errors import BrokenError, ConnectError, WireError
 from moorage.kube.http_wire import AnswerReader
+from moorage.kube.proxy_tunnel import Address, Proxy, through
 
 RECEIVE_BYTES = 1 << 16
 STREAM_BUFFER = 1 << 20
@@ -25,7 +28,13 @@ ADDRESS_SECONDS = 3.0
 _READS_AT_ONCE = 8
 _WAIT = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
-Address = tuple[str, int]
+
+class ServerRoute(msgspec.Struct, frozen=True):
+    """The way to a server: straight to it, or through a proxy."""
+
+    address: Address
+    server_name: str
+    proxy: Proxy | None = None
 
 
 class Connection:
@@ -254,20 +263,24 @@ class BodyStream:
 
 
 async def connect(
-    address: Address,
+    route: ServerRoute,
     context: ssl.SSLContext | None,
-    server_name: str,
     seconds: float,
     session: ssl.SSLSession | None = None,
 ) -> Connection:
     """A new connection, or `ConnectError`."""
     try:
         async with asyncio.timeout(seconds):
-            sock = await _connected(address)
+            proxy = route.proxy
+            sock = await _connected(route.address if proxy is None else proxy.address)
+            if proxy is not None:
+                sock = await through(sock, proxy, None if context is None else route.address)
             if context is not None:
-                sock = await _encrypted(sock, context, server_name, session)
+                sock = await _encrypted(sock, context, route.server_name, session)
     except TimeoutError:
         raise ConnectError("no answer in time") from None
+    except WireError as error:
+        raise ConnectError(f"of its proxy: {error}") from None
     except OSError as error:
         # Also before the handshake: a server that is just starting may reset at any moment.
         raise ConnectError(_reason(error)) from None

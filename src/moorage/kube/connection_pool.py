@@ -9,7 +9,7 @@ import ssl
 from collections import deque
 
 from moorage.errors import ConnectError
-from moorage.kube.connection import Address, BodyStream, Connection, connect
+from moorage.kube.connection import BodyStream, Connection, ServerRoute, connect
 from moorage.kube.http_wire import AnswerReader
 from moorage.kube.request_limits import AdaptiveLimit
 
@@ -32,9 +32,8 @@ class Waiter:
 class ConnectionPool:
     """As many connections for short exchanges as `limit` says; streams have one each besides."""
 
-    def __init__(self, address: Address, server_name: str, limit: AdaptiveLimit) -> None:
-        self._address = address
-        self._server_name = server_name
+    def __init__(self, route: ServerRoute, limit: AdaptiveLimit) -> None:
+        self._route = route
         self._limit = limit
         self._running = 0
         self._closed = False
@@ -170,7 +169,7 @@ class ConnectionPool:
         known = self._session
         session = known[1] if known is not None and known[0] is context else None
         seconds = min(left, CONNECT_TIMEOUT)
-        made = await connect(self._address, context, self._server_name, seconds, session)
+        made = await connect(self._route, context, seconds, session)
         made.when_lost = self._lost
         return made
 

@@ -18,7 +18,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.as_built import extenders_in_order
@@ -34,9 +34,9 @@ from moorage.framework.extenders import Extender, FilterReply, MetaVictims, in_t
 from moorage.framework.plugin import Candidate
 from moorage.kube import extender_messages as messages
 from moorage.kube.access import Pem
-from moorage.kube.credentials import Headers, basic_authorization
 from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes
 from moorage.kube.proxies import proxy_for
+from moorage.kube.proxy_tunnel import Address, Proxy, proxy_at, tunnel_request
 from moorage.kube.tls import client_context
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -159,9 +159,11 @@ class _Client:
         except KubeconfigError as error:
             raise ConfigError(f"couldn't build extenders: {error}") from error
         self._context = context if secure else None
-        self._proxy = urlsplit(proxy) if proxy else None
+        self._proxy = proxy_at(proxy) if proxy else None
+        port = self._server.port or (443 if secure else 80)
+        self._address = (self._server.hostname or "", port)
         self._host = self._server.netloc.rpartition("@")[2]
-        headers = _credentials(self._proxy) if self._proxy is not None and not secure else ()
+        headers = self._proxy.headers if self._proxy is not None and not secure else ()
         self._head = fixed_head(self._host, (("Accept-Encoding", "identity"), *headers))
 
     def post(self, verb: str, body: bytes) -> bytes:
@@ -233,26 +235,25 @@ class _Client:
         return None
 
     def _connected(self, deadline: float) -> socket.socket:
-        sock = _reach(self._proxy or self._server, deadline)
+        proxy = self._proxy
+        sock = _reach(self._address if proxy is None else proxy.address, deadline)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._proxy is not None and self._proxy.scheme == "https":
+            if proxy is not None and proxy.secure:
                 context = ssl.create_default_context()
-                sock = context.wrap_socket(sock, server_hostname=self._proxy.hostname)
+                sock = context.wrap_socket(sock, server_hostname=proxy.address[0])
             if self._context is not None:
-                if self._proxy is not None:
-                    self._tunnel(sock, self._proxy, deadline)
+                if proxy is not None:
+                    self._tunnel(sock, proxy, deadline)
                 sock = self._context.wrap_socket(sock, server_hostname=self._server_name)
         except BaseException:
             sock.close()
             raise
         return sock
 
-    def _tunnel(self, sock: socket.socket, proxy: SplitResult, deadline: float) -> None:
+    def _tunnel(self, sock: socket.socket, proxy: Proxy, deadline: float) -> None:
         """Have the proxy pass on what is sent from here on."""
-        target = f"{self._server.hostname}:{self._server.port or 443}"
-        head = fixed_head(target, _credentials(proxy))
-        _send(sock, request_bytes("CONNECT", target, head, None, ""), deadline)
+        _send(sock, tunnel_request(proxy, self._address), deadline)
         answer = AnswerReader()
         while not answer.status:
             _received(sock, answer, deadline)
@@ -260,11 +261,10 @@ class _Client:
             raise ConnectError(f"Tunnel connection failed: {answer.status} {answer.reason}")
 
 
-def _reach(hop: SplitResult, deadline: float) -> socket.socket:
+def _reach(target: Address, deadline: float) -> socket.socket:
     """A connection to the first address that takes one."""
     failure: Exception | None = None
-    port = hop.port or (443 if hop.scheme == "https" else 80)
-    found = socket.getaddrinfo(hop.hostname, port, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(*target, type=socket.SOCK_STREAM)
     for family, kind, protocol, _, where in found:
         sock = socket.socket(family, kind, protocol)
         try:
@@ -325,13 +325,6 @@ def _path(url: str) -> str:
     parts = urlsplit(url)
     path = parts.path or "/"
     return f"{path}?{parts.query}" if parts.query else path
-
-
-def _credentials(proxy: SplitResult) -> Headers:
-    if proxy.username is None:
-        return ()
-    user, password = unquote(proxy.username), unquote(proxy.password or "")
-    return (("Proxy-Authorization", basic_authorization(user, password)),)
 
 
 def _reason(error: Exception, answer: AnswerReader) -> str:

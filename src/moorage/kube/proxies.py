@@ -1,6 +1,7 @@
 """Which proxy a URL goes through, by the rules of Go's `ProxyFromEnvironment`.
 
 Reads the variables it is given; knows nothing of kubeconfig's `proxy-url`, which goes before them.
+How a proxy is spoken to is `proxy_tunnel`'s.
 """
 
 import ipaddress
@@ -27,7 +28,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
 
 
 def usable_proxy(proxy: str) -> str:
-    """The proxy as a URL that aiohttp can use."""
+    """The proxy as a URL."""
     url = proxy if "://" in proxy else f"http://{proxy}"
     if wrong := url_problem(url):
         raise KubeconfigError(f"the proxy {redacted_url(proxy)} is not a URL: {wrong}")

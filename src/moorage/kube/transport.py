@@ -6,20 +6,19 @@ Turns a `Request` into an HTTP exchange and every failure of the network into an
 
 import os
 import ssl
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
-from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from moorage.errors import BrokenError, ConnectError, KubeconfigError, UnreachableError
 from moorage.kube.access import Access
-from moorage.kube.connection import BodyStream
+from moorage.kube.connection import BodyStream, ServerRoute
 from moorage.kube.connection_pool import ConnectionPool
 from moorage.kube.credentials import Credentials, CredentialSource, Headers, PluginObserver
 from moorage.kube.http_wire import AnswerReader, fixed_head, request_bytes, target
 from moorage.kube.proxies import proxy_for, usable_proxy
+from moorage.kube.proxy_tunnel import proxy_at
 from moorage.kube.request_limits import AdaptiveLimit
 from moorage.kube.requests import Request
 from moorage.kube.timing import Timer
@@ -39,22 +38,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     sent: int = 0
 
 
-class AnswerStream(Protocol):
-    """An answer whose body comes piece by piece; `body` reads all of it."""
-
-    status: int
-    reason: str
-    retry_after: str
-
-    async def read(self) -> bytes:
-        """The next piece; empty at the end."""
-
-    def close(self) -> None:
-        """Hang up."""
-
-
-class Transport(ABC):
-    """The way to one server; a subclass knows how bytes travel."""
+class Transport:
+    """The way to one server: short calls share a pool, each watch has a connection of its own."""
 
     def __init__(
         self,
@@ -72,51 +57,102 @@ class Transport(ABC):
         self._timeout = timeout
         self.limit = AdaptiveLimit(timer, max_connections)
         """How many short requests may be on their way at once."""
-        self.headers: Headers = (
-            ("User-Agent", user_agent),
-            ("Accept", "application/json"),
-            ("Accept-Encoding", "identity"),
-        )
         self.credentials = Credentials(access, timer, _source(access, timer, env, plugins))
-        self._tls = access.server.startswith("https://")
         self._context: ssl.SSLContext | None = None
         self._context_stamp: tuple[object, ...] = ()
         self._files_seen_at = float("-inf")
         self._settled_until = float("-inf")
+        parts = urlsplit(access.server)
+        self._tls = parts.scheme == "https"
+        self._host = parts.netloc.rpartition("@")[2]
+        self._prefix = parts.path.rstrip("/")
+        self._headers: Headers = (
+            ("User-Agent", user_agent),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "identity"),
+        )
+        named = access.proxy_url
+        url = usable_proxy(named) if named else proxy_for(access.server, env)
+        proxy = None if url is None else proxy_at(url)
+        if proxy is not None and not self._tls:
+            self._prefix = f"http://{self._host}{self._prefix}"
+            self._headers += proxy.headers
+        host = parts.hostname or ""
+        address = (host, parts.port or (443 if self._tls else 80))
+        route = ServerRoute(address, access.tls_server_name or host, proxy)
+        self._pool = ConnectionPool(route, self.limit)
+        self._fixed: tuple[Headers, bytes] | None = None
 
     def exchange(self, request: Request) -> Awaitable[Answer]:
         """Send a request and read its answer."""
         headers = self.credentials.known_headers()
-        return self._exchange(request) if headers is None else self.send(request, headers)
+        return self._exchange(request) if headers is None else self._send(request, headers)
 
     async def _exchange(self, request: Request) -> Answer:
-        return await self.send(request, await self.credentials.headers())
+        return await self._send(request, await self.credentials.headers())
 
-    async def stream(self, request: Request) -> AnswerStream:
+    async def stream(self, request: Request) -> "AnswerStream":
         """Send a request whose answer is long; whoever calls this closes it."""
-        return await self.open(request, await self.credentials.headers())
+        data, _ = self._bytes(request, await self.credentials.headers())
+        try:
+            context = await self._tls_context()
+            return AnswerStream(
+                await self._pool.stream(data, context, self._seconds(request)), self
+            )
+        except ConnectError as error:
+            raise self.unreachable(error, maybe_applied=False) from None
+        except BrokenError as error:
+            raise self.unreachable(error, maybe_applied=True) from None
 
-    @abstractmethod
-    async def send(self, request: Request, headers: Headers) -> Answer:
-        """Send a request with these headers and read its answer."""
-
-    @abstractmethod
-    async def open(self, request: Request, headers: Headers) -> AnswerStream:
-        """Send a request with these headers whose answer is long."""
-
-    @abstractmethod
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close all connections."""
+        self._pool.close()
 
-    def timeout(self, request: Request) -> float:
-        """How long a request may take, in seconds."""
+    def unreachable(self, reason: Exception, *, maybe_applied: bool) -> UnreachableError:
+        """The error for a server that cannot be reached."""
+        message = f"the API server {self.access.address} cannot be reached: {reason}"
+        return UnreachableError(message, maybe_applied=maybe_applied)
+
+    async def _send(self, request: Request, headers: Headers) -> Answer:
+        data, sent = self._bytes(request, headers)
+        context = self._context if self._timer.now() < self._settled_until else None
+        context = context or await self._tls_context()
+        again = repeatable = request.repeatable
+        while True:
+            try:
+                answer, received = await self._pool.exchange(
+                    data, context, self._seconds(request), learn=not repeatable
+                )
+            except ConnectError as error:
+                raise self.unreachable(error, maybe_applied=False) from None
+            except BrokenError as error:
+                # A server that closes an idle connection may do so just when it is used again.
+                if not (again and error.stale):
+                    raise self.unreachable(error, maybe_applied=True) from None
+                again = False
+            else:
+                if answer.status < 300:
+                    return Answer(answer.status, "", "", received, sent)
+                return Answer(answer.status, answer.reason, _retry_after(answer), received, sent)
+
+    def _bytes(self, request: Request, headers: Headers) -> tuple[bytes, int]:
+        """The whole request, and how long its body is."""
+        body = request.body
+        if not (body is None or isinstance(body, bytes)):
+            body = msgspec.json.encode(body)
+        if self._fixed is None or self._fixed[0] != headers:
+            try:
+                self._fixed = (headers, fixed_head(self._host, (*self._headers, *headers)))
+            except ValueError as error:
+                raise KubeconfigError(f"a request to {self.access.address}: {error}") from None
+        asked = target(self._prefix, request.path, request.query)
+        data = request_bytes(request.method, asked, self._fixed[1], body, request.content_type)
+        return data, len(body or b"")
+
+    def _seconds(self, request: Request) -> float:
         return request.timeout if request.timeout is not None else self._timeout
 
-    def known_context(self) -> ssl.SSLContext | None:
-        """The context, where that takes no look at certificates; None: see `tls_context`."""
-        return self._context if self._timer.now() < self._settled_until else None
-
-    async def tls_context(self) -> ssl.SSLContext | None:
+    async def _tls_context(self) -> ssl.SSLContext | None:
         """The context; a new one, and so new connections, when certificates were replaced."""
         if not self._tls or self._timer.now() < self._settled_until:
             return self._context
@@ -137,98 +173,25 @@ class Transport(ABC):
         return self._context
 
 
-def encoded(body: object) -> bytes:
-    """A request's body; what is bytes already was encoded by its maker."""
-    return body if isinstance(body, bytes) else msgspec.json.encode(body)
+class AnswerStream:
+    """An answer whose body comes piece by piece."""
 
-
-def unreachable(access: Access, reason: str, *, maybe_applied: bool) -> UnreachableError:
-    """The error for a server that cannot be reached, directly or through a proxy."""
-    message = f"the API server {access.address} cannot be reached: {reason}"
-    return UnreachableError(message, maybe_applied=maybe_applied)
-
-
-class DirectTransport(Transport):
-    """Straight to the server: short calls share a pool, each watch has a connection of its own."""
-
-    def __init__(self, access: Access, timer: Timer, **options: Any) -> None:
-        super().__init__(access, timer, **options)
-        parts = urlsplit(access.server)
-        host = parts.hostname or ""
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._host = parts.netloc.rpartition("@")[2]
-        self._prefix = parts.path.rstrip("/")
-        self._pool = ConnectionPool((host, port), access.tls_server_name or host, self.limit)
-        self._fixed: tuple[Headers, bytes] | None = None
-
-    async def send(self, request: Request, headers: Headers) -> Answer:
-        """Send a request with these headers and read its answer."""
-        body = None if request.body is None else encoded(request.body)
-        data = self._bytes(request, headers, body)
-        context = self.known_context() or await self.tls_context()
-        again = repeatable = request.repeatable
-        while True:
-            try:
-                answer, received = await self._pool.exchange(
-                    data, context, self.timeout(request), learn=not repeatable
-                )
-            except ConnectError as error:
-                raise unreachable(self.access, str(error), maybe_applied=False) from None
-            except BrokenError as error:
-                # A server that closes an idle connection may do so just when it is used again.
-                if not (again and error.stale):
-                    raise unreachable(self.access, str(error), maybe_applied=True) from None
-                again = False
-            else:
-                sent = 0 if body is None else len(body)
-                if answer.status < 300:
-                    return Answer(answer.status, "", "", received, sent)
-                return Answer(answer.status, answer.reason, _retry_after(answer), received, sent)
-
-    async def open(self, request: Request, headers: Headers) -> AnswerStream:
-        """Send a request with these headers whose answer is long."""
-        body = None if request.body is None else encoded(request.body)
-        data = self._bytes(request, headers, body)
-        try:
-            context = await self.tls_context()
-            stream = await self._pool.stream(data, context, self.timeout(request))
-        except ConnectError as error:
-            raise unreachable(self.access, str(error), maybe_applied=False) from None
-        except BrokenError as error:
-            raise unreachable(self.access, str(error), maybe_applied=True) from None
-        return _DirectStream(stream, self.access)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        self._pool.close()
-
-    def _bytes(self, request: Request, headers: Headers, body: bytes | None) -> bytes:
-        if self._fixed is None or self._fixed[0] != headers:
-            try:
-                self._fixed = (headers, fixed_head(self._host, (*self.headers, *headers)))
-            except ValueError as error:
-                raise KubeconfigError(f"a request to {self.access.address}: {error}") from None
-        asked = target(self._prefix, request.path, request.query)
-        return request_bytes(request.method, asked, self._fixed[1], body, request.content_type)
-
-
-class _DirectStream:
-    """A `BodyStream` that raises what the transport raises."""
-
-    def __init__(self, stream: BodyStream, access: Access) -> None:
+    def __init__(self, stream: BodyStream, transport: Transport) -> None:
         self.status = stream.answer.status
         self.reason = stream.answer.reason
         self.retry_after = _retry_after(stream.answer)
         self._stream = stream
-        self._access = access
+        self._transport = transport
 
     async def read(self) -> bytes:
+        """The next piece; empty at the end."""
         try:
             return await self._stream.read()
         except BrokenError as error:
-            raise unreachable(self._access, str(error), maybe_applied=True) from None
+            raise self._transport.unreachable(error, maybe_applied=True) from None
 
     def close(self) -> None:
+        """Hang up."""
         self._stream.close()
 
 
@@ -252,17 +215,3 @@ def _source(
 
         return OidcSource(access.oidc, timer, env)
     return None
-
-
-def open_transport(
-    access: Access, timer: Timer, *, env: Mapping[str, str] = os.environ, **options: Any
-) -> Transport:
-    """The way to a server: through a proxy if one is named, else straight to it."""
-    named = access.proxy_url
-    proxy = usable_proxy(named) if named else proxy_for(access.server, env)
-    if proxy is None:
-        return DirectTransport(access, timer, env=env, **options)
-    # The library that knows proxies takes a while to load, and few need it.
-    from moorage.kube.proxy_transport import ProxyTransport
-
-    return ProxyTransport(proxy, access, timer, env=env, **options)
