@@ -7,9 +7,9 @@ pod is told `engine.pod_groups`', and assuming, binding and requeueing are the s
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ from moorage.engine.pod_groups import (
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
-from moorage.framework.group_preemption import GroupVictims, group_victims
+from moorage.framework.group_preemption import GroupVictims, Rehearsal, group_victims
 from moorage.framework.guard import FAULTS
 from moorage.framework.placements import (
     Assignments,
@@ -62,14 +62,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Tried:
-    """A group that was tried, and has yet to be told."""
+class _GroupAttempt:
+    """The pods of a group that are tried together."""
 
-    profile: Profile
     key: GroupKey
+    profile: Profile
     infos: Sequence[QueuedPodInfo]
-    result: GroupResult
     times: AttemptTimes
+    result: GroupResult = field(default_factory=lambda: GroupResult(None))
 
 
 class PodGroupCycle:
@@ -82,7 +82,8 @@ class PodGroupCycle:
         self._pod_groups = handle.listers.of(PodGroup)
         self._by_placement = handle.gates.enabled("TopologyAwareWorkloadScheduling")
         self._preempts = handle.gates.enabled("WorkloadAwarePreemption")
-        self._tried: _Tried | None = None
+        self._tried: _GroupAttempt | None = None
+        """The group whose pods have not been sent on their way yet."""
         self._infos: list[QueuedPodInfo] = []
         """The pods that were last taken from the queue together."""
         handle.members.activate = self._activate
@@ -90,12 +91,8 @@ class PodGroupCycle:
     def run(self, first: QueuedPodInfo, key: GroupKey) -> None:
         """Try the group of a popped pod."""
         self._infos = [first]
-        try:
+        with self._retried_after_faults():
             self._try_group(first, key)
-        except CorruptStateError:
-            raise
-        except FAULTS as error:
-            self._give_up(error)
 
     def _try_group(self, first: QueuedPodInfo, key: GroupKey) -> None:
         scheduler = self._scheduler
@@ -114,12 +111,14 @@ class PodGroupCycle:
             return
         self._handle.members.trying = frozenset(info.pod.uid for info in infos)
         times = scheduler.observer.attempt_begins(profile.name)
-        result = self._decide(profile, key, infos)
+        group = _GroupAttempt(key, profile, infos, times)
+        group.result = self._decide(group)
         scheduler.observer.group_algorithm_finished(times.seconds())
-        if self._preempts and result.status is not None:
-            self._make_room(profile, key, infos, result)
-        self._tried = _Tried(profile, key, infos, result, times)
-        if not self._asks_extenders(infos):
+        if self._preempts:
+            self._make_room(group)
+        self._tried = group
+        extenders = scheduler.cycle.extenders
+        if not any(one.is_interested(info.pod) for one in extenders for info in infos):
             self.finish()
 
     @property
@@ -135,42 +134,41 @@ class PodGroupCycle:
         """Act on what was found for the group that was tried."""
         tried, self._tried = self._tried, None
         assert tried is not None, "asked for only if there is something unfinished"
-        try:
+        with self._retried_after_faults():
             self._act(tried)
+
+    @contextmanager
+    def _retried_after_faults(self) -> Iterator[None]:
+        """After a fault outside of plugins the pods that have no answer yet are tried again."""
+        try:
+            yield
         except CorruptStateError:
             raise
         except FAULTS as error:
-            self._give_up(error)
+            scheduler = self._scheduler
+            self._handle.members.trying = frozenset()
+            message = error_status(self._infos[0].pod, error).message
+            for info in self._infos:
+                pod = info.pod
+                profile = scheduler.profiles.get(pod.spec.scheduler_name)
+                if profile is None:
+                    scheduler.queue.done(pod.uid)
+                elif scheduler.queue.is_in_flight(pod) and not scheduler.state.is_assumed(pod):
+                    scheduler.give_up(info, profile, broken(pod, message))
 
-    def _give_up(self, error: BaseException) -> None:
-        """A fault outside of plugins: the pods that have no answer yet are tried again."""
-        scheduler = self._scheduler
-        self._handle.members.trying = frozenset()
-        message = error_status(self._infos[0].pod, error).message
-        for info in self._infos:
-            pod = info.pod
-            profile = scheduler.profiles.get(pod.spec.scheduler_name)
-            if profile is None:
-                scheduler.queue.done(pod.uid)
-            elif scheduler.queue.is_in_flight(pod) and not scheduler.state.is_assumed(pod):
-                scheduler.give_up(info, profile, broken(pod, message))
-
-    def _act(self, tried: _Tried) -> None:
-        result, profile = tried.result, tried.profile
+    def _act(self, group: _GroupAttempt) -> None:
+        scheduler, result = self._scheduler, group.result
         try:
-            self._submit(profile, tried.infos, result)
+            self._submit(group)
         finally:
             self._handle.members.trying = frozenset()
-        seconds = tried.times.seconds()
-        self._scheduler.observer.group_attempt_finished(result.outcome, profile.name, seconds)
-        group = self._pod_groups.get(tried.key.name, tried.key.namespace)
-        told = condition_update(group, result.status)
-        if told is not None:
-            self._scheduler.outbox.append(told)
-
-    def _asks_extenders(self, infos: Sequence[QueuedPodInfo]) -> bool:
-        extenders = self._scheduler.cycle.extenders
-        return any(one.is_interested(info.pod) for one in extenders for info in infos)
+        seconds = group.times.seconds()
+        scheduler.observer.group_attempt_finished(result.outcome, group.profile.name, seconds)
+        update = condition_update(
+            self._pod_groups.get(group.key.name, group.key.namespace), result.status
+        )
+        if update is not None:
+            scheduler.outbox.append(update)
 
     # What plugins do to other pods of a group.
 
@@ -209,46 +207,39 @@ class PodGroupCycle:
 
     # The algorithm.
 
-    def _decide(
-        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]
-    ) -> GroupResult:
+    def _decide(self, group: _GroupAttempt) -> GroupResult:
         try:
-            if self._by_placement:
-                return self._try_placements(profile, key, infos)
-            return self._try(profile, infos, None)
+            return self._try_placements(group) if self._by_placement else self._try(group, None)
         except FAULTS as error:
-            return GroupResult(error_status(infos[0].pod, error))
+            return GroupResult(error_status(group.infos[0].pod, error))
 
-    def _make_room(
-        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo], result: GroupResult
-    ) -> None:
+    def _make_room(self, group: _GroupAttempt) -> None:
         """Have less important pods evicted, anywhere, if the whole group fits without them."""
-        status, group = result.status, self._pod_groups.get(key.name, key.namespace)
+        result, key, profile = group.result, group.key, group.profile
+        status, pod_group = result.status, self._pod_groups.get(key.name, key.namespace)
         if status is None or status.code is not Code.UNSCHEDULABLE:
             return
-        if group is None:
-            text = (
-                f'failed to get pod group object: podgroup.scheduling.k8s.io "{key.name}" not found'
-            )
-            result.status = Status(Code.ERROR, (text,))
+        if pod_group is None:
+            text = f'podgroup.scheduling.k8s.io "{key.name}" not found'
+            result.status = Status(Code.ERROR, (f"failed to get pod group object: {text}",))
             return
-        scheduler, bare = self._scheduler, profile.without_post_filter()
-        pods = [info.pod for info in infos]
+        scheduler, pods = self._scheduler, tuple(info.pod for info in group.infos)
+        rehearsed = replace(group, profile=profile.without_post_filter())
         try:
             found = group_victims(
                 profile,
-                group,
+                pod_group,
                 pods,
-                scheduler.state,
-                scheduler.clock.now(),
-                lambda: self._decide(bare, key, infos).status,
+                Rehearsal(
+                    scheduler.state, scheduler.clock.now(), lambda: self._decide(rehearsed).status
+                ),
             )
         except FAULTS as error:
             found = GroupVictims(error_status(pods[0], error))
         if found.status is None:
             result.preempting = True
             scheduler.evict(
-                Eviction(pods[0], profile.name, EVERYWHERE, found.victims, group, tuple(pods))
+                Eviction(pods[0], profile.name, EVERYWHERE, found.victims, pod_group, pods)
             )
         elif found.status.code.rejected:
             reasons = (*status.reasons, found.status.message)
@@ -256,17 +247,16 @@ class PodGroupCycle:
         else:
             result.status = found.status
 
-    def _try_placements(
-        self, profile: Profile, key: GroupKey, infos: Sequence[QueuedPodInfo]
-    ) -> GroupResult:
+    def _try_placements(self, group: _GroupAttempt) -> GroupResult:
         """Try every placement; of those that will do, take the one that scores best."""
-        placements = generate_placements(profile, key, NodeView(self._scheduler.state))
+        profile, key, state = group.profile, group.key, self._scheduler.state
+        placements = generate_placements(profile, key, NodeView(state))
         if isinstance(placements, Status):
             return GroupResult(placements)
         first: GroupResult | None = None
         fitting: list[tuple[Placement, GroupResult]] = []
         for placement in placements:
-            result = self._try(profile, infos, self._mask(placement))
+            result = self._try(group, self._mask(placement))
             if result.status is not None and not result.status.code.rejected:
                 return result
             first = first or result
@@ -287,8 +277,8 @@ class PodGroupCycle:
             Assignments(placement, tuple(f.info.pod for f in result.found if f.node_name))
             for placement, result in fitting
         ]
-        nodes = NodeView(self._scheduler.state)  # the tries changed the state the old one showed
-        totals = score_placements(profile, key, candidates, nodes)
+        # The tries changed the state that the old view showed.
+        totals = score_placements(profile, key, candidates, NodeView(state))
         if isinstance(totals, Status):
             return GroupResult(totals)
         # Upstream draws lots among the best; the first is one of its answers, and repeatable.
@@ -302,14 +292,13 @@ class PodGroupCycle:
         mask[placement.rows] = True
         return mask
 
-    def _try(
-        self, profile: Profile, infos: Sequence[QueuedPodInfo], within: Bools | None
-    ) -> GroupResult:
+    def _try(self, group: _GroupAttempt, within: Bools | None) -> GroupResult:
         """Place pod after pod, each seeing the earlier ones; then take everything back."""
+        profile = group.profile
         result = GroupResult(Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE,)))
         needs_preemption = False
         with ExitStack() as held:
-            for info in infos:
+            for info in group.infos:
                 found = self._find(profile, info, within)
                 if found.node_name:
                     held.callback(self._release, profile, found)
@@ -360,17 +349,15 @@ class PodGroupCycle:
 
     # What it means for the pods.
 
-    def _submit(
-        self, profile: Profile, infos: Sequence[QueuedPodInfo], result: GroupResult
-    ) -> None:
-        scheduler, status = self._scheduler, result.status
-        for info, found in zip_longest(infos, result.found):
+    def _submit(self, group: _GroupAttempt) -> None:
+        scheduler, profile, result = self._scheduler, group.profile, group.result
+        for info, found in zip_longest(group.infos, result.found):
             if found is None:
                 times, ended = UNTIMED, EndedAttempt(info.pod, profile, info.attempts)
             else:
                 times, ended = found.times, found.ended
                 times.resume(found.seconds)
-            if status is None and found is not None and ended.failure is None:
+            if result.status is None and found is not None and ended.failure is None:
                 placed = ended.placed or Bind(info.pod, found.node_name)
                 ended.failure = scheduler.place(info, profile, placed, times)
             else:

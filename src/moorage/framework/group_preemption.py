@@ -92,14 +92,9 @@ class PodGroupPostFilterPlugin(Plugin, ABC):
 
 
 def group_victims(
-    profile: Profile,
-    group: PodGroup,
-    pods: list[Pod],
-    state: ClusterState,
-    now: float,
-    rejection: Callable[[], Status | None],
+    profile: Profile, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
 ) -> GroupVictims:
-    """Ask the plugin who has to go; the state is the same as before in the end."""
+    """Ask the plugin who has to go; in the end everything is given back."""
     plugin = next(
         (p for p in profile.plugins.values() if isinstance(p, PodGroupPostFilterPlugin)), None
     )
@@ -107,7 +102,6 @@ def group_victims(
         return GroupVictims(NOT_CONFIGURED)
     if group.topology_keys:
         return GroupVictims(NOT_BY_PLACEMENT)
-    rehearsal = Rehearsal(state, now, rejection)
     try:
         with guard(plugin, "PodGroupPostFilter"):
             return plugin.pod_group_post_filter(group, pods, rehearsal)
