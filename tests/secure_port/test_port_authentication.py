@@ -58,7 +58,6 @@ def _bundle(ca: trustme.CA) -> Bundle:
 @asynccontextmanager
 async def _port(authentication: DelegatedAuthentication) -> AsyncIterator[Port]:
     async with authentication, open_port(ENDPOINTS, authentication.authenticator) as port:
-        authentication.on_change(lambda: None)
         yield port
 
 
@@ -291,8 +290,7 @@ def test_the_embedded_api_server_reviews_tokens_and_tells_its_authorities(tmp_pa
                 authentication = DelegatedAuthentication(
                     AuthenticationOptions(kubeconfig=str(kubeconfig))
                 )
-                changed = asyncio.Event()
-                authentication.on_change(changed.set)
+                changed = authentication.changed
                 async with _port(authentication) as port:
                     assert (await _who(port, token="boss"))["name"] == "boss"
                     assert await _who(port, token="other") == 401

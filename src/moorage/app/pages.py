@@ -142,7 +142,6 @@ class Pages:
         )
 
     def _extra(self, explainer: "Explainer") -> Sequence[Route]:
-        """What kube-scheduler does not have."""
         from moorage.http.explain_api import explain_routes
         from moorage.http.explain_page import page_routes
 

@@ -160,7 +160,6 @@ class _Stage:
                 await create_all(self.client, before, phase)
 
     async def create_pods(self, load: ApiLoad, phase: Phase) -> None:
-        """The pods to be scheduled."""
 
         def created(pod: Json) -> None:
             self.created_at[pod["metadata"]["uid"]] = time.monotonic()

@@ -98,7 +98,6 @@ class ControlPlane:
         self._server = self._start_server()
 
     def stop(self) -> None:
-        """End both."""
         self._server.stop()
         self._etcd.stop()
 

@@ -47,7 +47,6 @@ class WatchedPod(msgspec.Struct):
 
     @property
     def attempted(self) -> bool:
-        """Has a scheduler tried it?"""
         return any(c.type == "PodScheduled" for c in self.status.conditions or ())
 
     def selected(self, labels: Mapping[str, str]) -> bool:
@@ -101,7 +100,6 @@ class PodWatch:
         return self._bound.get(namespace, 0)
 
     def pods(self, namespace: str) -> Iterator[WatchedPod]:
-        """The pods of a namespace."""
         return iter(self._pods.get(namespace, {}).values())
 
     def check(self) -> None:

@@ -62,12 +62,10 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
         return self._child.pid
 
     @property
     def running(self) -> bool:
-        """Is the process still there?"""
         if self._code is None:
             self._reap(os.WNOHANG)
         return self._code is None
@@ -84,7 +82,6 @@ class ChildProcess:
         return self._usage
 
     def send(self, number: signal.Signals) -> None:
-        """Send the process a signal."""
         if self.running:
             os.kill(self.pid, number)
 

@@ -66,7 +66,6 @@ class LedgerSource:
         return self._reader.explain(number, top=top, matrix=(0, rows) if rows else None)
 
     def decisions(self, limit: int) -> DecisionPage:
-        """The latest decisions, newest first."""
         return DecisionPage(tuple(self._reader.summaries(limit=limit)))
 
     def _latest(self, name: str) -> int:

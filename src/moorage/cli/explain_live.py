@@ -52,11 +52,9 @@ class LiveSource:
         self._access = scheduler_access(args)
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
-        """Everything about a pod."""
         return self._ask(lambda client: _pod(client, asked))
 
     def node(self, name: str) -> NodeExplanation:
-        """Everything about a node."""
         return self._ask(lambda client: _ask(client, f"nodes/{_segment(name)}", NodeExplanation))
 
     def decision(self, which: str, *, top: int, rows: int) -> DecisionExplanation:
@@ -64,7 +62,6 @@ class LiveSource:
         return self._ask(lambda client: _decision(client, which, top, rows))
 
     def decisions(self, limit: int) -> DecisionPage:
-        """The latest decisions, newest first."""
         return self._ask(lambda client: _decisions(client, limit))
 
     def _ask(self, question: Callable[[KubeClient], Awaitable[Answer]]) -> Answer:

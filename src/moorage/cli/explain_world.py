@@ -48,7 +48,6 @@ class _WorldSource:
         self._profile: str = args.profile
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
-        """Everything about a pod."""
         world, (pod, node) = self._world, self._find(asked.name)
         return explain_pod(
             world.cycle,
@@ -63,7 +62,6 @@ class _WorldSource:
         )
 
     def node(self, name: str) -> NodeExplanation:
-        """Everything about a node."""
         world = self._world
         if name not in world.state.nodes.row_of:
             raise InputError(
@@ -109,7 +107,6 @@ class ClusterSource(_WorldSource):
         self._where = f"the cluster {self._access.address}"
 
     def node(self, name: str) -> NodeExplanation:
-        """Everything about a node."""
         self._read()
         return super().node(name)
 

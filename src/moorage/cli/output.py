@@ -133,11 +133,9 @@ class Printer:
     def table(
         self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: str = ""
     ) -> None:
-        """A table under a title."""
         self.section(title, table(header, rows, right=right, width=self.width))
 
     def section(self, title: str, lines: Iterable[str]) -> None:
-        """Lines under a title."""
         if self._begun:
             print()
         self._begun = True

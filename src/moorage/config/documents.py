@@ -92,7 +92,6 @@ class YamlReader:
         self._deepest = 0
 
     def documents(self) -> Iterator[object]:
-        """The documents, one after the other."""
         while not isinstance(event := self._next(), yaml.StreamEndEvent):
             if isinstance(event, yaml.NodeEvent):
                 yield self._value(event, 0)

@@ -176,7 +176,6 @@ class _Profile:
         self._add_general(self.table.before_policy_plugins)
 
     def add_filter(self, plugin: str) -> None:
-        """Let a plugin refuse nodes."""
         self._enable(plugin, self.table.filter_points[plugin])
 
     def add_score(self, plugin: str, weight: int) -> None:
@@ -185,11 +184,9 @@ class _Profile:
         self._enable(plugin, points, weight)
 
     def filters(self, plugin: str) -> bool:
-        """Whether the plugin refuses nodes."""
         return plugin in self._sets[ExtensionPoint.FILTER]
 
     def scores(self, plugin: str) -> bool:
-        """Whether the plugin ranks nodes."""
         return plugin in self._sets[ExtensionPoint.SCORE]
 
     def drop(
@@ -200,7 +197,6 @@ class _Profile:
         self.dropped.append(Dropped(item, reason, changes_decisions))
 
     def conversion(self, scheduler_name: str, extenders: list[Any]) -> Conversion:
-        """The finished profile as a configuration."""
         self._add_general(self.table.later_plugins)
         plugins: dict[str, Any] = {"multiPoint": {"disabled": [{"name": EVERYTHING}]}}
         for point, chosen in self._sets.items():

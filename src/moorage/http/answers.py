@@ -27,7 +27,6 @@ class Accepted(NamedTuple):
     params: Mapping[str, str]
 
     def matches(self, media: str) -> bool:
-        """Does it allow this media type?"""
         kind, _, sub = media.partition("/")
         return self.type in ("*", kind) and self.subtype in ("*", sub)
 

@@ -167,7 +167,6 @@ class Tokens:
         return answer
 
     async def close(self) -> None:
-        """Give up what is still asked."""
         await self._answers.close()
 
     async def _review(self, token: str) -> User | UnauthenticatedError:

@@ -42,7 +42,6 @@ class AccessVerdict(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """May it be done?"""
         return self.decision is Decision.ALLOWED
 
 
@@ -108,7 +107,6 @@ class AccessReviews:
         return AccessVerdict(Decision.ALLOWED if allowed else Decision.NO_OPINION, reason)
 
     async def close(self) -> None:
-        """Give up what is still asked."""
         await self._answers.close()
 
     async def _ask(self, spec: dict[str, Any]) -> dict[str, Any]:

@@ -211,14 +211,21 @@ class ClientCertificate(NamedTuple):
 class Bundle:
     """The authorities of one purpose; empty until something is loaded, and then nobody is known."""
 
-    def __init__(self, name: str, clock: Clock = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, name: str, *, path: str = "", clock: Clock = lambda: datetime.now(UTC)
+    ) -> None:
         self.name = name
+        self._path = path
         self.certificates: tuple[x509.Certificate, ...] = ()
         self._content = b""
         self._clock = clock
 
     def __bool__(self) -> bool:
         return bool(self.certificates)
+
+    def reload(self) -> bool:
+        """Read the file again; True if there was something new in it."""
+        return self.load(read_file(self._path))
 
     def load(self, content: bytes) -> bool:
         """Take over a PEM bundle; True if it is a new one, `InputError` if it is none."""
@@ -266,19 +273,6 @@ class Bundle:
             and self._reached(other, others, now, depth + 1)
             for other in others
         )
-
-
-class BundleFile:
-    """A bundle that follows a file."""
-
-    def __init__(self, purpose: str, path: str) -> None:
-        self.bundle = Bundle(f"{purpose}::{path}")
-        self._path = path
-        self.reload()
-
-    def reload(self) -> bool:
-        """Read the file again; True if there was something new in it."""
-        return self.bundle.load(read_file(self._path))
 
 
 def _valid(certificate: x509.Certificate, now: datetime) -> bool:

@@ -46,18 +46,15 @@ class ClusterLookup:
         client: KubeClient,
         certificates: ClientCertificates | None,
         proxies: Proxies | None,
+        changed: Callable[[], None],
         *,
         timer: Timer | None = None,
     ) -> None:
         self._client = client
         self._certificates = certificates
         self._proxies = proxies
-        self._listeners: list[Callable[[], None]] = []
+        self._changed = changed
         self._timer = timer or WallTimer()
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after every change of an authority."""
-        self._listeners.append(listener)
 
     async def read(self) -> None:
         """Read it once; it need not exist. `MoorageError` if that cannot be found out."""
@@ -111,8 +108,7 @@ class ClusterLookup:
             self._proxies.headers = proxy_headers(found.data)
             changed |= self._load(self._proxies.bundle, found.data, PROXY_CA_KEY)
         if changed:
-            for listener in self._listeners:
-                listener()
+            self._changed()
 
     @staticmethod
     def _load(bundle: Bundle, data: Mapping[str, str], key: str) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from moorage.errors import InputError, KubeconfigError, MoorageError
@@ -20,7 +20,7 @@ from moorage.http.authentication import (
     Tokens,
 )
 from moorage.http.authorization import AccessReviews, Authorizer, OpenPaths
-from moorage.http.certificates import Bundle, BundleFile
+from moorage.http.certificates import Bundle
 from moorage.http.cluster_lookup import CLIENT_CA_KEY, NAME, NAMESPACE, PROXY_CA_KEY, ClusterLookup
 from moorage.http.endpoints import SILENT, PortObserver
 from moorage.http.options import AuthenticationOptions, AuthorizationOptions
@@ -49,8 +49,9 @@ class DelegatedAuthentication:
         service_account: Path = SERVICE_ACCOUNT,
     ) -> None:
         self._options = options
-        self._files: list[BundleFile] = []
-        self._listeners: list[Callable[[], None]] = []
+        self._files: list[Bundle] = []
+        self.changed = asyncio.Event()
+        """Is set after every change of an authority."""
         self._tasks: list[asyncio.Task[None]] = []
         access = _access("authentication", options.kubeconfig, env, service_account)
         self._client = None if access is None else KubeClient(access, qps=QPS, burst=BURST)
@@ -63,10 +64,6 @@ class DelegatedAuthentication:
         self.authenticator = Authenticator(proxies, certificates, tokens, observer=observer)
         self._lookup = self._cluster_lookup(certificates, proxies)
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after every change of an authority."""
-        self._listeners.append(listener)
-
     async def start(self) -> None:
         """Look up what the flags leave open and keep up with it; `InputError` if it must be."""
         if self._lookup is not None:
@@ -74,7 +71,6 @@ class DelegatedAuthentication:
                 await self._lookup.read()
             except MoorageError as error:
                 self._lookup_failed(error)
-            self._lookup.on_change(self._changed)
             self._tasks.append(asyncio.create_task(self._lookup.follow(), name="cluster lookup"))
         if self._files:
             self._tasks.append(asyncio.create_task(self._follow_files(), name="client CA files"))
@@ -99,9 +95,9 @@ class DelegatedAuthentication:
             try:
                 changed |= file.reload()
             except InputError as error:
-                log.error("%s failed with : %s", file.bundle.name, error)
+                log.error("%s failed with : %s", file.name, error)
         if changed:
-            self._changed()
+            self.changed.set()
 
     async def __aenter__(self) -> "DelegatedAuthentication":
         await self.start()
@@ -130,12 +126,13 @@ class DelegatedAuthentication:
         """The authorities in the file of a flag, if there is one."""
         if not path:
             return None
+        file = Bundle(f"{purpose}::{path}", path=path)
         try:
-            file = BundleFile(purpose, path)
+            file.reload()
         except InputError as error:
             raise InputError(f"{refused}: {error}") from None
         self._files.append(file)
-        return file.bundle
+        return file
 
     def _cannot_look_up(self, what: str, sort: str) -> bool:
         if self._options.skip_lookup:
@@ -160,7 +157,7 @@ class DelegatedAuthentication:
         asked = None if options.request_header.client_ca_file else proxies
         if wanted is None and asked is None:
             return None
-        return ClusterLookup(self._client, wanted, asked)
+        return ClusterLookup(self._client, wanted, asked, self.changed.set)
 
     def _lookup_failed(self, error: MoorageError) -> None:
         if not self._options.tolerate_lookup_failure:
@@ -181,10 +178,6 @@ class DelegatedAuthentication:
         while True:
             await asyncio.sleep(FILES_PERIOD)
             self.reload_files()
-
-    def _changed(self) -> None:
-        for listener in self._listeners:
-            listener()
 
 
 class DelegatedAuthorization:

@@ -74,7 +74,6 @@ class QueryParameters:
                 raise BadParameterError(f"unknown parameter {quoted(name)}: {expected}")
 
     def text(self, name: str, default: str = "") -> str:
-        """A text."""
         values = self._query.getall(name, [])
         if len(values) > 1:
             raise BadParameterError(f"parameter {name} is given {len(values)} times")
@@ -90,7 +89,6 @@ class QueryParameters:
         return found
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
-        """A whole number within bounds."""
         text = self.text(name)
         if not text:
             return default
@@ -102,7 +100,6 @@ class QueryParameters:
         return value
 
     def switch(self, name: str, default: bool) -> bool:
-        """True or false."""
         text = self.text(name)
         if not text:
             return default

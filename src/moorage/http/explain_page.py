@@ -106,12 +106,10 @@ class _Asset:
 
     @cached_property
     def body(self) -> bytes:
-        """What is in it."""
         return self._read()
 
     @cached_property
     def packed(self) -> bytes:
-        """The same, compressed."""
         return gzip.compress(self.body, _LEVEL, mtime=0)
 
     @cached_property
@@ -127,7 +125,6 @@ class _Page:
         self._assets = assets
 
     async def index(self, request: web.Request) -> web.StreamResponse:
-        """The page itself."""
         return await _answer(request, self._assets[_INDEX])
 
     async def asset(self, request: web.Request) -> web.StreamResponse:

@@ -38,11 +38,9 @@ class LocalConsole:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
         return f"http://{_HOST}:{self._port}{EXPLAIN_PAGE}"
 
     async def start(self, routes: Sequence[Route]) -> None:
-        """Serve."""
         self._server = app_server(_application(routes, self._port), LOCAL, log)
         await self._server.start([self._listener])
 

@@ -67,7 +67,6 @@ class SecurePort:
         self._server: HttpServer | None = None
         self._bundles: Sequence[Bundle] = ()
         self._tasks: list[asyncio.Task[None]] = []
-        self._reload_now = asyncio.Event()
         self.failure: MoorageError | None = None
         """Why it is not served, if that turned out with the first client."""
         if can_wait(serving, authentication, authorization, env):
@@ -77,7 +76,6 @@ class SecurePort:
 
     @property
     def port(self) -> int:
-        """The port listened on."""
         assert self._listener is not None, "opened when it was made"
         found: int = self._listener.getsockname()[1]
         return found
@@ -176,7 +174,6 @@ class SecurePort:
         except BaseException:
             self.abandon()
             raise
-        authentication.on_change(self._reload_now.set)
         self._tls, self.authentication = tls, authentication
 
     async def _load_and_serve(
@@ -210,11 +207,13 @@ class SecurePort:
         await self.serve(app, authenticator.bundles)
 
     async def _poll(self) -> None:
+        assert self.authentication is not None
+        changed = self.authentication.changed
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RELOAD_PERIOD):
-                    await self._reload_now.wait()
-            self._reload_now.clear()
+                    await changed.wait()
+            changed.clear()
             try:
                 if self.reload():
                     log.log(V(2), "Loaded new serving certificates or client CAs")

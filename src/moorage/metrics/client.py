@@ -24,23 +24,19 @@ class ClientMetrics:
         registry.before_render(self._tell_ttl)
 
     def answered(self, host: str, method: str, status: int) -> None:
-        """The headers of an answer came (status 0: none came)."""
         self._registry.add("rest_client_requests_total", _code(status), method, host)
 
     def finished(self, host: str, method: str, seconds: float, sent: int, received: int) -> None:
-        """A request that is no watch is through, with so many bytes each way."""
         observe = self._registry.observe
         observe("rest_client_request_duration_seconds", seconds, method, host)
         observe("rest_client_request_size_bytes", sent, method, host)
         observe("rest_client_response_size_bytes", received, method, host)
 
     def throttled(self, host: str, method: str, seconds: float) -> None:
-        """The client made a request wait so long to keep its own rate."""
         name = "rest_client_rate_limiter_duration_seconds"
         self._registry.observe(name, seconds, method, host)
 
     def retried(self, host: str, method: str, status: int) -> None:
-        """A request is sent again after such an answer."""
         self._registry.add("rest_client_request_retries_total", _code(status), method, host)
 
     def plugin_ran(self, code: int, status: str) -> None:
@@ -70,13 +66,10 @@ class ElectionMetrics:
         self._registry = registry
 
     def on(self, name: str) -> None:
-        """Leading now."""
         self._registry.set("leader_election_master_status", 1, name)
 
     def off(self, name: str) -> None:
-        """Not leading, or not any more."""
         self._registry.set("leader_election_master_status", 0, name)
 
     def slowpath(self, name: str) -> None:
-        """The lease had to be read before it could be renewed."""
         self._registry.add("leader_election_slowpath_total", name)

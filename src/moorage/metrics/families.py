@@ -30,11 +30,9 @@ class Value:
         self.value = 0.0
 
     def add(self, amount: float = 1) -> None:
-        """Count on."""
         self.value += amount
 
     def clear(self) -> None:
-        """Begin again."""
         self.value = 0.0
 
 
@@ -72,11 +70,9 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
         return sum(self.counts)
 
     def clear(self) -> None:
-        """Begin again."""
         self.counts = [0] * len(self.counts)
         self.sum = 0.0
 
@@ -124,7 +120,6 @@ class Family(Generic[ChildT]):
             self._unexpected = unexpected
 
     def reset(self) -> None:
-        """Forget what was counted."""
         if self.label_names:
             self.children.clear()
         else:

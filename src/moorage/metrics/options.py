@@ -32,7 +32,6 @@ class MetricsOptions:
     allow_metric_labels_manifest: str = ""
 
     def errors(self) -> list[str]:
-        """Everything that is wrong."""
         errors = [*self._version_errors(), *self._disabled_errors()]
         errors += allow_list_errors(f"{_PATH}.allowListMapping", self.allow_metric_labels)
         if self.allow_metric_labels_manifest:

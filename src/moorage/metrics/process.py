@@ -137,12 +137,10 @@ class OperationMetrics:
         self._registry.before_render(refresh)
 
     def reloaded(self) -> None:
-        """A new configuration is in use."""
         self._registry.add("moorage_config_reloads_total", "success")
         self._note_reading()
 
     def reload_refused(self) -> None:
-        """A new configuration was wrong, and the old one stays."""
         self._registry.add("moorage_config_reloads_total", "error")
 
     def plugins_reloaded(self) -> None:

@@ -63,7 +63,6 @@ class SchedulerMetrics(SchedulerObserver):
     # Measuring.
 
     def time(self) -> float:
-        """The stopwatch's reading."""
         return self._now()
 
     def attempt_begins(self, profile: str) -> AttemptTimes:
@@ -155,7 +154,6 @@ class SchedulerMetrics(SchedulerObserver):
     # Attempts.
 
     def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt ended without a node."""
         self._ends[result, profile].append(seconds)
 
     def algorithm_finished(self, times: AttemptTimes, result: AttemptResult | None) -> None:
@@ -181,12 +179,10 @@ class SchedulerMetrics(SchedulerObserver):
     def pod_scheduled(
         self, profile: str, seconds: float, attempts: int, waited: float | None
     ) -> None:
-        """A pod was bound."""
         self._bound[profile].append(seconds)
         self._waits[attempts].append(waited)
 
     def permit_waited(self, status: str, seconds: float) -> None:
-        """A pod was held back so long."""
         self._registry.observe("scheduler_permit_wait_duration_seconds", seconds, status)
 
     def binding_cycles(self, change: int) -> None:
@@ -196,11 +192,9 @@ class SchedulerMetrics(SchedulerObserver):
     # Preemption.
 
     def preemption_attempted(self) -> None:
-        """DefaultPreemption was asked."""
         self._registry.add("scheduler_preemption_attempts_total")
 
     def victims_selected(self, victims: int) -> None:
-        """Pods are to leave."""
         self._registry.observe("scheduler_preemption_victims", victims)
 
     def preemption_finished(self) -> None:
@@ -212,19 +206,15 @@ class SchedulerMetrics(SchedulerObserver):
     # The queue.
 
     def incoming_pods(self, queue: str, event: str) -> None:
-        """A pod entered a part of the queue."""
         self._registry.add("scheduler_queue_incoming_pods_total", queue, event)
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
-        """More or fewer pods were turned away."""
         self._registry.add("scheduler_unschedulable_pods", plugin, profile, by=change)
 
     def in_flight_events(self, event: str, change: int) -> None:
-        """More or fewer events are kept."""
         self._registry.add("scheduler_inflight_events", event, by=change)
 
     def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        """A hint answered."""
         name = "scheduler_queueing_hint_execution_duration_seconds"
         self._registry.observe(name, seconds, plugin, event, hint)
 
@@ -238,50 +228,41 @@ class SchedulerMetrics(SchedulerObserver):
         self._registry.observe(_POINT_DURATION, seconds, _PRE_ENQUEUE, SUCCESS, profile)
 
     def event_handled(self, event: str, seconds: float) -> None:
-        """The cluster state follows an event."""
         self._registry.observe("scheduler_event_handling_duration_seconds", seconds, event)
 
     # Volumes and devices.
 
     def volume_stage_failed(self, stage: str) -> None:
-        """Something broke in the volume binder."""
         self._registry.add("scheduler_volume_scheduling_stage_error_total", stage)
 
     def claim_created(self, status: str) -> None:
-        """A claim was sent to the API."""
         self._registry.add("scheduler_resourceclaim_creates_total", status)
 
     def binding_conditions_waited(
         self, profile: str, driver: str, status: str, seconds: float
     ) -> None:
-        """A wait for devices ended."""
         name = "scheduler_dra_bindingconditions_wait_duration_seconds"
         self._registry.observe(name, seconds, profile, driver, status)
 
     def binding_conditions_allocated(self, profile: str, driver: str, status: str) -> None:
-        """A device with conditions was waited for."""
         name = "scheduler_dra_bindingconditions_allocations_total"
         self._registry.add(name, profile, driver, status)
 
     # Behind gates; without the gate nobody sees these.
 
     def group_attempt_finished(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt at a whole group ended."""
         name = "scheduler_podgroup_scheduling_attempt_duration_seconds"
         self._registry.observe(name, seconds, result, profile)
         self._registry.add("scheduler_podgroup_schedule_attempts_total", result, profile)
 
     def group_algorithm_finished(self, seconds: float) -> None:
-        """It is known what becomes of a group."""
         name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
         self._registry.observe(name, seconds)
 
     def api_calls_pending(self, call_type: str, change: int) -> None:
-        """More or fewer calls are not answered yet."""
         self._registry.add("scheduler_pending_async_api_calls", call_type, by=change)
 
     def api_call_finished(self, call_type: str, result: str, seconds: float) -> None:
-        """A call was answered."""
         name = "scheduler_async_api_call_execution"
         self._registry.add(f"{name}_total", call_type, result)
         self._registry.observe(f"{name}_duration_seconds", seconds, call_type, result)

@@ -24,25 +24,21 @@ class ServingMetrics:
         self._slis = slis
 
     def authenticated(self, result: str, user: str, seconds: float) -> None:
-        """A request was recognised (`success`), was not (`failure`), or it broke (`error`)."""
         self._registry.add("authentication_attempts", result)
         self._registry.observe("authentication_duration_seconds", seconds, result)
         if user:
             self._registry.add("authenticated_user_requests", _kind_of_user(user))
 
     def authorized(self, decision: str, seconds: float) -> None:
-        """A request is `allowed`, `denied`, nobody has an opinion (`no-opinion`), or `error`."""
         self._registry.add("authorization_attempts_total", decision)
         self._registry.observe("authorization_duration_seconds", seconds, decision)
 
     def token_cached(self, hit: bool, seconds: float) -> None:
-        """A bearer token was looked up: was its holder known already?"""
         name, status = "authentication_token_cache_request", "hit" if hit else "miss"
         self._registry.add(f"{name}_total", status)
         self._registry.observe(f"{name}_duration_seconds", seconds, status)
 
     def reviewed(self, kind: str, code: str, seconds: float) -> None:
-        """`TokenReview` or `SubjectAccessReview` was sent; `code` is the status or `<error>`."""
         self._registry.add(f"{_REVIEWS[kind]}_total", code)
         self._registry.observe(f"{_REVIEWS[kind]}_duration_seconds", seconds, code)
         if kind == "TokenReview":
@@ -50,11 +46,9 @@ class ServingMetrics:
             self._registry.add("authentication_token_cache_fetch_total", result)
 
     def client_certificate(self, seconds_left: float) -> None:
-        """A client certificate was shown that is still valid for so long."""
         self._registry.observe("apiserver_client_certificate_expiration_seconds", seconds_left)
 
     def health_checked(self, endpoint: str, check: str, healthy: bool) -> None:
-        """A check was run on a request for all of them."""
         self._slis.set("kubernetes_healthcheck", 1 if healthy else 0, check, endpoint)
         result = "success" if healthy else "error"
         self._slis.add("kubernetes_healthchecks_total", check, endpoint, result)

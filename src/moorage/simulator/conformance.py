@@ -108,7 +108,6 @@ class Report(msgspec.Struct):
     disagreements: list[Disagreement] = []
 
     def add(self, result: "CaseResult") -> None:
-        """Count one case."""
         agrees = not result.disagreements
         family = self.families.setdefault(result.family, FamilyCount())
         for count in (self, family):

@@ -68,7 +68,6 @@ class PodRecord(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
 

@@ -64,7 +64,6 @@ class OfflineBinding:
         return refusal or await bind_pod(profile, pod, node_name, self._api)
 
     def run_later(self) -> None:
-        """Run what plugins left."""
         later = self._world.handle.api.later
         while later:
             work = later.popleft()

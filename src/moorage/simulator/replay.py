@@ -59,7 +59,6 @@ class GoldenLine(msgspec.Struct, frozen=True):
     text: bytes
 
     def decode(self) -> GoldenCase:
-        """Read the case."""
         try:
             return _DECODER.decode(self.text)
         except msgspec.MsgspecError as error:

@@ -104,7 +104,6 @@ class World:
         return self.state.nodes.nodes if kind is Node else self.state.listers.of(kind)
 
     def find(self, kind: type[ApiObject] | str, name: str, namespace: str) -> ApiObject | None:
-        """One object."""
         if kind is Node:
             row = self.state.nodes.row_of.get(name)
             return None if row is None else self.state.nodes.nodes[row]
@@ -140,11 +139,9 @@ class World:
         keep_event(self.state.listers, *args, **fields)
 
     def placed(self, pod: Pod, node_name: str) -> None:
-        """A pod was bound."""
         self._pods.put(pod.on_node(node_name))
 
     def evicted(self, pod: Pod) -> None:
-        """A pod left its node."""
         self.state.remove_pod(pod)
         self._pods.remove(pod)
 

@@ -75,12 +75,10 @@ class PerfWorkload(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> list[str]:
-        """The case's and its own."""
         return [*self.case.labels, *self.workload.labels]
 
     @property
     def feature_gates(self) -> dict[str, bool]:
-        """The case's, changed by its own."""
         return {**self.case.feature_gates, **self.workload.feature_gates}
 
     @property

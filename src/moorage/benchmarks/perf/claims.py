@@ -54,7 +54,6 @@ class ClaimController:
         self._workers = [asyncio.create_task(self._work()) for _ in range(_WORKERS)]
 
     def on_change(self, event: str, pod: WatchedPod) -> None:
-        """A pod came, changed or went."""
         if not pod.spec.resource_claims:
             return
         uid = pod.metadata.uid

@@ -7,6 +7,7 @@ schedules is not its business.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from random import Random
 
@@ -41,45 +42,36 @@ _CREATORS = 30
 _POLL_SECONDS = 0.25
 
 
+@dataclass(slots=True)
 class OperationExecutor:
     """One workload on one cluster."""
 
-    def __init__(
-        self,
-        workload: PerfWorkload,
-        client: KubeClient,
-        watch: PodWatch,
-        gates: FeatureGates,
-        *,
-        timeout: float,
-        check: Callable[[], None],
-        phase: Phase,
-    ) -> None:
-        self._workload = workload
-        self._client = client
-        self._watch = watch
-        self._gates = gates
-        self._timeout = timeout
-        self._check = check
-        self._phase = phase
-        self._random = Random(0)
-        self._templates: dict[str, Template] = {}
-        self._awaited: dict[str, int] = {}
-        """How many pods that nobody has waited for each namespace got."""
-        self._index = 0
-        """Of the operation that is carried out."""
-        self._background: list[asyncio.Task[None]] = []
-        self._collector: ThroughputCollector | None = None
-        self.results: list[Throughput] = []
+    workload: PerfWorkload
+    client: KubeClient
+    watch: PodWatch
+    gates: FeatureGates
+    timeout: float
+    check: Callable[[], None]
+    """Complains if the cluster is not what it should be."""
+    phase: Phase
+    results: list[Throughput] = field(default_factory=list)
+    _random: Random = field(default_factory=lambda: Random(0))
+    _templates: dict[str, Template] = field(default_factory=dict)
+    _awaited: dict[str, int] = field(default_factory=dict)
+    """How many pods that nobody has waited for each namespace got."""
+    _index: int = 0
+    """Of the operation that is carried out."""
+    _background: list[asyncio.Task[None]] = field(default_factory=list)
+    _collector: ThroughputCollector | None = None
 
     async def run(self) -> list[Throughput]:
         """Everything, in order; what runs beside it ends with it."""
         self._read_templates()
         try:
-            for index, operation in enumerate(self._workload.operations):
+            for index, operation in enumerate(self.workload.operations):
                 self._index = index
-                await self._HANDLERS[type(operation)](self, operation)
-                self._phase.advance()
+                await _HANDLERS[type(operation)](self, operation)
+                self.phase.advance()
         finally:
             for task in self._background:
                 task.cancel()
@@ -95,9 +87,9 @@ class OperationExecutor:
 
     async def _create_nodes(self, operation: op.CreateNodes) -> None:
         template = self._templates.get(operation.node_template_path)
-        features = self._workload.workload.params.get("numNodeDeclaredFeatures", 0)
+        features = self.workload.workload.params.get("numNodeDeclaredFeatures", 0)
         made = make_nodes(operation, template, f"node-{self._index}-", self._random, features)
-        await create_all(self._client, list(made))
+        await create_all(self.client, list(made))
 
     async def _create_namespaces(self, operation: op.CreateNamespaces) -> None:
         template = self._templates.get(operation.namespace_template_path)
@@ -107,12 +99,12 @@ class OperationExecutor:
             if template is not None:
                 body = template.make()
             body["metadata"] = {**body.get("metadata", {}), "name": name}
-            await create_one(self._client, body)
+            await create_one(self.client, body)
             self._awaited.setdefault(name, 0)
 
     async def _need_namespace(self, name: str) -> None:
         if name not in self._awaited:
-            await create_namespace(self._client, name)
+            await create_namespace(self.client, name)
             self._awaited[name] = 0
 
     # Pods
@@ -137,10 +129,10 @@ class OperationExecutor:
             await self._stop_collecting()
 
     async def _create_pod(self, pod: NewPod) -> None:
-        await pod.create(self._client)
+        await pod.create(self.client)
 
     def _pod_templates(self, operation: op.CreatePods) -> PodTemplates:
-        default = self._workload.case.default_pod_template_path
+        default = self.workload.case.default_pod_template_path
         return PodTemplates(
             self._templates.get(operation.pod_template_path or default),
             self._templates.get(operation.persistent_volume_template_path),
@@ -152,14 +144,14 @@ class OperationExecutor:
         end = time.monotonic() + length
         while time.monotonic() < end:
             await in_flight(pods, self._create_pod, _CREATORS)
-            while self._watch.bound(namespace) < len(pods):
+            while self.watch.bound(namespace) < len(pods):
                 if time.monotonic() > end:
                     return
-                self._check()
-                await self._watch.changed(_POLL_SECONDS)
-            await delete_collection(self._client, "Pod", namespace, grace_seconds=0)
-            while any(True for _ in self._watch.pods(namespace)) and time.monotonic() < end:
-                await self._watch.changed(_POLL_SECONDS)
+                self.check()
+                await self.watch.changed(_POLL_SECONDS)
+            await delete_collection(self.client, "Pod", namespace, grace_seconds=0)
+            while any(True for _ in self.watch.pods(namespace)) and time.monotonic() < end:
+                await self.watch.changed(_POLL_SECONDS)
 
     async def _delete_pods(self, operation: op.DeletePods) -> None:
         work = self._deleting(operation)
@@ -172,17 +164,17 @@ class OperationExecutor:
         namespace = operation.namespace
         if not operation.delete_pods_per_second:
             labels = ",".join(f"{key}={value}" for key, value in operation.label_selector.items())
-            await delete_collection(self._client, "Pod", namespace, labels=labels)
+            await delete_collection(self.client, "Pod", namespace, labels=labels)
             return
         chosen = [
             pod.metadata.name
-            for pod in self._watch.pods(namespace)
+            for pod in self.watch.pods(namespace)
             if pod.selected(operation.label_selector)
         ]
         ticks = _ticks(operation.delete_pods_per_second)
         for name in chosen:
             await anext(ticks)
-            await self._client.delete(resource_for("Pod"), namespace, name)
+            await self.client.delete(resource_for("Pod"), namespace, name)
 
     # Waiting
 
@@ -202,10 +194,10 @@ class OperationExecutor:
         self, namespace: str, wanted: int, labels: Mapping[str, str], *, attempted: bool = False
     ) -> None:
         """Wait until so many pods are on nodes (or have at least been tried)."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while (reached := self._reached(namespace, labels, attempted)) < wanted:
-            self._check()
-            await self._watch.changed(_POLL_SECONDS)
+            self.check()
+            await self.watch.changed(_POLL_SECONDS)
             if labels or attempted:  # counting them takes a while, so not at every change
                 await asyncio.sleep(_POLL_SECONDS)
             if time.monotonic() > deadline:
@@ -214,15 +206,15 @@ class OperationExecutor:
                     0,
                     "Timeout",
                     f"{reached} of {wanted} pods of namespace {namespace} were {done} within "
-                    f"{self._timeout:g} s",
+                    f"{self.timeout:g} s",
                 )
 
     def _reached(self, namespace: str, labels: Mapping[str, str], attempted: bool) -> int:
         if not labels and not attempted:
-            return self._watch.bound(namespace)
+            return self.watch.bound(namespace)
         return sum(
             pod.selected(labels) and bool(pod.spec.node_name or (attempted and pod.attempted))
-            for pod in self._watch.pods(namespace)
+            for pod in self.watch.pods(namespace)
         )
 
     # Anything else
@@ -234,7 +226,7 @@ class OperationExecutor:
         bodies = [template.make(index, operation.count) for index in range(operation.count)]
         for body in bodies:
             self._place(body, operation.namespace, template)
-        await create_all(self._client, bodies)
+        await create_all(self.client, bodies)
 
     async def _update_any(self, operation: op.UpdateAny) -> None:
         template = self._templates[operation.template_path]
@@ -253,7 +245,7 @@ class OperationExecutor:
         metadata = body["metadata"]
         namespace = metadata.get("namespace", "")
         path = resource.item(namespace, metadata["name"], subresource)
-        await self._client.send(Request("PUT", path, body=body))
+        await self.client.send(Request("PUT", path, body=body))
 
     @staticmethod
     def _place(body: Json, namespace: str, template: Template) -> None:
@@ -266,7 +258,7 @@ class OperationExecutor:
             body.setdefault("metadata", {})["namespace"] = namespace
 
     async def _create_driver(self, operation: op.CreateResourceDriver) -> None:
-        listed = await self._client.list_all(
+        listed = await self.client.list_all(
             resource_for("Node"), lambda raw: outline(raw).metadata.name
         )
         chosen = [name for name in listed.items if fnmatchcase(name, operation.nodes)]
@@ -274,11 +266,11 @@ class OperationExecutor:
             resource_slice(operation.driver_name, name, operation.max_claims_per_node)
             for name in chosen
         )
-        await create_all(self._client, bodies)
+        await create_all(self.client, bodies)
 
     async def _churn(self, operation: op.Churn) -> None:
         namespace = operation.namespace or f"namespace-{self._index}"
-        await create_namespace(self._client, namespace)
+        await create_namespace(self.client, namespace)
         templates = [self._templates[path] for path in operation.template_paths]
         pause = (operation.interval_milliseconds or 500) / 1000
         work = self._churning(operation, templates, namespace, pause)
@@ -299,17 +291,17 @@ class OperationExecutor:
                     body = template.make()
                     if resource_of(body).namespaced:
                         body["metadata"]["namespace"] = namespace
-                    made = await create_one(self._client, body)
+                    made = await create_one(self.client, body)
                     if recreate:
                         kept[slot] = made
                 else:
                     meta = old["metadata"]
                     within = meta.get("namespace", "")
-                    await self._client.delete(resource_of(old), within, meta["name"])
+                    await self.client.delete(resource_of(old), within, meta["name"])
             turn += 1
 
     async def _allocate_claims(self, operation: op.AllocResourceClaims) -> None:
-        await allocate_claims(self._client, operation.namespace, self._gates, self._random)
+        await allocate_claims(self.client, operation.namespace, self.gates, self._random)
 
     async def _sleep(self, operation: op.Sleep) -> None:
         await asyncio.sleep(op.seconds(operation.duration, "duration"))
@@ -322,49 +314,50 @@ class OperationExecutor:
 
     def _measure(self, name: str, namespaces: list[str], labels: Mapping[str, str]) -> None:
         if self._collector is not None:
-            raise InputError(f"{self._workload.name}: two measurements overlap")
-        self._collector = ThroughputCollector(self._watch, name, namespaces, labels)
+            raise InputError(f"{self.workload.name}: two measurements overlap")
+        self._collector = ThroughputCollector(self.watch, name, namespaces, labels)
 
     async def _stop_collecting(self, operation: op.Operation | None = None) -> None:
         del operation
         if self._collector is None:
-            raise InputError(f"{self._workload.name}: no measurement was started")
+            raise InputError(f"{self.workload.name}: no measurement was started")
         collector, self._collector = self._collector, None
         self.results.append(await collector.stop())
 
     def _read_templates(self) -> None:
         """All of them before anything is made, so that a missing one is noticed at once."""
-        self._read_template(self._workload.case.default_pod_template_path, "defaultPodTemplatePath")
-        for operation in self._workload.operations:
-            for field in msgspec.structs.fields(operation):
-                found = getattr(operation, field.name)
-                if field.name.endswith("template_path"):
-                    self._read_template(found, field.encode_name)
-                elif field.name == "template_paths":
+        self._read_template(self.workload.case.default_pod_template_path, "defaultPodTemplatePath")
+        for operation in self.workload.operations:
+            for one in msgspec.structs.fields(operation):
+                found = getattr(operation, one.name)
+                if one.name.endswith("template_path"):
+                    self._read_template(found, one.encode_name)
+                elif one.name == "template_paths":
                     for path in found:
-                        self._read_template(path, field.encode_name)
+                        self._read_template(path, one.encode_name)
 
-    def _read_template(self, path: str, field: str) -> None:
+    def _read_template(self, path: str, asked_by: str) -> None:
         if path and path not in self._templates:
-            where = f"{field} of {self._workload.case.name} in {self._workload.file}"
-            self._templates[path] = Template(self._workload.folder / path, where)
+            where = f"{asked_by} of {self.workload.case.name} in {self.workload.file}"
+            self._templates[path] = Template(self.workload.folder / path, where)
 
-    _HANDLERS: Mapping[type[op.Operation], Callable[..., Awaitable[None]]] = {
-        op.AllocResourceClaims: _allocate_claims,
-        op.Barrier: _barrier,
-        op.Churn: _churn,
-        op.CreateAny: _create_any,
-        op.CreateNamespaces: _create_namespaces,
-        op.CreateNodes: _create_nodes,
-        op.CreatePods: _create_pods,
-        op.CreateResourceClaims: _create_any,
-        op.CreateResourceDriver: _create_driver,
-        op.DeletePods: _delete_pods,
-        op.Sleep: _sleep,
-        op.StartCollectingMetrics: _start_collecting,
-        op.StopCollectingMetrics: _stop_collecting,
-        op.UpdateAny: _update_any,
-    }
+
+_HANDLERS: Mapping[type[op.Operation], Callable[..., Awaitable[None]]] = {
+    op.AllocResourceClaims: OperationExecutor._allocate_claims,
+    op.Barrier: OperationExecutor._barrier,
+    op.Churn: OperationExecutor._churn,
+    op.CreateAny: OperationExecutor._create_any,
+    op.CreateNamespaces: OperationExecutor._create_namespaces,
+    op.CreateNodes: OperationExecutor._create_nodes,
+    op.CreatePods: OperationExecutor._create_pods,
+    op.CreateResourceClaims: OperationExecutor._create_any,
+    op.CreateResourceDriver: OperationExecutor._create_driver,
+    op.DeletePods: OperationExecutor._delete_pods,
+    op.Sleep: OperationExecutor._sleep,
+    op.StartCollectingMetrics: OperationExecutor._start_collecting,
+    op.StopCollectingMetrics: OperationExecutor._stop_collecting,
+    op.UpdateAny: OperationExecutor._update_any,
+}
 
 
 async def _ticks(per_second: int) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 
 from moorage.benchmarks.perf.operations import CreateNodes, NodeAllocatable
-from moorage.benchmarks.perf.templates import Template
+from moorage.benchmarks.perf.templates import Template, plain
 from moorage.model.meta import Json
 from moorage.model.node import HOSTNAME_LABEL
 
@@ -23,9 +23,10 @@ def make_nodes(
     """The nodes, each followed by what belongs to it; `features` of them are declared."""
     taken: set[str] = set()
     for index in range(operation.count):
-        node = template.make(index, operation.count) if template else _plain_node(prefix)
+        node = template.make(index, operation.count) if template else plain("node")
         metadata = node["metadata"]
-        name = metadata.get("name") or _name(metadata.pop("generateName", ""), random, taken)
+        generated = metadata.pop("generateName", "" if template else prefix)
+        name = metadata.get("name") or _name(generated, random, taken)
         metadata["name"] = name
         labels = metadata.setdefault("labels", {})
         labels[HOSTNAME_LABEL] = name
@@ -60,21 +61,6 @@ def _name(prefix: str, random: Random, taken: set[str]) -> str:
             return name
 
 
-def _plain_node(prefix: str) -> Json:
-    amounts = {"pods": "110", "cpu": "4", "memory": "32Gi"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"generateName": prefix},
-        "status": {
-            "capacity": amounts,
-            "allocatable": dict(amounts),
-            "phase": "Running",
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-
 def _csi_node(name: str, limits: NodeAllocatable) -> Json:
     return {
         "apiVersion": "storage.k8s.io/v1",
@@ -102,18 +88,13 @@ def resource_slice(driver: str, node_name: str, devices: int) -> Json:
             "driver": driver,
             "nodeName": node_name,
             "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [
-                {
-                    "name": f"instance-{index}",
-                    "attributes": {
-                        "model": {"string": "A100"},
-                        "family": {"string": "GPU"},
-                        "driverVersion": {"version": "1.2.3"},
-                        "dra.example.com/numa": {"int": index},
-                    },
-                    "capacity": {"memory": {"value": "1Gi"}},
-                }
-                for index in range(devices)
-            ],
+            "devices": [_device(index) for index in range(devices)],
         },
     }
+
+
+def _device(index: int) -> Json:
+    device = plain("device")
+    device["name"] = f"instance-{index}"
+    device["attributes"]["dra.example.com/numa"] = {"int": index}
+    return device

@@ -3,13 +3,11 @@
 from typing import NamedTuple
 
 from moorage.benchmarks.objects import create_one
-from moorage.benchmarks.perf.templates import Template
+from moorage.benchmarks.perf.templates import Template, plain
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
 from moorage.model.meta import Json
-
-_PLAIN: Json = {"cpu": "100m", "memory": "500Mi"}
 
 
 class PodTemplates(NamedTuple):
@@ -24,7 +22,7 @@ class PodTemplates(NamedTuple):
         return [self._made(index, count, namespace) for index in range(count)]
 
     def _made(self, index: int, count: int, namespace: str) -> "NewPod":
-        pod = self.pod.make(index, count) if self.pod else _plain_pod()
+        pod = self.pod.make(index, count) if self.pod else plain("pod")
         pod["metadata"]["namespace"] = namespace
         if self.claim is None or self.volume is None:
             return NewPod(pod)
@@ -57,7 +55,6 @@ class NewPod(NamedTuple):
     volume: Json | None = None
 
     async def create(self, client: KubeClient) -> None:
-        """Create everything in order."""
         for body in (self.claim, self.volume):
             if body is not None:
                 await create_one(client, body)
@@ -71,18 +68,3 @@ class NewPod(NamedTuple):
                     subresource="status",
                 )
         await create_one(client, self.pod)
-
-
-def _plain_pod() -> Json:
-    container = {
-        "name": "pause",
-        "image": "registry.k8s.io/pause:3.10.1",
-        "ports": [{"containerPort": 80}],
-        "resources": {"limits": _PLAIN, "requests": _PLAIN},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"generateName": "pod-"},
-        "spec": {"containers": [container]},
-    }

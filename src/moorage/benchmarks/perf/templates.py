@@ -7,12 +7,14 @@ with fields written the way the API does even where a template is careless about
 import copy
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from moorage.errors import InputError
 from moorage.model.meta import Json
 from moorage.simulator.documents import parse_documents
+from moorage.tables import read_table
 
 Number = int | float
 
@@ -44,6 +46,16 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "SubtractFloat": lambda one, other: float(one - other),
     "SubtractInt": lambda one, other: int(one - other),
 }
+
+
+def plain(name: str) -> Json:
+    """What is made where no template is named (`manifests.yaml`); free to be changed."""
+    return copy.deepcopy(_manifests()[name])
+
+
+@cache
+def _manifests() -> dict[str, Json]:
+    return read_table("moorage.benchmarks.perf", "manifests.yaml", dict[str, Json])
 
 
 class Template:

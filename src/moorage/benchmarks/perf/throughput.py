@@ -89,7 +89,6 @@ class ThroughputCollector:
             self._samples.take(time.monotonic(), len(self._times))
 
     async def stop(self) -> Throughput:
-        """The result."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._watch.on_bound.remove(self._bound)
