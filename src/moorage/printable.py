@@ -2,10 +2,15 @@ r"""Text from objects, servers and the network, made safe to print.
 
 A line break in a message could forge a log line, an escape sequence could command a terminal, and a
 bidirectional override could show a name as another one. Owns which characters are spelled out
-and how: as Go's `%q` does (`\n`, `\x1b`, `\u202e`); and how ages are shown. Must not print, nor
-import anything of Moorage.
+and how: as Go's `%q` does (`\n`, `\x1b`, `\u202e`); and how numbers and ages are
+shown. Must not print, nor import anything of Moorage.
 """
 
+import math
+from decimal import Decimal
+
+# The powers of ten that Go's shortest format writes without an exponent.
+_NO_EXPONENT = range(-4, 6)
 SHORT_ESCAPES = {
     "\a": "\\a",
     "\b": "\\b",
@@ -37,6 +42,32 @@ def escaped(char: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_float(value: float) -> str:
+    """A number as Go's shortest format has it: `1`, `0.001`, `1.5e+06`, `+Inf`."""
+    value = float(value)  # an int will do wherever a float is asked for
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == 0:
+        return "0"
+    if value.is_integer() and abs(value) < 10**_NO_EXPONENT.stop:
+        return str(int(value))
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "only finite numbers come here"
+    power = len(digits) - 1 + exponent
+    text = "".join(map(str, digits))
+    minus = "-" if sign else ""
+    if power not in _NO_EXPONENT:
+        fraction = f".{text[1:]}" if text[1:] else ""
+        return f"{minus}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    if power < 0:
+        return f"{minus}0.{'0' * (-power - 1)}{text}"
+    text = text.ljust(power + 1, "0")
+    fraction = f".{text[power + 1 :]}" if text[power + 1 :] else ""
+    return f"{minus}{text[: power + 1]}{fraction}"
 
 
 def human_duration(seconds: float) -> str:

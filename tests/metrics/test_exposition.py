@@ -11,9 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from metrics.measuring import values_in
 from moorage.config import DEFAULT_FEATURE_GATES
 from moorage.metrics.exporter import AllMetrics
-from moorage.metrics.exposition import TEXT, go_float, render
+from moorage.metrics.exposition import TEXT, render
 from moorage.metrics.families import Counter, Gauge, Histogram, exponential
 from moorage.metrics.options import MetricsOptions
+from moorage.printable import go_float
 
 
 @pytest.mark.parametrize(

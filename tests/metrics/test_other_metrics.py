@@ -14,6 +14,7 @@ from moorage.http.endpoints import PortObserver
 from moorage.kube.client import ClientObserver
 from moorage.kube.lease_claim import ElectionObserver
 from moorage.metrics.exporter import AllMetrics
+from moorage.metrics.pod_resources import render_pod_resources
 from moorage.testing import make_pod
 
 
@@ -89,7 +90,7 @@ def test_health_checks_have_a_page_of_their_own() -> None:
     metrics = all_metrics()
     metrics.serving.health_checked("readyz", "sched-handler-sync", False)
     metrics.serving.health_checked("readyz", "sched-handler-sync", True)
-    text = metrics.render_slis()[1]
+    text = metrics.slis.render()[1]
     labels = 'name="sched-handler-sync"'
     assert values_in(text, "kubernetes_healthcheck") == {f'{labels},type="readyz"': 1}
     assert values_in(text, "kubernetes_healthchecks_total") == {
@@ -175,7 +176,7 @@ def test_requests_and_limits_of_pods_are_shown_with_units() -> None:
     )
     done = make_pod("done", cpu="1", node_name="n1", status={"phase": "Succeeded"})
     waiting = make_pod("waiting", cpu="1", status={"phase": "Failed"})
-    text = all_metrics().render_resources([pod, done, waiting])[1]
+    text = render_pod_resources([pod, done, waiting])[1]
 
     def of(name: str, pod: str) -> dict[str, float]:
         found = values_in(text, name)
@@ -206,7 +207,7 @@ def test_requests_for_the_whole_pod_replace_the_sums() -> None:
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}
     resources = {"requests": {"cpu": "5"}, "limits": {"cpu": "6"}}
     pod = make_pod("web", spec={"containers": [container], "resources": resources})
-    text = all_metrics().render_resources([pod])[1]
+    text = render_pod_resources([pod])[1]
     assert list(values_in(text, "kube_pod_resource_request").values()) == [5]
     assert list(values_in(text, "kube_pod_resource_limit").values()) == [6]
 

@@ -7,9 +7,9 @@ import pytest
 from metrics.upstream import known
 from moorage.config.feature_gates import FeatureGates
 from moorage.metrics.exporter import AllMetrics
-from moorage.metrics.exposition import go_float
 from moorage.metrics.families import AnyFamily, Histogram
 from moorage.metrics.registry import MetricsRegistry
+from moorage.printable import go_float
 
 UPSTREAM = known()
 
@@ -33,7 +33,7 @@ def ours() -> dict[str, AnyFamily]:
     gates = FeatureGates({"GenericWorkload": True, "SchedulerAsyncAPICalls": True})
     metrics = AllMetrics(gates)
     resources = MetricsRegistry("resources.yaml")
-    return metrics.slis_registry.families | resources.families | metrics.registry.families
+    return metrics.slis.families | resources.families | metrics.registry.families
 
 
 def _describe(family: AnyFamily) -> dict[str, Any]:

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from moorage.app.version_flag import checked_version
-from moorage.config.field_errors import quoted
+from moorage.config.feature_gates import parse_bool
+from moorage.config.field_errors import go_json, quoted
 from moorage.http.options import SniCertificate
 from moorage.model.duration import Duration, parse_duration
 from moorage.model.quantity import parse_milli, whole
+from moorage.printable import go_float
 
 _BARE = 'bare " in non-quoted-field'
 _OPEN = 'extraneous or missing " in quoted-field'
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _INTEGER = re.compile(
     r"([+-]?)(?:0[xX](?P<x>(?:_?[0-9a-fA-F])+)|0[bB](?P<b>(?:_?[01])+)|0[oO]?(?P<o>(?:_?[0-7])+)"
     r"|(?P<d>0|[1-9](?:_?[0-9])*))"
@@ -128,21 +128,13 @@ class Bytes:
     text: str
 
 
-def _read_bool(text: str) -> bool:
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
-
-
 def _read_version(text: str) -> str:
     """`true`, `false`, `raw`, or a version to report."""
     if text == "raw":
         return text
     if text.startswith("v"):
         return checked_version(text)
-    return _show_bool(_read_bool(text))
+    return go_json(parse_bool(text))
 
 
 def _integer(text: str, bits: int) -> int:
@@ -183,18 +175,12 @@ def _read_float32(text: str) -> float:
 
 def _show_float32(value: float) -> str:
     """The shortest digits that mean the same 32-bit number, with Go's exponents."""
-    if math.isnan(value) or math.isinf(value):
-        return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}[str(value)]
-    digits = next(
+    shortest = next(
         text
         for text in (f"{value:.{precision}e}" for precision in range(17))
         if struct.pack("f", float(text)) == struct.pack("f", value)
     )
-    mantissa, _, exponent = digits.partition("e")
-    if not -4 <= int(exponent) < 6:
-        return digits
-    decimals = len(mantissa.lstrip("-").replace(".", "")) - 1 - int(exponent)
-    return f"{value:.{max(decimals, 0)}f}"
+    return go_float(float(shortest))
 
 
 def _read_ip(text: str) -> str:
@@ -335,15 +321,11 @@ def _joined(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*first, *second)
 
 
-def _show_bool(value: bool) -> str:
-    return "true" if value else "false"
-
-
 _ZERO = frozenset(("0",))
 STRING = FlagKind("string", str)
 _KINDS = (
     STRING,
-    FlagKind("", _read_bool, _show_bool, zero=False, unsaid=frozenset(("false",)), bare="true"),
+    FlagKind("", parse_bool, go_json, zero=False, unsaid=frozenset(("false",)), bare="true"),
     FlagKind("int", lambda text: _integer(text, 64), zero=0, unsaid=_ZERO),
     FlagKind("int32", lambda text: _integer(text, 32), zero=0, unsaid=_ZERO),
     FlagKind("float32", _read_float32, _show_float32, zero=0.0, unsaid=_ZERO),

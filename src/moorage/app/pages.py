@@ -20,6 +20,7 @@ from moorage.kube.lease_candidate import LeaseCandidate
 from moorage.kube.live import LiveScheduler
 from moorage.kube.shadow import Shadow
 from moorage.metrics.exporter import AllMetrics
+from moorage.metrics.pod_resources import render_pod_resources
 from moorage.model.pod import Pod
 from moorage.redaction import redacted
 from moorage.version import KUBERNETES_VERSION
@@ -107,7 +108,7 @@ class Pages:
             metrics=metrics.render,
             reset_metrics=metrics.reset,
             resources=self._resources,
-            slis=metrics.render_slis,
+            slis=metrics.slis.render,
             configz=lambda: {"componentconfig": self._shown_config()},
             flags=self._flags if gates.enabled("ComponentFlagz") else None,
             statusz=self._status() if gates.enabled("ComponentStatusz") else None,
@@ -128,7 +129,7 @@ class Pages:
     def _resources(self) -> tuple[str, bytes] | None:
         if not self.health.leads:
             return None
-        return self.metrics.render_resources(self.live.scheduler.state.listers.of(Pod))
+        return render_pod_resources(self.live.scheduler.state.listers.of(Pod))
 
     def _flags(self) -> Mapping[str, str]:
         return {name: redacted(value) for name, value in self.options.flag_values.items()}

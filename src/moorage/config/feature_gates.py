@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from moorage.config.field_errors import aggregate, quoted
+from moorage.config.field_errors import aggregate, go_json, quoted
 from moorage.config.gate_table import DEPENDENCIES, HISTORY, Gate, Stage
 from moorage.errors import ConfigError
 
@@ -152,7 +152,7 @@ def _component(number: str, text: str, *, may_lead_with_zero: bool) -> int:
 
 
 _BULK = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _NOT_THERE = Gate(Stage.PRE_ALPHA, False)
 
@@ -247,9 +247,9 @@ class FeatureGates:
         errors = []
         for name, value in settings.items():
             gate = self._known.get(name)
-            what = f"cannot set feature gate {name} to {_shown(value)}"
+            what = f"cannot set feature gate {name} to {go_json(value)}"
             if gate and gate.locked and gate.default != value:
-                errors.append(f"{what}, feature is locked to {_shown(gate.default)}")
+                errors.append(f"{what}, feature is locked to {go_json(gate.default)}")
             elif gate and gate.stage is Stage.PRE_ALPHA:
                 errors.append(
                     f"{what}, feature is PreAlpha at emulated version {self.version.emulation}, "
@@ -304,16 +304,17 @@ def _setting(item: str) -> tuple[str, bool]:
     name, equals, value = (part.strip() for part in item.partition("="))
     if not equals:
         raise ConfigError(f"missing bool value for {name}")
-    if value not in _TRUE | _FALSE:
-        raise ConfigError(
-            f"invalid value of {name}={value}, "
-            f"err: strconv.ParseBool: parsing {quoted(value)}: invalid syntax"
-        )
-    return name, value in _TRUE
+    try:
+        return name, parse_bool(value)
+    except ValueError as error:
+        raise ConfigError(f"invalid value of {name}={value}, err: {error}") from None
 
 
-def _shown(value: bool) -> str:
-    return "true" if value else "false"
+def parse_bool(text: str) -> bool:
+    """A boolean as Go spells it; a `ValueError` says that it is none."""
+    if text not in TRUE and text not in _FALSE:
+        raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+    return text in TRUE
 
 
 DEFAULT_FEATURE_GATES = FeatureGates()

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import yaml
 from aiohttp import web
 
+from moorage.config.feature_gates import TRUE
 from moorage.config.field_errors import go_json
 
 Json = dict[str, Any]
 
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
-_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 PLAIN = "text/plain; charset=utf-8"
 NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 
@@ -129,7 +129,7 @@ def object_answer(
 def _pretty(request: web.Request) -> bool:
     wish = request.query.get("pretty", "")
     if wish:
-        return wish in _TRUE
+        return wish in TRUE
     return request.headers.get("User-Agent", "").startswith(_PRETTY_AGENTS)
 
 

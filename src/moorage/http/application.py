@@ -98,10 +98,10 @@ def _routes(endpoints: Endpoints, observer: PortObserver) -> Sequence[Route]:
         routes += verbosity_routes(endpoints.set_verbosity)
     routes += endpoints.extra
     if endpoints.flags is not None:
-        routes.append(Route("/flagz", flagz(endpoints.component, endpoints.flags)))
+        routes.append(Route("/flagz", flagz(endpoints.flags)))
     if endpoints.statusz is not None:
         listed = [route.path for route in routes if route.listed]
-        page = statusz(endpoints.component, endpoints.statusz, listed)
+        page = statusz(endpoints.statusz, listed)
         routes.append(Route("/statusz", page))
     return routes
 

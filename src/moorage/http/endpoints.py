@@ -108,9 +108,7 @@ class Endpoints:
     reset_metrics: Callable[[], None] = _nothing
     resources: Callable[[], Page | None] = _no_metrics
     """None while another instance leads, which makes an empty page."""
-    reset_resources: Callable[[], None] = _nothing
     slis: Callable[[], Page] = _no_metrics
-    reset_slis: Callable[[], None] = _nothing
     configz: Callable[[], object] = dict
     """The whole answer: a JSON object with one entry per configuration."""
     flags: Callable[[], Mapping[str, str]] | None = None
@@ -118,6 +116,5 @@ class Endpoints:
     profiling: bool = False
     set_verbosity: Callable[[int], None] = field(default=lambda level: None)
     extra: Sequence[Route] = ()
-    component: str = "kube-scheduler"
     process_started: float | None = None
     """Seconds since the epoch; sent in a header of the metrics pages."""

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _WORTH_A_THREAD = 1 << 16
 _LEVEL = 5
+_COMPONENT = "kube-scheduler"
 _GROUP = "config.k8s.io"
 _VERSIONS = ("v1beta1", "v1alpha1")
 _DEPRECATED = ("v1alpha1",)
@@ -137,21 +138,22 @@ def metric_routes(endpoints: Endpoints) -> Sequence[Route]:
     """All pages of metrics, sent as scrapers want them."""
     started = endpoints.process_started
     return [
-        Route("/metrics", _page(endpoints.metrics, endpoints.reset_metrics, started)),
-        Route("/metrics/resources", _page(endpoints.resources, endpoints.reset_resources, started)),
-        Route("/metrics/slis", _page(endpoints.slis, endpoints.reset_slis, started)),
+        Route("/metrics", _page(endpoints.metrics, started, endpoints.reset_metrics)),
+        Route("/metrics/resources", _page(endpoints.resources, started)),
+        Route("/metrics/slis", _page(endpoints.slis, started)),
     ]
 
 
 def _page(
-    page: Callable[[], Page | None], reset: Callable[[], None], started: float | None
+    page: Callable[[], Page | None], started: float | None, reset: Callable[[], None] | None = None
 ) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         made = page()
         if made is None:  # another instance leads: nothing to show, and nothing to reset
             return text_answer("", sniff=True)
         if request.method == "DELETE":
-            reset()
+            if reset is not None:
+                reset()
             return text_answer("metrics reset\n", sniff=True)
         content_type, body = made
         headers = {"Content-Type": content_type}
@@ -191,18 +193,17 @@ def configz(configuration: Callable[[], object]) -> Handler:
     return handle
 
 
-def flagz(component: str, flags: Callable[[], Mapping[str, str]]) -> Handler:
+def flagz(flags: Callable[[], Mapping[str, str]]) -> Handler:
     """The flags with their values."""
 
     def text() -> str:
         lines = [f"{name}{_SEPARATOR}{value}\n" for name, value in sorted(flags().items())]
-        return _HEADING.format(component=component, page="flagz") + "".join(lines)
+        return _HEADING.format(component=_COMPONENT, page="flagz") + "".join(lines)
 
-    return _negotiated(component, "Flagz", text, lambda: {"flags": dict(sorted(flags().items()))})
+    return _negotiated("Flagz", text, lambda: {"flags": dict(sorted(flags().items()))})
 
 
 def statusz(
-    component: str,
     status: ProcessStatus,
     paths: Sequence[str],
     now: Callable[[], float] = time.time,
@@ -221,7 +222,7 @@ def statusz(
             "Paths": " ".join(listed),
         }
         shown = [f"{name}{_SEPARATOR}{value}\n" if value else "\n" for name, value in lines.items()]
-        return _HEADING.format(component=component, page="statusz") + "\n" + "".join(shown)
+        return _HEADING.format(component=_COMPONENT, page="statusz") + "\n" + "".join(shown)
 
     def fields() -> Json:
         emulated = {"emulationVersion": status.emulation_version}
@@ -234,12 +235,10 @@ def statusz(
             "paths": listed,
         }
 
-    return _negotiated(component, "Statusz", text, fields)
+    return _negotiated("Statusz", text, fields)
 
 
-def _negotiated(
-    component: str, kind: str, text: Callable[[], str], fields: Callable[[], Json]
-) -> Handler:
+def _negotiated(kind: str, text: Callable[[], str], fields: Callable[[], Json]) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         wanted = wanted_kind(request.headers.get("Accept", ""), kind, _GROUP, _VERSIONS)
         if wanted is None:
@@ -255,7 +254,7 @@ def _negotiated(
                 ' Please use a newer version."'
             )
         body: Json = {"kind": kind, "apiVersion": f"{_GROUP}/{version}"}
-        body |= {"metadata": {"name": component}, **fields()}
+        body |= {"metadata": {"name": _COMPONENT}, **fields()}
         content_type = f"{media};g={_GROUP};v={version};as={kind}"
         return object_answer(request, body, media, content_type, headers=headers)
 

@@ -7,25 +7,23 @@ is hidden, so it shows nothing more.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from moorage.config.feature_gates import FeatureGates
 from moorage.errors import ConfigError
 from moorage.metrics.client import ClientMetrics, ElectionMetrics
 from moorage.metrics.options import MetricsOptions, read_allow_lists
-from moorage.metrics.pod_resources import render_pod_resources
 from moorage.metrics.process import OperationMetrics, ProcessMetrics, set_constants
 from moorage.metrics.registry import MetricsRegistry
 from moorage.metrics.scheduler import SchedulerMetrics
 from moorage.metrics.serving import ServingMetrics
-from moorage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
 
 class AllMetrics:
-    """Everything that /metrics, /metrics/slis and /metrics/resources show.
+    """Everything that /metrics and /metrics/slis show.
 
     `now` is a stopwatch for durations, `clock` the time of day, `random` picks the attempts in
     which plugins are measured one by one.
@@ -41,17 +39,17 @@ class AllMetrics:
         random: Random | None = None,
     ) -> None:
         self.registry = MetricsRegistry("metrics.yaml", gates.enabled)
-        self.slis_registry = MetricsRegistry("slis.yaml")
+        self.slis = MetricsRegistry("slis.yaml")
         self.registry.count_families()
         self._apply(options or MetricsOptions())
         self.scheduler = SchedulerMetrics(self.registry, now=now, random=random)
         self.client = ClientMetrics(self.registry, clock)
         self.election = ElectionMetrics(self.registry)
         self.operations = OperationMetrics(self.registry, clock)
-        self.serving = ServingMetrics(self.registry, self.slis_registry)
+        self.serving = ServingMetrics(self.registry, self.slis)
         set_constants(self.registry, gates)
         ProcessMetrics(self.registry)
-        self.slis_registry.set("process_start_time_seconds", clock())
+        self.slis.set("process_start_time_seconds", clock())
 
     def _apply(self, options: MetricsOptions) -> None:
         if "" in options.disabled_metrics:
@@ -59,22 +57,14 @@ class AllMetrics:
         disabled = set(options.disabled_metrics) - {""}
         self.registry.disable(disabled)
         for name in disabled:
-            self.slis_registry.hide(name)
+            self.slis.hide(name)
         allowed = _allow_lists(options)
-        for registry in (self.registry, self.slis_registry):
+        for registry in (self.registry, self.slis):
             registry.limit(allowed, self.registry.count_unexpected)
 
     def render(self) -> tuple[str, bytes]:
         """Content type and text of /metrics."""
         return self.registry.render()
-
-    def render_slis(self) -> tuple[str, bytes]:
-        """Content type and text of /metrics/slis."""
-        return self.slis_registry.render()
-
-    def render_resources(self, pods: Iterable[Pod]) -> tuple[str, bytes]:
-        """Content type and text of /metrics/resources for the pods there are now."""
-        return render_pod_resources(pods)
 
     def reset(self) -> None:
         """DELETE /metrics: begin to count again; gauges keep saying how things stand."""

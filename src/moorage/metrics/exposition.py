@@ -6,45 +6,17 @@ the values are equal. In OpenMetrics they would not, and kube-scheduler does not
 
 import math
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 
 from moorage.metrics.families import AnyFamily, Distribution, Histogram, Value
+from moorage.printable import go_float
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-# The powers of ten that Go's shortest format writes without an exponent.
-_NO_EXPONENT = range(-4, 6)
 
 
 def render(families: Iterable[AnyFamily]) -> tuple[str, bytes]:
     """The content type and the text."""
     filled = sorted((one for one in families if one.children), key=lambda family: family.name)
     return TEXT, "".join(f"{line}\n" for family in filled for line in _lines(family)).encode()
-
-
-def go_float(value: float) -> str:
-    """A number as Go's shortest format has it: `1`, `0.001`, `1.5e+06`, `+Inf`."""
-    value = float(value)  # an int will do wherever a float is asked for
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "0"
-    if value.is_integer() and abs(value) < 10**_NO_EXPONENT.stop:
-        return str(int(value))
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int), "only finite numbers come here"
-    power = len(digits) - 1 + exponent
-    text = "".join(map(str, digits))
-    minus = "-" if sign else ""
-    if power not in _NO_EXPONENT:
-        fraction = f".{text[1:]}" if text[1:] else ""
-        return f"{minus}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
-    if power < 0:
-        return f"{minus}0.{'0' * (-power - 1)}{text}"
-    text = text.ljust(power + 1, "0")
-    fraction = f".{text[power + 1 :]}" if text[power + 1 :] else ""
-    return f"{minus}{text[: power + 1]}{fraction}"
 
 
 def _lines(family: AnyFamily) -> Iterator[str]:
