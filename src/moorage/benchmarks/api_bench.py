@@ -8,8 +8,9 @@ import asyncio
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import count, islice
 from pathlib import Path
 
 import msgspec
@@ -92,12 +93,12 @@ async def measure_api(
     """Fill the cluster, let the scheduler at it, and empty it again unless it is thrown away."""
     async with KubeClient(access, qps=_RATE, burst=int(_RATE)) as client:
         await _check_cluster(client, load)
-        async with _stage(client, progress, disposable) as (stage, folder):
-            await stage.create_cluster(load)
-            raw = await stage.raw_rate(load)
+        async with _stage(client, load, progress, disposable) as (stage, folder):
+            await stage.create_cluster()
+            raw = await stage.raw_rate()
             if load.bound:
-                await stage.create_bound_pods(load)
-            return await _drain(stage, command, kubeconfig, folder, load, raw)
+                await stage.create_bound_pods()
+            return await _drain(stage, command, kubeconfig, folder, raw)
 
 
 async def _check_cluster(client: KubeClient, load: ApiLoad) -> None:
@@ -112,10 +113,9 @@ async def _check_cluster(client: KubeClient, load: ApiLoad) -> None:
 
 @asynccontextmanager
 async def _stage(
-    client: KubeClient, progress: Progress, disposable: bool
+    client: KubeClient, load: ApiLoad, progress: Progress, disposable: bool
 ) -> AsyncIterator[tuple["_Stage", Path]]:
-    run = secrets.token_hex(4)
-    stage = _Stage(client, progress, run)
+    stage = _Stage(client, load, progress)
     with tempfile.TemporaryDirectory(prefix="moorage-bench-") as name:
         await create_namespace(client, stage.namespace)
         try:
@@ -139,63 +139,67 @@ async def _clean_up(stage: "_Stage") -> None:
 class _Stage:
     """The objects of one run."""
 
-    def __init__(self, client: KubeClient, progress: Progress, run: str) -> None:
+    def __init__(self, client: KubeClient, load: ApiLoad, progress: Progress) -> None:
         self.client = client
+        self.load = load
+        self.kind = WORKLOADS[load.workload]
         self.progress = progress
-        self.namespace = f"moorage-bench-{run}"
+        self.run = secrets.token_hex(4)
+        self.namespace = f"moorage-bench-{self.run}"
         self.cluster_wide: set[str] = set()
         self.created_at: dict[str, float] = {}
         """By the pod's uid."""
-        self.run = run
 
-    async def create_cluster(self, load: ApiLoad) -> None:
+    async def create_cluster(self) -> None:
         """Nodes and whatever the workload has beside them."""
-        with self.progress.phase("nodes created", load.nodes) as phase:
-            kind = WORKLOADS[load.workload]
-            nodes = (self._own(kind.node(index)) for index in range(load.nodes))
-            await create_all(self.client, nodes, phase)
-        before = [self._own(body) for body in _before(kind, load)]
+        await self._create("nodes created", self.load.nodes, map(self.kind.node, count()))
+        before = list(_before(self.kind, self.load))
         if before:
-            with self.progress.phase("other objects created", len(before)) as phase:
-                await create_all(self.client, before, phase)
+            await self._create("other objects created", len(before), iter(before))
 
-    async def create_pods(self, load: ApiLoad, phase: Phase) -> None:
-
+    async def create_pods(self) -> None:
         def created(pod: Json) -> None:
             self.created_at[pod["metadata"]["uid"]] = time.monotonic()
 
-        kind = WORKLOADS[load.workload]
-        pods = (self._own(kind.pod(index)) for index in range(load.pods))
-        await create_all(self.client, pods, phase, created=created)
+        await self._create("pods created", self.load.pods, map(self.kind.pod, count()), created)
 
-    async def create_bound_pods(self, load: ApiLoad) -> None:
+    async def create_bound_pods(self) -> None:
         """Pods that the scheduler finds on their nodes, as many on each."""
-        with self.progress.phase("bound pods created", load.bound) as phase:
-            pods = (self._own(_bound_pod(index, load)) for index in range(load.bound))
-            await create_all(self.client, pods, phase)
+        pods = (_bound_pod(index, self.load) for index in count())
+        await self._create("bound pods created", self.load.bound, pods)
 
-    async def raw_rate(self, load: ApiLoad) -> float:
+    async def _create(
+        self,
+        what: str,
+        number: int,
+        bodies: Iterator[Json],
+        created: Callable[[Json], None] | None = None,
+    ) -> None:
+        with self.progress.phase(what, number) as phase:
+            chosen = map(self._own, islice(bodies, number))
+            await create_all(self.client, chosen, phase, created=created)
+
+    async def raw_rate(self) -> float:
         """How many bindings the server takes when nobody decides anything: a scheduler's ceiling.
 
         Binds pods that no scheduler looks at, and removes them.
         """
-        count = min(max(load.pods, _FEWEST_RAW), _MOST_RAW)
-        kind = WORKLOADS[load.workload]
+        number = min(max(self.load.pods, _FEWEST_RAW), _MOST_RAW)
         bindings: list[Request] = []
 
         def created(pod: Json) -> None:
             meta = pod["metadata"]
-            node: str = kind.node(len(bindings) % load.nodes)["metadata"]["name"]
+            node: str = self.kind.node(len(bindings) % self.load.nodes)["metadata"]["name"]
             bindings.append(requests.bind(self.namespace, meta["name"], meta["uid"], node))
 
-        with self.progress.phase("bare bindings", count) as phase:
-            pods = (self._own(_raw_pod(index)) for index in range(count))
+        with self.progress.phase("bare bindings", number) as phase:
+            pods = (self._own(_raw_pod(index)) for index in range(number))
             await create_all(self.client, pods, created=created)
             started = time.monotonic()
             await in_flight(bindings, self.client.send)
-            rate = count / (time.monotonic() - started)
+            rate = number / (time.monotonic() - started)
             await delete_collection(self.client, "Pod", self.namespace, grace_seconds=0)
-            phase.advance(count)
+            phase.advance(number)
         return rate
 
     def _own(self, body: Json) -> Json:
@@ -252,16 +256,11 @@ def _bound_pod(index: int, load: ApiLoad) -> Json:
 
 
 async def _drain(
-    stage: _Stage,
-    command: SchedulerCommand,
-    kubeconfig: Path,
-    folder: Path,
-    load: ApiLoad,
-    raw: float,
+    stage: _Stage, command: SchedulerCommand, kubeconfig: Path, folder: Path, raw: float
 ) -> ApiMeasurement:
     times: dict[str, float] = {}
-    kind = WORKLOADS[load.workload]
-    names = {kind.pod(index)["metadata"]["name"] for index in range(load.pods)}
+    load = stage.load
+    names = {stage.kind.pod(index)["metadata"]["name"] for index in range(load.pods)}
 
     def bound(pod: WatchedPod, now: float) -> None:
         # What is on a node before (victims to be) was not created as pending.
@@ -271,7 +270,7 @@ async def _drain(
     async with PodWatch(stage.client, stage.namespace, only_bound=True) as watch:
         watch.on_bound.append(bound)
         if not load.while_running:
-            await _create_pods(stage, load)
+            await stage.create_pods()
             if times:
                 raise InputError(
                     f"another scheduler is at work at {stage.client.access.address}: "
@@ -281,17 +280,12 @@ async def _drain(
         try:
             with stage.progress.phase(f"bound by {command.name}", load.pods) as phase:
                 if load.while_running:
-                    await _create_pods(stage, load)
+                    await stage.create_pods()
                 await _until_bound(watch, times, process, load, phase)
             usage = process.usage()
         finally:
             process.stop()
     return _summary(command.name, process.started, times, stage.created_at, usage, raw)
-
-
-async def _create_pods(stage: _Stage, load: ApiLoad) -> None:
-    with stage.progress.phase("pods created", load.pods) as phase:
-        await stage.create_pods(load, phase)
 
 
 async def _until_bound(

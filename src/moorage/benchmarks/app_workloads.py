@@ -15,7 +15,8 @@ from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL
 
 ZONES = 6
 TEAMS = 40
-_NAMESPACE = "default"
+NAMESPACE = "default"
+PODS_PER_NODE = 110
 _POOL_LABEL = "example.com/pool"
 _TYPE_LABEL = "node.kubernetes.io/instance-type"
 _ARCH_LABEL = "kubernetes.io/arch"
@@ -50,17 +51,8 @@ def shaped_node(index: int) -> Json:
     draw = Random(f"node-{index}")
     pool = draw.choice(_POOL_OF)
     instance_type, cpus, gibibytes = draw.choice(pool.types)
-    name = f"node-{index:05d}"
-    amounts = {
-        "cpu": str(cpus),
-        "memory": f"{gibibytes}Gi",
-        "pods": "110",
-        "ephemeral-storage": "200Gi",
-    }
     labels = {
-        HOSTNAME_LABEL: name,
         ZONE_LABEL: f"zone-{index % ZONES}",
-        REGION_LABEL: "region-1",
         _POOL_LABEL: pool.name,
         _TYPE_LABEL: instance_type,
         _ARCH_LABEL: "arm64" if draw.random() < 0.1 else "amd64",
@@ -68,6 +60,18 @@ def shaped_node(index: int) -> Json:
     spec: Json = {"unschedulable": True} if draw.random() < 0.01 else {}
     if pool.taint:
         spec["taints"] = [{"key": _POOL_LABEL, "value": pool.name, "effect": pool.taint}]
+    return node_manifest(f"node-{index:05d}", labels, str(cpus), f"{gibibytes}Gi", spec)
+
+
+def node_manifest(name: str, labels: Json, cpu: str, memory: str, spec: Json) -> Json:
+    """A node with room for 110 pods."""
+    amounts = {
+        "cpu": cpu,
+        "memory": memory,
+        "pods": str(PODS_PER_NODE),
+        "ephemeral-storage": "200Gi",
+    }
+    labels = {HOSTNAME_LABEL: name, REGION_LABEL: "region-1", **labels}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -75,6 +79,12 @@ def shaped_node(index: int) -> Json:
         "spec": spec,
         "status": {"allocatable": amounts, "capacity": amounts},
     }
+
+
+def pod_manifest(name: str, labels: Json, spec: Json) -> Json:
+    """A pod whose uid is its name."""
+    metadata = {"name": name, "namespace": NAMESPACE, "uid": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def app_pods(*, replicas: int, stateful: bool = False) -> Callable[[int], Json]:
@@ -95,12 +105,7 @@ def app_pods(*, replicas: int, stateful: bool = False) -> Callable[[int], Json]:
                 "statefulset.kubernetes.io/pod-name": name,
                 "apps.kubernetes.io/pod-index": str(replica),
             }
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": _NAMESPACE, "uid": name, "labels": labels},
-            "spec": app.spec,
-        }
+        return pod_manifest(name, labels, app.spec)
 
     return pod
 
@@ -115,12 +120,7 @@ def bound_pods(nodes: int, pods: int) -> Iterator[Json]:
         name = f"bound-{number:05d}-{replica}"
         # Moved on with every replica, so that those of an app are on different nodes.
         node_name = f"node-{(index + replica * _STRIDE) % nodes:05d}"
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": _NAMESPACE, "uid": name, "labels": app.labels},
-            "spec": app.spec | {"nodeName": node_name},
-        }
+        yield pod_manifest(name, app.labels, app.spec | {"nodeName": node_name})
 
 
 @lru_cache(maxsize=4)

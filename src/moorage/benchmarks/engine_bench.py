@@ -249,20 +249,9 @@ def measure_cost(
                 (switched if on else plain).append(found)
             phase.advance()
     without, with_switches = _side(plain), _side(switched)
-    return EngineCost(
-        workload=plain[0].workload,
-        nodes=plain[0].nodes,
-        pods=plain[0].pods,
-        switches=list(switches),
-        rounds=rounds,
-        without=without,
-        with_switches=with_switches,
-        cost_percent=_lower(without.pods_per_second, with_switches.pods_per_second),
-        best_cost_percent=_lower(without.best_pods_per_second, with_switches.best_pods_per_second),
-        undisturbed_cost_percent=_lower(
-            without.undisturbed_pods_per_second, with_switches.undisturbed_pods_per_second
-        ),
-    )
+    costs = map(_lower, msgspec.structs.astuple(without), msgspec.structs.astuple(with_switches))
+    what = (plain[0].workload, plain[0].nodes, plain[0].pods)
+    return EngineCost(*what, list(switches), rounds, without, with_switches, *costs)
 
 
 def run_alone(arguments: Sequence[str]) -> Measurement:

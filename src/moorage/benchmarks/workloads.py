@@ -10,19 +10,24 @@ from pathlib import Path
 
 import msgspec
 
-from moorage.benchmarks.app_workloads import app_pods, bound_pods, shaped_node
+from moorage.benchmarks.app_workloads import (
+    NAMESPACE,
+    app_pods,
+    bound_pods,
+    node_manifest,
+    pod_manifest,
+    shaped_node,
+)
 from moorage.errors import InputError
 from moorage.model.decode import UnknownKind, decode_object
 from moorage.model.meta import ApiObject, Json
-from moorage.model.node import HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL
+from moorage.model.node import HOSTNAME_LABEL, ZONE_LABEL
 from moorage.model.pod import Pod
 
-PODS_PER_NODE = 110
 ZONES = 10
 APPS = 20
 DEVICES_PER_NODE = 8
 LESSER_PODS_PER_NODE = 4
-_NAMESPACE = "default"
 _DRIVER = "gpu.example.com"
 _DEVICES = "resource.k8s.io/v1"
 _BLUE: Json = {"matchLabels": {"color": "blue"}}
@@ -41,24 +46,8 @@ def _no_objects(nodes: int, pods: int) -> Iterator[Json]:
 
 
 def _equal_node(index: int) -> Json:
-    name = _node_name(index)
-    amounts = {
-        "cpu": "32",
-        "memory": "256Gi",
-        "pods": str(PODS_PER_NODE),
-        "ephemeral-storage": "200Gi",
-    }
-    labels = {
-        HOSTNAME_LABEL: name,
-        ZONE_LABEL: f"zone-{index % ZONES}",
-        REGION_LABEL: "region-1",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }
+    labels = {ZONE_LABEL: f"zone-{index % ZONES}"}
+    return node_manifest(_node_name(index), labels, "32", "256Gi", {})
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -132,7 +121,7 @@ def _devices(selector: Callable[[int], str]) -> Callable[[int, int], Iterator[Js
                 "selectors": [{"cel": {"expression": selector(index)}}],
             }
             spec = {"devices": {"requests": [{"name": "one", "exactly": exactly}]}}
-            yield _object("ResourceClaim", _claim_name(index), spec, namespace=_NAMESPACE)
+            yield _object("ResourceClaim", _claim_name(index), spec, namespace=NAMESPACE)
 
     return objects
 
@@ -227,17 +216,9 @@ def _claim_name(index: int) -> str:
 
 def _pod(name: str, index: int, cpu: str, spec: Json) -> Json:
     requests = {"cpu": cpu, "memory": "500Mi"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": _NAMESPACE,
-            "uid": name,
-            "labels": {"app": f"app-{index % APPS}", "color": "blue"},
-        },
-        "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}], **spec},
-    }
+    containers = [{"name": "main", "resources": {"requests": requests}}]
+    labels = {"app": f"app-{index % APPS}", "color": "blue"}
+    return pod_manifest(name, labels, {"containers": containers, **spec})
 
 
 def _object(kind: str, name: str, spec: Json, **metadata: str) -> Json:

@@ -30,6 +30,12 @@ def workloads() -> Mapping[str, str]:
     return found
 
 
+def text(name: str) -> str:
+    """A text of the help that is no command's own."""
+    found: str = _table()["texts"][name]
+    return found
+
+
 @lru_cache(maxsize=1)
 def _table() -> Json:
     table = read_table("moorage.cli", "commands.yaml", dict[str, Any])

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from moorage.benchmarks.api_bench import ApiLoad, ApiMeasurement, measure_api
+from moorage.benchmarks.app_workloads import PODS_PER_NODE
 from moorage.benchmarks.comparison import (
     FIGURES,
     SchedulerComparison,
@@ -25,7 +26,6 @@ from moorage.benchmarks.processes import (
     parse_command,
 )
 from moorage.benchmarks.progress import Progress
-from moorage.benchmarks.workloads import PODS_PER_NODE
 from moorage.cli.output import fail, print_json, print_line, print_table, say, write_file
 from moorage.errors import InputError, ProcessError
 from moorage.kube.access_discovery import user_access

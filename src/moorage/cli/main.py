@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
+from moorage.cli.arguments import text
 from moorage.cli.output import fail
 from moorage.cli.startup import print_safely, spare_threads
 from moorage.errors import MoorageError
@@ -19,23 +20,9 @@ _PIPE_CLOSED = 141
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What only writing runs into."""
 
-_DESCRIPTION = f"""\
-kube-scheduler {KUBERNETES_VERSION}, written in Python: for live clusters, and without any.
-"""
-
-_EPILOG = """\
-examples:
-  moorage schedule -f cluster.yaml                        where would every pod go?
-  moorage explain pod batch/job-0 -f cluster.yaml         why does this pod go there, or nowhere?
-  moorage explain pod batch/job-0 --kubeconfig kc         the same in a cluster, which is only read
-  moorage conformance golden/                             compare with recorded decisions
-  moorage bench engine --nodes 5000 --pods 1000 --workload basic
-
-exit codes: 0 done, 1 something in the input is wrong, 2 wrong usage; commands that answer a
-question have a 3 for no (see their --help).
-"""
-
-
+_DESCRIPTION = (
+    f"kube-scheduler {KUBERNETES_VERSION}, written in Python: for live clusters, and without any.\n"
+)
 _COMMANDS = (
     "schedule",
     "explain",
@@ -61,7 +48,7 @@ def build_parser(only: str = "") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="moorage",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=text("moorage"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -21,24 +21,16 @@ if TYPE_CHECKING:  # loaded only where they are needed
 
 STILL_PENDING = 3
 
-_SUMMARY = {
-    "Placed": "placed",
-    "Pending": "pending",
-    "Evicted": "placed and evicted again",
-    "Gated": "gated",
-    "NotResponsible": "of other schedulers",
-    "Deleting": "being deleted",
-    "Error": "failed with an error",
+_OUTCOMES = {
+    "Placed": ("placed", ""),
+    "Pending": ("pending", "<pending>"),
+    "Evicted": ("placed and evicted again", "<evicted>"),
+    "Gated": ("gated", "<gated>"),
+    "NotResponsible": ("of other schedulers", "<not ours>"),
+    "Deleting": ("being deleted", "<deleting>"),
+    "Error": ("failed with an error", "<error>"),
 }
-"""By the value of an `Outcome`."""
-_NOWHERE = {
-    "Pending": "<pending>",
-    "Evicted": "<evicted>",
-    "Gated": "<gated>",
-    "NotResponsible": "<not ours>",
-    "Deleting": "<deleting>",
-    "Error": "<error>",
-}
+"""What is said of each in the summary, and in the place of a node."""
 
 
 def add_parser(commands: Any) -> None:
@@ -113,7 +105,7 @@ def _print_pods(schedule: "Schedule", *, wide: bool) -> None:
         header += ["PRIORITY", "FEASIBLE", "SCORE"]
     rows = []
     for pod in schedule.pods:
-        row = [pod.namespace, pod.name, pod.node or _NOWHERE[pod.outcome.value]]
+        row = [pod.namespace, pod.name, pod.node or _OUTCOMES[pod.outcome.value][1]]
         if wide:
             score = "" if pod.score is None else str(pod.score)
             row += [str(pod.priority), str(pod.feasible_nodes or ""), score]
@@ -129,7 +121,9 @@ def _why(pod: "PodRecord") -> str:
 
 def _summary(schedule: "Schedule") -> str:
     counts = Counter(pod.outcome.value for pod in schedule.pods)
-    parts = [f"{counts[outcome]} {word}" for outcome, word in _SUMMARY.items() if counts[outcome]]
+    parts = [
+        f"{counts[outcome]} {word}" for outcome, (word, _) in _OUTCOMES.items() if counts[outcome]
+    ]
     if schedule.evictions:
         evictions = len(schedule.evictions)
         parts.append(f"{evictions} eviction{'s' if evictions > 1 else ''}")
@@ -142,6 +136,6 @@ def _summary(schedule: "Schedule") -> str:
 def _plain(schedule: "Schedule") -> Json:
     counts = Counter(pod.outcome.value for pod in schedule.pods)
     summary = {"pods": len(schedule.pods), "evictions": len(schedule.evictions)}
-    for outcome in _SUMMARY:
+    for outcome in _OUTCOMES:
         summary[outcome[0].lower() + outcome[1:]] = counts[outcome]
     return {**msgspec.to_builtins(schedule), "summary": summary}

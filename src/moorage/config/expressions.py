@@ -1,43 +1,34 @@
 """Expressions in the arguments of ExpressionFilter and ExpressionScore.
 
-Owns what such an expression may refer to, how long it may be, and what is said about a faulty one.
-Must not evaluate any: the plugins do.
+Owns how long one may be and what is said about a faulty one; what it may refer to is in
+`expressions.yaml`. Must not evaluate any: the plugins do.
 """
+
+import msgspec
 
 from moorage.cel import CompileError, Environment
 from moorage.config.field_errors import invalid, required
+from moorage.tables import read_table
 
 LONGEST = 10 * 1024
 """As many characters as resource.k8s.io allows for a selector of devices."""
 
-_AMOUNTS = "map(string, int)"
-_TEXTS = "map(string, string)"
-_POD = "moorage.Pod"
-_NODE = "moorage.Node"
-_OBJECTS = {
-    _POD: {
-        "name": "string",
-        "namespace": "string",
-        "labels": _TEXTS,
-        "annotations": _TEXTS,
-        "requests": _AMOUNTS,
-        "priority": "int",
-    },
-    _NODE: {
-        "name": "string",
-        "labels": _TEXTS,
-        "annotations": _TEXTS,
-        "capacity": _AMOUNTS,
-        "allocatable": _AMOUNTS,
-        "requested": _AMOUNTS,
-        "pods": f"list({_POD})",
-    },
-}
-_VARIABLES = {"pod": _POD, "node": _NODE}
 
-FILTER_EXPRESSIONS = Environment(_VARIABLES, objects=_OBJECTS, results=("bool",))
-SCORE_EXPRESSIONS = Environment(_VARIABLES, objects=_OBJECTS, results=("int",))
-TRIED_EXPRESSIONS = Environment(_VARIABLES, objects=_OBJECTS, results=("bool", "int"))
+class _Known(msgspec.Struct, forbid_unknown_fields=True):
+    objects: dict[str, dict[str, str]]
+    variables: dict[str, str]
+
+
+_KNOWN = read_table("moorage.config", "expressions.yaml", _Known)
+
+
+def _environment(*results: str) -> Environment:
+    return Environment(_KNOWN.variables, objects=_KNOWN.objects, results=results)
+
+
+FILTER_EXPRESSIONS = _environment("bool")
+SCORE_EXPRESSIONS = _environment("int")
+TRIED_EXPRESSIONS = _environment("bool", "int")
 """For those who try one before they know which plugin it is for."""
 
 

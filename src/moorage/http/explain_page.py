@@ -83,11 +83,21 @@ def chart_library() -> Path | None:
 
 def page_routes() -> Sequence[Route]:
     """The page and its assets."""
-    page = _Page(_assets())
+    assets = _assets()
+
+    async def index(request: web.Request) -> web.StreamResponse:
+        return await _answer(request, assets[_INDEX])
+
+    async def asset(request: web.Request) -> web.StreamResponse:
+        found = assets.get(request.path.removeprefix(f"{EXPLAIN_ASSETS}/"))
+        if found is None:
+            return error_text("404 page not found", 404)
+        return await _answer(request, found)
+
     return (
         Route(EXPLAIN_PAGE.rstrip("/"), _to_the_page, listed=False),
-        Route(EXPLAIN_PAGE, page.index, listed=False),
-        Route(EXPLAIN_ASSETS, page.asset, prefix=True, listed=False),
+        Route(EXPLAIN_PAGE, index, listed=False),
+        Route(EXPLAIN_ASSETS, asset, prefix=True, listed=False),
     )
 
 
@@ -116,23 +126,6 @@ class _Asset:
     def tag(self) -> str:
         """An ETag: the same for the same content."""
         return f'"{hashlib.sha256(self.body).hexdigest()[:32]}"'
-
-
-class _Page:
-    """Answers with assets."""
-
-    def __init__(self, assets: Mapping[str, _Asset]) -> None:
-        self._assets = assets
-
-    async def index(self, request: web.Request) -> web.StreamResponse:
-        return await _answer(request, self._assets[_INDEX])
-
-    async def asset(self, request: web.Request) -> web.StreamResponse:
-        """A file of the page; nothing else can be named."""
-        found = self._assets.get(request.path.removeprefix(f"{EXPLAIN_ASSETS}/"))
-        if found is None:
-            return error_text("404 page not found", 404)
-        return await _answer(request, found)
 
 
 async def _answer(request: web.Request, asset: _Asset) -> web.StreamResponse:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.resources import files
 
 from aiohttp import web
 
@@ -54,22 +55,6 @@ _HEADING = (
 _SEPARATOR = ": "
 _BODY_SECONDS = 32.0
 _LARGEST = 2**31 - 1
-_FLAGS_INDEX = """<html>
-<head>
-<title>/debug/flags/</title>
-</head>
-<body>
-/debug/flags/<br>
-<br>
-flags:<br>
-<table>
-<tr>v<br>
-</table>
-<br>
-full flags configurable<br>
-</body>
-</html>
-"""
 
 
 def health_routes(
@@ -281,7 +266,8 @@ def verbosity_routes(set_verbosity: Callable[[int], None]) -> Sequence[Route]:
 
 async def _flags_index(_: web.Request) -> web.Response:
     """The list of flags."""
-    return text_answer(_FLAGS_INDEX, content_type="text/html; charset=utf-8", sniff=True)
+    index = files("moorage.http").joinpath("debug_flags.html").read_text()
+    return text_answer(index, content_type="text/html; charset=utf-8", sniff=True)
 
 
 def _verbosity(apply: Callable[[int], None]) -> Handler:

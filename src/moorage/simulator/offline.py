@@ -7,7 +7,7 @@ a live scheduler would be woken for them. Decides nothing itself: `engine.cycle`
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -144,7 +144,7 @@ class _Run:
 
     def all(self) -> Schedule:
         waiting = in_queue_order(self._world)
-        with self._binding:
+        with closing(self._binding):
             while waiting:
                 held = len(self._held)
                 left = [pod for pod in waiting if self._keeps_waiting(pod)]

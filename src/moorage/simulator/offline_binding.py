@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from copy import copy
-from types import TracebackType
 from typing import Any, TypeVar
 
 from moorage.framework.binding import after_binding, bind_pod, prepare
@@ -26,22 +25,14 @@ T = TypeVar("T")
 
 
 class OfflineBinding:
-    """Runs what is async; to be used with `with`."""
+    """Runs what is async, in an event loop that is made when it is first needed."""
 
     def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
         self._api = SimulatedPort(world)
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> None:
-        """The loop is made when it is first needed."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._runner.close()
 
     def bind(self, profile: Profile, pod: Pod, node_name: str) -> Status | None:

@@ -126,7 +126,7 @@ class VirtualScheduler:
 
     def close(self) -> None:
         """End the event loop, if plugins needed one."""
-        self._binding.__exit__(None, None, None)
+        self._binding.close()
 
     # What happens by itself
 

@@ -82,22 +82,20 @@ def notes_on(workload: PerfWorkload, *, moorage: bool) -> list[str]:
     return notes
 
 
-def configuration_of(workload: PerfWorkload, gates: FeatureGates) -> KubeSchedulerConfiguration:
+def _configuration(workload: PerfWorkload, gates: FeatureGates) -> KubeSchedulerConfiguration:
     """The scheduler's configuration."""
-    path = _configuration_file(workload)
-    if path is None:
-        return default_config(gates)
-    return load_config(_read(path), str(path), gates)
+    written = _configuration_file(workload)
+    return load_config(*written, gates) if written else default_config(gates)
 
 
-def _configuration_file(workload: PerfWorkload) -> Path | None:
+def _configuration_file(workload: PerfWorkload) -> tuple[str, str] | None:
+    """The text and the name of the file that the test case names."""
     named = workload.case.scheduler_config_path
-    return workload.folder / named if named else None
-
-
-def _read(path: Path) -> str:
+    if not named:
+        return None
+    path = workload.folder / named
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8"), str(path)
     except OSError as error:
         raise InputError(
             f"{path}, which schedulerConfigPath names, cannot be read: {error.strerror}"
@@ -107,7 +105,7 @@ def _read(path: Path) -> str:
 @asynccontextmanager
 async def in_process(workload: PerfWorkload, gates: FeatureGates) -> AsyncIterator[Cluster]:
     """The embedded API server and Moorage in one event loop, with no HTTP between them."""
-    configuration = configuration_of(workload, gates)
+    configuration = _configuration(workload, gates)
     server = ApiServer()
     # Upstream's benchmark does without the admission plugin, too.
     server.operations.admission.free_priorities = True
@@ -144,11 +142,11 @@ async def through_api(
     flags = [f"--feature-gates={_joined(settings)}"]
     if version != EffectiveVersion():
         flags.append(f"--emulated-version={version.emulation}")
-    path = _configuration_file(workload)
+    _configuration(workload, gates)  # so that mistakes are told in our words
+    written = _configuration_file(workload)
     given: Mapping[str, Any] = {}
-    if path is not None:
-        configuration_of(workload, gates)  # so that mistakes are told in our words
-        given = parse_documents(_read(path), str(path), is_json=False)[0]
+    if written is not None:
+        given = parse_documents(*written, is_json=False)[0]
     with control_plane(binaries, server_gates) as plane:
         kubeconfig = plane.kubeconfig()
         access = user_access(str(kubeconfig))
