@@ -95,7 +95,8 @@ def test_a_file_that_cannot_be_used_cannot_be_viewed(
 
 def test_every_error_of_every_file_is_told(run: Run, write: Write) -> None:
     good = write("good.yaml", HEADER)
-    bad = write("bad.yaml", HEADER + "parallelism: 0\npercentageOfNodesToScore: 101\n")
+    unknown = "profiles: [{plugins: {filter: {enabled: [{name: Hydra}, {name: Siren}]}}}]"
+    bad = write("bad.yaml", HEADER + f"parallelism: 0\npercentageOfNodesToScore: 101\n{unknown}")
     plugin = "profiles: [{schedulerName: %s, plugins: {score: {enabled: [{name: %s}]}}}, %s]"
     other = "{schedulerName: b, plugins: {bind: {disabled: [{name: DefaultBinder}]}}}"
     unbuilt = write("unbuilt.yaml", HEADER + plugin % ("a", "Kraken", other))
@@ -105,6 +106,10 @@ def test_every_error_of_every_file_is_told(run: Run, write: Write) -> None:
     assert done.out.splitlines() == [
         f"{bad}: parallelism: Invalid value: 0: should be an integer value greater than zero",
         f"{bad}: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+        f'{bad}: {start} default-scheduler: FilterPlugin "Hydra" does not exist',
+        f'{bad}: {start} default-scheduler: FilterPlugin "Siren" does not exist',
+        f"{bad}: warning: parallelism: it changes nothing here: one thread looks at all nodes at "
+        "once, in columns",
         f"{good}: valid",
         f'{unbuilt}: {start} a: ScorePlugin "Kraken" does not exist',
         f"{unbuilt}: {start} b: {bind}",

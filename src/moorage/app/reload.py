@@ -42,7 +42,6 @@ _PLUGINS_REFUSED = "PluginReloadFailed"
 _SETTLED_SECONDS = 0.1
 """A file that is still being written changes again within this time."""
 _AT_START_ONLY = {
-    "parallelism": "parallelism",
     "leader_election": "leaderElection",
     "client_connection": "clientConnection",
     "enable_profiling": "enableProfiling",

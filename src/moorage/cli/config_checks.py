@@ -7,8 +7,8 @@ import msgspec
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, read_config
 from moorage.config.field_errors import one_line
 from moorage.config.oddities import oddities
-from moorage.config.plugins import effective_plugins
-from moorage.config.types import LeaderElectionConfiguration
+from moorage.config.plugins import effective_plugins, unknown_plugins
+from moorage.config.types import KubeSchedulerProfile, LeaderElectionConfiguration
 from moorage.config.validation import validation_errors
 from moorage.errors import ConfigError
 from moorage.framework.registry import Registry
@@ -34,29 +34,35 @@ def check_configuration(
         config = read_config(text, "", gates)
     except ConfigError as error:
         return Findings((str(error).removeprefix(": "),))
-    errors = list(dict.fromkeys(validation_errors(config, gates)))
-    errors = errors or list(_building_errors(config, gates, full_registry(files=plugin_files)))
+    registry = full_registry(files=plugin_files)
+    errors = validation_errors(config, gates)
+    for profile in config.profiles:
+        errors += _profile_errors(profile, registry)
+    if not errors:
+        errors += _building_errors(config, gates, registry)
     errors += _election_errors(config.leader_election)
+    errors = list(dict.fromkeys(errors))
     warnings = tuple(oddities(config, gates))
     return Findings(tuple(one_line(error) for error in errors), warnings)
+
+
+def _profile_errors(profile: KubeSchedulerProfile, registry: Registry) -> Iterator[str]:
+    """What upstream notices only when it builds a profile, and then only the first."""
+    yield from map(str, unknown_plugins(profile, registry.implements))
+    try:
+        effective_plugins(profile, registry.implements)
+    except ConfigError as error:
+        yield str(error)
 
 
 def _building_errors(
     config: KubeSchedulerConfiguration, gates: FeatureGates, registry: Registry
 ) -> Iterator[str]:
-    """What upstream notices only when it builds the profiles, but for all profiles at once."""
-    found = False
-    for profile in config.profiles:
-        try:
-            effective_plugins(profile, registry.implements)
-        except ConfigError as error:
-            found = True
-            yield str(error)
-    if not found:
-        try:
-            World(config, registry=registry, gates=gates, extenders=http_extenders(config))
-        except ConfigError as error:
-            yield str(error)
+    """What plugins and extenders object to when they are made."""
+    try:
+        World(config, registry=registry, gates=gates, extenders=http_extenders(config))
+    except ConfigError as error:
+        yield str(error)
 
 
 def _election_errors(election: LeaderElectionConfiguration) -> Iterator[str]:

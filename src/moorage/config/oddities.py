@@ -16,6 +16,7 @@ from moorage.config.types import (
     PluginSet,
 )
 
+_ONE_THREAD = "it changes nothing here: one thread looks at all nodes at once, in columns"
 _WEIGHING = (ExtensionPoint.SCORE, ExtensionPoint.PLACEMENT_SCORE)
 
 
@@ -23,6 +24,8 @@ def oddities(config: KubeSchedulerConfiguration, gates: FeatureGates) -> list[st
     """Findings about a loaded configuration, each beginning with the field's path."""
     defaults = {ref.name for ref in default_plugins(gates).multi_point.enabled}
     found: list[str] = []
+    if config.parallelism != KubeSchedulerConfiguration().parallelism:
+        found.append(f"parallelism: {_ONE_THREAD}")
     for index, profile in enumerate(config.profiles):
         found += _profile(f"profiles[{index}]", profile, defaults)
     for index, extender in enumerate(config.extenders):

@@ -5,7 +5,7 @@ expansion of MultiPoint, and the checks that upstream makes when it builds a pro
 Must not build plugins: whether a plugin has an extension point is asked through a predicate.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -149,10 +149,25 @@ def effective_plugins(profile: KubeSchedulerProfile, implements: Implements) -> 
             placement_weights=_weights(profile.plugins, ExtensionPoint.PLACEMENT_SCORE, implements),
         )
     except ConfigError as error:
-        raise ConfigError(
-            "initializing profiles: creating profile for scheduler name "
-            f"{one_line(profile.scheduler_name)}: {error}"
-        ) from None
+        raise _of_profile(profile, error) from None
+
+
+def unknown_plugins(profile: KubeSchedulerProfile, implements: Implements) -> Iterator[ConfigError]:
+    """An error for every plugin that is enabled and not there, not for the first only."""
+    everywhere = [(ref, _ORDER[0]) for ref in profile.plugins.multi_point.enabled]
+    named = [(ref, point) for point in _ORDER for ref in profile.plugins.at(point).enabled]
+    for ref, point in everywhere + named:
+        try:
+            _check_exists(ref, point, implements)
+        except ConfigError as error:
+            yield _of_profile(profile, error)
+
+
+def _of_profile(profile: KubeSchedulerProfile, error: ConfigError) -> ConfigError:
+    name = one_line(profile.scheduler_name)
+    return ConfigError(
+        f"initializing profiles: creating profile for scheduler name {name}: {error}"
+    )
 
 
 def _check_args(profile: KubeSchedulerProfile) -> None:
