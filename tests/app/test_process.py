@@ -198,6 +198,7 @@ def test_without_an_election_the_end_is_a_failure_but_not_for_a_shadow(tmp_path:
 
     async def shadow(stage: Stage) -> None:
         async with stage.scheduler("--shadow") as started:
+            await started.says("shadow: agreement nothing to compare yet of 0 decisions")
             await started.says("scheduling for")
             report = json.loads(await started.get("/shadow"))
             assert report["decisions"] == 0

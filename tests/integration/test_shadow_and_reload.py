@@ -16,12 +16,13 @@ from moorage.config import (
 )
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, ConfigError
+from moorage.kube import requests
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.resources import resource_for
-from moorage.kube.shadow import Shadow, ShadowComparison, ShadowOutcome
+from moorage.kube.shadow import Shadow, ShadowComparison, ShadowOutcome, describe
 from moorage.plugins.defaults import in_tree_registry
 
 SECONDS = 60
@@ -116,6 +117,11 @@ class Stage:
             for stored in pods.all()
         }
 
+    def uid_of(self, pod: str) -> str:
+        pods = self.server.store.collection(BY_PLURAL["", "v1", "pods"].storage)
+        found = next(one for one in pods.all() if one.key.endswith(f"/{pod}"))
+        return str(found.object()["metadata"]["uid"])
+
     async def close(self) -> None:
         for live, task in self._running:
             live.stop()
@@ -178,7 +184,31 @@ def test_a_shadow_with_another_configuration_tells_where_it_differs() -> None:
         for one in seen:
             assert one.their_node == nodes[one.pod.rpartition("/")[2]]
             assert (one.outcome is ShadowOutcome.AGREE) == (one.our_node == one.their_node)
-        assert ShadowOutcome.DISAGREE in {one.outcome for one in seen}
+        different = [one for one in seen if one.outcome is ShadowOutcome.DISAGREE]
+        assert different
+        for one in different:
+            assert (one.our_score or 0) > (one.their_score or 0) > 0
+            assert f"to {one.our_node} (score {one.our_score})" in describe(one)
+
+    run(test)
+
+
+def test_another_node_that_is_as_good_is_a_tie_and_no_difference() -> None:
+    async def test(stage: Stage) -> None:
+        seen: list[ShadowComparison] = []
+        await stage.create_nodes(4, 4, 8)
+        shadow = stage.start(load_config(MOST_ALLOCATED, "test"), seen.append)
+        await until(lambda: shadow.synced)
+        for name, node in (("a", "n1"), ("b", "n2")):
+            await stage.create_pods(1, name)
+            await until(lambda: shadow.scheduler.queue.sizes()["active"] == 0)
+            uid = stage.uid_of(f"{name}0")
+            await stage.client.send(requests.bind("default", f"{name}0", uid, node))
+        await until(lambda: len(seen) == 2)
+        assert [one.outcome for one in seen] == [ShadowOutcome.TIE, ShadowOutcome.DISAGREE]
+        assert shadow.shadow is not None
+        assert [one.pod for one in shadow.shadow.recent] == ["default/b0"]
+        assert "50.0 % of 2 decisions (agree: 0, tie: 1, disagree: 1" in shadow.shadow.summary()
 
     run(test)
 

@@ -51,7 +51,8 @@ from moorage.kube.leader_election import (
 from moorage.kube.lease import LeaseEvents
 from moorage.kube.lease_candidate import LeaseCandidate
 from moorage.kube.live import LiveScheduler, build_scheduler
-from moorage.kube.shadow import Shadow
+from moorage.kube.shadow import Shadow, tell_often
+from moorage.kube.timing import WallTimer
 from moorage.log_fields import fields
 from moorage.metrics.exporter import AllMetrics
 from moorage.version import KUBERNETES_VERSION, __version__
@@ -329,18 +330,24 @@ class SchedulerProcess:
         stack.push_async_callback(_cancelled, giving_back)
         reloading = _background(self.reloader.run(), "reloading")
         if self.elector is None:
-            return await self._run_alone(reloading)
+            return await self._run_alone(stack, reloading)
         return await self._run_elected(self.elector, stack, reloading)
 
-    async def _run_alone(self, reloading: "asyncio.Task[None]") -> int:
+    async def _run_alone(
+        self, stack: contextlib.AsyncExitStack, reloading: "asyncio.Task[None]"
+    ) -> int:
         self.live.follow()
+        shadow = self.live.shadow
+        if shadow is not None:
+            telling = _background(tell_often(shadow, WallTimer()), "telling of the shadow")
+            stack.push_async_callback(_cancelled, telling)
         try:
             await self.live.schedule()
         finally:
             await self._close(reloading)
         self._check_port()
-        if self.live.shadow is not None:
-            log.info("shadow: %s", self.live.shadow.summary())
+        if shadow is not None:
+            log.info("shadow: %s", shadow.summary())
             return DONE
         raise ConfigError("finished without leader elect")
 

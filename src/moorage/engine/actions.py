@@ -3,7 +3,7 @@
 Owns their shapes. `kube.executor` carries them out; their outcomes come back to `engine.scheduler`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -34,6 +34,8 @@ class Binding:
     """What measures the attempt, from the decision to the end of the binding."""
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
+    scores: Mapping[str, int] | None = None
+    """What the nodes scored, by name, if somebody compares (`Scheduler.keeps_scores`)."""
 
     @property
     def pod(self) -> Pod:

@@ -86,6 +86,8 @@ class Scheduler:
         self.observer.profiles_known(profiles)
         self.observer.sizes_known(state.sizes, queue.sizes)
         self.recorder: DecisionRecorder = NO_RECORD
+        self.keeps_scores = False
+        """Does whoever carries bindings out want to know how good the other nodes were?"""
 
     def record(self, recorder: DecisionRecorder) -> None:
         """From now on tell a ledger of all changes and attempts."""
@@ -269,7 +271,8 @@ class Scheduler:
         times = self.observer.attempt_begins(profile.name)
         ended = self.decide(info, profile, times)
         if ended.placed is not None:
-            ended.failure = self.place(info, profile, ended.placed, times)
+            scores = ended.attempt.totals if ended.attempt and self.keeps_scores else None
+            ended.failure = self.place(info, profile, ended.placed, times, scores)
         self.recorder.attempt_ended(ended)
         if ended.failure is not None:
             self.fail(info, profile, ended.failure, times)
@@ -321,7 +324,12 @@ class Scheduler:
             self.outbox.append(msgspec.structs.replace(eviction, victims=chosen, chosen=count))
 
     def place(
-        self, info: QueuedPodInfo, profile: Profile, placed: Bind, times: AttemptTimes = UNTIMED
+        self,
+        info: QueuedPodInfo,
+        profile: Profile,
+        placed: Bind,
+        times: AttemptTimes = UNTIMED,
+        scores: Mapping[str, int] | None = None,
     ) -> Unschedulable | None:
         """Send a pod on its way to a node; a failure if Reserve or Permit refuse it there."""
         answer = self.hold(profile, info.pod, placed.node_name, times)
@@ -339,6 +347,7 @@ class Scheduler:
                 times=times,
                 evaluated_nodes=placed.evaluated_nodes,
                 feasible_nodes=placed.feasible_nodes,
+                scores=scores,
             )
         )
         return None

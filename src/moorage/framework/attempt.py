@@ -56,6 +56,14 @@ class AttemptResult:
         """Why nothing fits, if nothing does."""
         return Diagnosis(len(self.nodes), self.before, self.outcome, self.within)
 
+    @property
+    def totals(self) -> dict[str, int]:
+        """What the nodes scored, by name; empty where only one would do."""
+        if self.scores is None or self.scored is None:
+            return {}
+        names = (self.nodes.node(row).name for row in self.scored.tolist())
+        return dict(zip(names, self.scores.totals.tolist(), strict=True))
+
     def log_filtering(self) -> None:
         """Log why PreFilter refused the pod; each plugin logs the nodes it was first to refuse."""
         pod, outcome, rejection = self.pod, self.outcome, self.before.rejection

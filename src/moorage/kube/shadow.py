@@ -9,7 +9,7 @@ the cluster as it was known just before its binding arrived; `ShadowPodHandler` 
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,7 @@ from moorage.framework.plugin import ApiPort, DeferringPlugin
 from moorage.framework.reserving import unreserve
 from moorage.framework.status import Code, Status
 from moorage.kube.store import EmptyHandler
+from moorage.kube.timing import Timer
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
 from moorage.model.pod import ContainerExtendedResourceRequest, Pod
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 _REMEMBERED = 100
 _GIVEN_BACK = "the other scheduler did not bind the pod"
 _NOBODY = ""  # no extension point ended the binding
+SUMMARY_PERIOD = 30.0
 PATIENCE = 30.0
 """How long a node's resources stay reserved for a pod that the other scheduler has not bound."""
 
@@ -43,6 +45,8 @@ class ShadowOutcome(StrEnum):
 
     AGREE = "agree"
     """The same node."""
+    TIE = "tie"
+    """Different nodes that scored the same here, so that chance or order decides."""
     DISAGREE = "disagree"
     """Different nodes."""
     BOTH_UNSCHEDULABLE = "both_unschedulable"
@@ -61,6 +65,10 @@ class ShadowComparison(msgspec.Struct, frozen=True, rename="camel", omit_default
     their_node: str = ""
     our_message: str = ""
     their_message: str = ""
+    our_score: int | None = None
+    """What our node scored here ..."""
+    their_score: int | None = None
+    """... and theirs; None where it would not have done."""
     late: bool = False
     """Did we decide only when the other had?"""
 
@@ -71,6 +79,7 @@ class _Ours(msgspec.Struct):
     node_name: str = ""
     message: str = ""
     binding: Binding | None = None
+    scores: Mapping[str, int] = {}
     compared: bool = False
     """Was it compared with a refusal? Then the same refusal again is not compared."""
 
@@ -81,9 +90,11 @@ class Shadow:
     def __init__(
         self, scheduler: Scheduler, on_comparison: Callable[[ShadowComparison], None] | None = None
     ):
+        scheduler.keeps_scores = True
         self._scheduler = scheduler
         self._on_comparison = on_comparison
         self._ours: dict[str, _Ours] = {}
+        self._scored: deque[str] = deque()
         self._reserved: deque[tuple[float, Binding]] = deque()
         self.counts: Counter[ShadowOutcome] = Counter()
         self.recent: deque[ShadowComparison] = deque(maxlen=_REMEMBERED)
@@ -93,7 +104,11 @@ class Shadow:
 
     def decided(self, binding: Binding) -> None:
         """We would bind a pod."""
-        self._ours[binding.pod.uid] = _Ours(binding.node_name, binding=binding)
+        scores, binding.scores = binding.scores or {}, None
+        self._ours[binding.pod.uid] = _Ours(binding.node_name, binding=binding, scores=scores)
+        self._scored.append(binding.pod.uid)
+        if len(self._scored) > _REMEMBERED and (old := self._ours.get(self._scored.popleft())):
+            old.scores = {}  # they are as many as there are nodes
         self._reserved.append((self._scheduler.clock.now() + PATIENCE, binding))
 
     def refused(self, pod: Pod, message: str) -> None:
@@ -152,20 +167,32 @@ class Shadow:
             outcome = ShadowOutcome.ONLY_THEIRS
         else:
             outcome = ShadowOutcome.AGREE if ours.node_name == node_name else ShadowOutcome.DISAGREE
+        our_score = their_score = None
+        if outcome is ShadowOutcome.DISAGREE and ours.scores:
+            our_score, their_score = ours.scores.get(ours.node_name), ours.scores.get(node_name)
+            if our_score == their_score:
+                outcome = ShadowOutcome.TIE
         self._note(
             ShadowComparison(
-                pod.key, outcome, ours.node_name, node_name, our_message=ours.message, late=late
+                pod.key,
+                outcome,
+                ours.node_name,
+                node_name,
+                our_message=ours.message,
+                our_score=our_score,
+                their_score=their_score,
+                late=late,
             )
         )
 
     def _decide_late(self, pod: Pod) -> _Ours:
         profile = self._scheduler.profiles[pod.spec.scheduler_name]
         try:
-            decision, _ = self._scheduler.cycle.attempt(profile, pod)
+            decision, attempt = self._scheduler.cycle.attempt(profile, pod)
         except PluginError as error:
             return _Ours(message=str(error))
         if isinstance(decision, Bind):
-            return _Ours(decision.node_name)
+            return _Ours(decision.node_name, scores={} if attempt is None else attempt.totals)
         return _Ours(message=decision.message)
 
     def _compare_refusals(self, pod: Pod, ours: _Ours, theirs: str) -> None:
@@ -190,7 +217,7 @@ class Shadow:
 
     def _note(self, comparison: ShadowComparison) -> None:
         self.counts[comparison.outcome] += 1
-        if comparison.outcome not in (ShadowOutcome.AGREE, ShadowOutcome.BOTH_UNSCHEDULABLE):
+        if comparison.outcome not in _AS_GOOD:
             self.recent.append(comparison)
             log.info("shadow: %s", describe(comparison))
         if self._on_comparison is not None:
@@ -209,16 +236,29 @@ class Shadow:
     def summary(self) -> str:
         """The counts in one line."""
         total = self.counts.total()
-        same = self.counts[ShadowOutcome.AGREE] + self.counts[ShadowOutcome.BOTH_UNSCHEDULABLE]
+        same = sum(self.counts[outcome] for outcome in _AS_GOOD)
         share = f"{100 * same / total:.1f} %" if total else "nothing to compare yet"
         parts = ", ".join(f"{outcome}: {self.counts[outcome]}" for outcome in ShadowOutcome)
         return f"agreement {share} of {total} decisions ({parts})"
 
 
+async def tell_often(shadow: Shadow, timer: Timer) -> None:
+    """Log how it stands, whenever more has been compared."""
+    told = -1
+    while True:
+        if shadow.counts.total() != told:
+            told = shadow.counts.total()
+            log.info("shadow: %s", shadow.summary())
+        await timer.sleep(SUMMARY_PERIOD)
+
+
+_AS_GOOD = (ShadowOutcome.AGREE, ShadowOutcome.TIE, ShadowOutcome.BOTH_UNSCHEDULABLE)
 _SENTENCES = {
     ShadowOutcome.AGREE: "pod {0.pod} went to {0.their_node}, as it would have here",
+    ShadowOutcome.TIE: "pod {0.pod} went to {0.their_node}, here to {0.our_node}, which is as good",
     ShadowOutcome.DISAGREE: (
-        "pod {0.pod} went to {0.their_node}, here it would have gone to {0.our_node}"
+        "pod {0.pod} went to {0.their_node} (score {0.their_score}), "
+        "here it would have gone to {0.our_node} (score {0.our_score})"
     ),
     ShadowOutcome.BOTH_UNSCHEDULABLE: "pod {0.pod} fits nowhere, here neither",
     ShadowOutcome.ONLY_OURS: (
