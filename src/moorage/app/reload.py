@@ -183,7 +183,8 @@ class Reloader:
         self._event("Warning", _REFUSED, f"{note}: {error}")
 
     def _event(self, type_: str, reason: str, note: str) -> None:
-        self._tell(note)
+        if type_ == "Normal":
+            self._tell(note)  # what is wrong is in the log
         controller = next(iter(self._live.scheduler.profiles))
         # Not counted as equal: what is wrong now must not vanish in a count of what was wrong.
         self._recorder.event(
