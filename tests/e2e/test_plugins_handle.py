@@ -1,4 +1,4 @@
-"""Plugins from files that wait for other pods, look at custom resources, and write."""
+"""Plugins from files that wait for other pods, look at custom resources, write, fail and change."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,9 +14,11 @@ from e2e.client import KINDS, Api, ApiError, Json, Kind, wait_for
 from e2e.cluster import SCHEDULER, ControlPlane, empty
 from e2e.instance import Instance, instance, let_read
 from e2e.objects import node, pod
+from e2e.pod_stream import pod_stream
 from e2e.schedulers import MOORAGE, Scheduler
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
+ELECTION = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms"}
 BERTHS = Kind("/apis/harbour.example/v1", "berths", True)
 
 
@@ -30,19 +32,21 @@ class Stage(NamedTuple):
     folder: Path
 
     @contextmanager
-    def moorage(self, files: list[str], profile: Json) -> Iterator[Instance]:
+    def moorage(
+        self, files: list[str | Path], profile: Json, *more: str, elect: bool = False
+    ) -> Iterator[Instance]:
         """Start it with plugins from files and one profile."""
         config = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": str(self.server.scheduler_kubeconfig)},
-            "leaderElection": {"leaderElect": False},
+            "leaderElection": {"leaderElect": elect, **ELECTION},
             "profiles": [profile],
         }
         path = self.folder / "config.yaml"
         path.write_text(yaml.safe_dump(config))
         flags = [f"--plugin={EXAMPLES / file}" for file in files]
-        words = (f"--config={path}", *flags)
+        words = (f"--config={path}", *flags, *more)
         with instance(self.scheduler, self.server, self.namespace, *words) as running:
             yield running
 
@@ -218,3 +222,225 @@ def test_a_plugin_writes_an_event_and_patches_a_custom_resource(harbour: Stage) 
         assert event["note"] == "ship lies in berth north"
         assert event["reportingController"] == "harbour-master"
         assert event["regarding"]["name"] == "ship"
+
+
+FAULTY = """
+import time
+
+import numpy as np
+
+from moorage.framework.cluster_events import ActionType, EventResource, on
+from moorage.framework.plugin import (
+    FilterPlugin, PermitPlugin, PostBindPlugin, PreBindPlugin, PreEnqueuePlugin, PreFilterPlugin,
+    PreFilterResult, PreScorePlugin, QueueSortPlugin, ReservePlugin, ScorePlugin,
+)
+from moorage.framework.status import Reason, Verdicts
+
+
+def act(pod, point, right, size=0):
+    if pod.labels.get("point") != point:
+        return right
+    match pod.labels["fault"]:
+        case "raises":
+            raise KeyError(point)
+        case "hangs":
+            time.sleep(3600)
+        case "loops":
+            while True:
+                pass
+        case "type":
+            return "nonsense"
+        case "shape":
+            return np.zeros(size + 1, np.int64)
+        case "nan":
+            return np.full(size, np.nan)
+        case "range":
+            return np.full(size, 101)
+
+
+class Faulty(
+    PreEnqueuePlugin, QueueSortPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin,
+    ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin,
+):
+    name = "Faulty"
+
+    def pre_enqueue(self, pod):
+        return act(pod, "PreEnqueue", None)
+
+    def sort_key(self, pod, timestamp):
+        return act(pod, "QueueSort", timestamp)
+
+    def events_to_register(self):
+        return [on(EventResource.NODE, ActionType.ALL, self.hint)]
+
+    def hint(self, pod, old, new):
+        return act(pod, "QueueingHint", True)
+
+    def pre_filter(self, pod, nodes):
+        return act(pod, "PreFilter", PreFilterResult(None))
+
+    def filter(self, pod, nodes, state):
+        verdicts = Verdicts(len(nodes))
+        if pod.labels.get("point") == "QueueingHint" and nodes.row_of("late") is None:
+            return verdicts.reject(np.ones(len(nodes), bool), Reason("not yet"))
+        return act(pod, "Filter", verdicts)
+
+    def pre_score(self, pod, nodes):
+        return act(pod, "PreScore", None)
+
+    def score(self, pod, nodes, state):
+        return act(pod, "Score", np.zeros(len(nodes), np.int64), len(nodes))
+
+    def reserve(self, pod, node_name):
+        return act(pod, "Reserve", None)
+
+    def unreserve(self, pod, node_name):
+        act(pod, "Unreserve", None)
+
+    def permit(self, pod, node_name):
+        return act(pod, "Permit", (None, 0.0))
+
+    async def pre_bind(self, pod, node_name, api):
+        return act(pod, "PreBind", None)
+
+    async def post_bind(self, pod, node_name):
+        act(pod, "PostBind", None)
+
+
+class NoEvents(FilterPlugin):
+    name = "NoEvents"
+
+    def filter(self, pod, nodes, state):
+        return Verdicts(len(nodes))
+
+    def events_to_register(self):
+        raise KeyError("events")
+"""
+REFUSED = [
+    *((point, "raises") for point in ("PreFilter", "Filter", "PreScore", "Score", "Reserve")),
+    *((point, "type") for point in ("PreFilter", "Filter", "Score", "Reserve", "Permit")),
+    *(("Score", fault) for fault in ("shape", "nan", "range", "hangs")),
+    *(("Permit", "raises"), ("PreBind", "raises"), ("PreBind", "type")),
+    *(("Filter", "hangs"), ("Filter", "loops"), ("Reserve", "hangs")),
+]
+"""Faults that end an attempt."""
+BOUND = [
+    *(("QueueSort", fault) for fault in ("raises", "hangs")),
+    *(("QueueingHint", fault) for fault in ("raises", "type", "loops")),
+    ("PostBind", "raises"),
+]
+"""Faults in spite of which the pod gets its node."""
+GATED = [("PreEnqueue", fault) for fault in ("raises", "type", "hangs")]
+
+
+def faulty_pod(point: str, fault: str) -> Json:
+    return pod(f"{point}-{fault}".lower(), cpu="10m", labels={"point": point, "fault": fault})
+
+
+def test_every_kind_of_fault_stays_with_its_pod_while_200_others_are_bound(stage: Stage) -> None:
+    file = stage.folder / "faulty.py"
+    file.write_text(FAULTY)
+    for name in ("n1", "n2", "n3"):
+        stage.api.create(node(name, cpu="1000", memory="1000Gi", pods="10000"))
+    profile = {
+        "plugins": {
+            "multiPoint": {"enabled": [{"name": "Faulty"}, {"name": "NoEvents"}]},
+            "queueSort": {"enabled": [{"name": "Faulty"}], "disabled": [{"name": "*"}]},
+        }
+    }
+    flags = ("--plugin-call-timeout=700ms", "--plugin-faults-in-a-row=3")
+    names = [f"sound-{index}" for index in range(200)]
+    with stage.moorage([file], profile, *flags, elect=True) as running:
+        running.wait("the lease", running.leads)
+        faulty = [*REFUSED, *BOUND, *GATED]
+        for index, name in enumerate(names):
+            stage.create(pod(name, cpu="10m"))
+            if index % 7 == 0 and faulty:
+                stage.create(faulty_pod(*faulty.pop()))
+        assert not faulty
+        for point, fault in REFUSED:
+            name = faulty_pod(point, fault)["metadata"]["name"]
+            said = stage.refusal(name, "Faulty")
+            assert f"({file}:" in said, (name, said)
+            conditions = stage.pod(name)["status"]["conditions"]
+            assert [one["reason"] for one in conditions] == ["SchedulerError"], name
+        stage.api.create(node("late"))
+        bound = [*names, *(faulty_pod(*one)["metadata"]["name"] for one in BOUND)]
+        wait_for("all sound pods to be bound", lambda: len(stage.nodes_of(*bound)) == len(bound))
+        counted = running.samples("moorage_plugin_faults_total")
+        for point, fault in (*REFUSED, *BOUND, *GATED):
+            kind = {"raises": "exception", "range": "score", "hangs": "timeout", "loops": "timeout"}
+            assert counted[point, kind.get(fault, "answer"), "Faulty"] >= 1, (point, fault)
+        assert counted["EventsToRegister", "exception", "NoEvents"] >= 1
+        bindings = stage.server.bindings(stage.namespace)
+        assert {name: bindings[name] for name in names} == dict.fromkeys(names, 1)
+        assert running.leads()
+        assert running.serving()
+        notes = [
+            event["note"]
+            for event in stage.api.list("Event", "kube-system")
+            if event["reason"] == "PluginKeepsFailing"
+        ]
+        assert any("plugin Faulty" in note and "stays enabled" in note for note in notes)
+
+
+CHANGING = """
+from moorage.framework.plugin import NodeScorePlugin, PermitPlugin, ReservePlugin
+
+
+class Changing(NodeScorePlugin, ReservePlugin, PermitPlugin):
+    name = "Changing"
+
+    def score_node(self, pod, node):
+        return 100 if node.node.name == "%s" else 0
+
+    def reserve(self, pod, node_name):
+        pass
+
+    def unreserve(self, pod, node_name):
+        pass
+
+    def permit(self, pod, node_name):
+        return None, 0.0
+"""
+
+
+def test_a_file_changed_under_load_loses_no_pod_and_binds_none_twice(stage: Stage) -> None:
+    file = stage.folder / "changing.py"
+
+    def save(text: str) -> None:
+        (stage.folder / "new").write_text(text)
+        (stage.folder / "new").rename(file)
+
+    nodes = ("n1", "n2", "n3")
+    for name in nodes:
+        stage.api.create(node(name, cpu="1000", memory="1000Gi", pods="10000"))
+    save(CHANGING % "n1")
+    profile = {
+        "plugins": {"multiPoint": {"enabled": [{"name": "Changing", "weight": 1000}]}},
+    }
+    reloads = "moorage_plugin_reloads_total"
+    with (
+        stage.moorage([file], profile) as running,
+        pod_stream(stage.server, stage.namespace, "pod", cpu="10m") as pods,
+    ):
+        for round_, name in enumerate((*nodes[1:], *nodes), 1):
+            save(CHANGING % name)
+            done = partial(_counted, running, reloads, "success", round_)
+            running.wait(f"reload {round_}", done)
+            wait_for("more pods", partial(pods.has, len(pods.names) + 5))
+            stage.create(pod(f"after-{round_}", cpu="10m"))
+            assert stage.bound(f"after-{round_}") == [name]
+        save((CHANGING % "n1").replace("return 100", "return 10**6"))
+        running.wait("a refusal", partial(_counted, running, reloads, "error", 1))
+        pods.stop()
+        wait_for("all pods to be bound", pods.all_bound)
+        names = [*pods.names, *(f"after-{round_}" for round_ in range(1, 6))]
+        bindings = stage.server.bindings
+        wait_for("bindings", lambda: bindings(stage.namespace).total() >= len(names))
+        assert bindings(stage.namespace) == dict.fromkeys(names, 1)
+        assert not running.samples("moorage_plugin_faults_total")
+
+
+def _counted(running: Instance, family: str, result: str, times: int) -> bool:
+    return running.samples(family).get((result,), 0.0) == times

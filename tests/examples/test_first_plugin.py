@@ -75,5 +75,7 @@ def test_a_filter_runs_within_two_minutes_and_is_changed_while_it_runs(folder: P
         )
         plugin.write_text(first.replace("def filter_node", "def filter_nothing"))
         refused = said(process, "not reloaded")
-        assert re.search(r"one_per_team\.py:\d+: class OnePerTeam does not define filter_n", refused)
+        assert re.search(
+            r"one_per_team\.py:\d+: class OnePerTeam does not define filter_n", refused
+        )
     assert time.monotonic() - started < TWO_MINUTES

@@ -41,3 +41,5 @@ def report_faults(
     faults.row = row
     faults.observe = lambda fault: count(fault.plugin, fault.point, fault.kind)
     faults.keeps_failing = keeps_failing
+    while faults.early:
+        faults.observe(faults.early.popleft())

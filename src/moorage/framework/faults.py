@@ -5,6 +5,7 @@ plugin out of use.
 """
 
 import inspect
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # a plugin's handle has the counts
 EXCEPTION, ANSWER, SCORE, TIMEOUT = "exception", "answer", "score", "timeout"
 """Kinds of faults: it raised, gave a wrong type or shape, a score out of range, or no answer."""
 DEFAULT_ROW = 10
+_MOST_EARLY = 100
 
 # An attempt asks some plugins twice: for answers that are kept, and afresh where that fails.
 _ONCE_PER_ATTEMPT = frozenset({"PreFilter", "Filter", "PreScore", "Score", "NormalizeScore"})
@@ -44,7 +46,9 @@ class PluginFaults:
     """Counts, per profile and plugin; an attempt that goes well ends a row of faults."""
 
     def __init__(self) -> None:
-        self.observe: Callable[[PluginFault], None] = _ignore
+        self.early: deque[PluginFault] = deque(maxlen=_MOST_EARLY)
+        """Those that nobody was told of yet, such as of plugins that are being made."""
+        self.observe: Callable[[PluginFault], None] = self.early.append
         """Is told of every fault."""
         self.keeps_failing: Callable[[PluginFault, int], None] = _ignore
         """Is told when a row is as long as `row`, and each time it has doubled since."""
