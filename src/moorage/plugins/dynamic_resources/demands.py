@@ -159,7 +159,8 @@ class Demand:
 
     def known(self, node: Node) -> Outcome | Literal[False]:
         """What the node can give if that is known without a search; False if it is not."""
-        kept = self.outcomes.get(node.name)
+        name = node.metadata.name  # asked for every node
+        kept = self.outcomes.get(name)
         if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
             return kept[1]
         pools = self._pools_of(node)
@@ -169,7 +170,7 @@ class Demand:
         found = self._alike[key]
         outcome: Outcome = ChosenPlaces(found, pools) if isinstance(found, tuple) else found
         if self.repeated:
-            self.outcomes[node.name] = (node, outcome)
+            self.outcomes[name] = (node, outcome)
         return outcome
 
     def keep(

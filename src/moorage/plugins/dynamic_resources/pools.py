@@ -22,9 +22,6 @@ from moorage.plugins.dynamic_resources.usage import DeviceUsage
 CounterKey = tuple[str, str]
 """Counter set and counter."""
 
-ShapeInUse = tuple[Alike, tuple[int, ...]]
-"""What the devices of a node are like, and the places of those in use."""
-
 _MANY_DEVICES = 64
 _MOST_KEPT = 8
 _NO_DEVICES = Alike()
@@ -70,8 +67,8 @@ class NodePools:
         """May several nodes have these very pools, and is a search the same on each of them?"""
         self._candidates: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._shapes: dict[Reads, Alike | None] = {}
-        self._used_as_of = 0
-        self._used_places: tuple[int, ...] | None = ()
+        self._keys: dict[Reads, tuple[int, Hashable | None]] = {}
+        """With the generation in which a device last changed hands."""
 
     def candidates(self, expressions: tuple[str, ...]) -> Sequence[int]:
         """The places of all devices that may satisfy selectors, and perhaps of others.
@@ -104,25 +101,22 @@ class NodePools:
         changed_at = 0
         for pool in self.pools:
             changed_at = max(changed_at, usage.changed_at.get(pool.id, 0))
-        shape = self._shape_in_use(usage, reads, changed_at)
-        if shape is None and self._for_any_node:
-            return (self, changed_at)
-        return shape
-
-    def _shape_in_use(self, usage: DeviceUsage, reads: Reads, changed_at: int) -> ShapeInUse | None:
-        if reads not in self._shapes:
-            if len(self._shapes) >= _MOST_KEPT:
+        kept = self._keys.get(reads)
+        if kept is None or kept[0] != changed_at:
+            if len(self._keys) >= _MOST_KEPT:
+                self._keys.clear()
                 self._shapes.clear()
+            kept = self._keys[reads] = (changed_at, self._answer_key(usage, reads, changed_at))
+        return kept[1]
+
+    def _answer_key(self, usage: DeviceUsage, reads: Reads, changed_at: int) -> Hashable | None:
+        if reads not in self._shapes:
             self._shapes[reads] = self._shape(reads)
         shape = self._shapes[reads]
-        if shape is None:
-            return None
-        if not changed_at:
-            return (shape, ())
-        if self._used_as_of != changed_at:
-            self._used_as_of, self._used_places = changed_at, self._used(usage)
-        used = self._used_places
-        return None if used is None else (shape, used)
+        used = self._used(usage) if shape is not None and changed_at else ()
+        if shape is not None and used is not None:
+            return (shape, used)
+        return (self, changed_at) if self._for_any_node else None
 
     def _shape(self, reads: Reads) -> Alike | None:
         for pool in self.pools:
