@@ -6,6 +6,7 @@ the values that they are about.
 
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -31,7 +32,6 @@ from moorage.cel.values import (
     kind_of,
     parse_quantity,
     parse_semver,
-    quantity_as_float,
     quantity_as_int,
 )
 
@@ -133,9 +133,12 @@ def _declare_quantities(signatures: Signatures) -> None:
         "quantity.compareTo(quantity) -> int",
         lambda left, right: (left.nano > right.nano) - (left.nano < right.nano),
     )
-    add("quantity.asApproximateFloat() -> double", quantity_as_float)
+    add(
+        "quantity.asApproximateFloat() -> double",
+        lambda quantity: float(Fraction(quantity.nano, _NANO)),
+    )
     add("quantity.asInteger() -> int", _as_integer)
-    add("quantity.isInteger() -> bool", _is_integer)
+    add("quantity.isInteger() -> bool", lambda quantity: quantity_as_int(quantity) is not None)
     add(
         "quantity.add(quantity) -> quantity",
         lambda left, right: ComputedQuantity(left.nano + right.nano),
@@ -206,10 +209,6 @@ def _as_integer(quantity: Quantity) -> int:
     if value is None:
         raise EvaluationError("cannot convert value to integer")
     return value
-
-
-def _is_integer(quantity: Quantity) -> bool:
-    return quantity_as_int(quantity) is not None
 
 
 def _value(option: Optional) -> Any:

@@ -1,7 +1,6 @@
 """Functions on lists: those of Kubernetes, CEL's list extensions, and sets."""
 
-from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -31,12 +30,11 @@ def declare(signatures: Signatures) -> None:
     add = signatures.add
     for kind in _ORDERED:
         add(f"list({kind}).isSorted() -> bool", _is_sorted)
-        add(f"list({kind}).min() -> {kind}", _min)
-        add(f"list({kind}).max() -> {kind}", _max)
+        add(f"list({kind}).min() -> {kind}", partial(_extreme, "min"))
+        add(f"list({kind}).max() -> {kind}", partial(_extreme, "max"))
         add(f"list({kind}).sort() -> list({kind})", _sorted, guarded=False)
     for kind in _SUMMED:
-        zero = _ZEROS[kind]
-        add(f"list({kind}).sum() -> {kind}", _summer(zero))
+        add(f"list({kind}).sum() -> {kind}", partial(_sum, _ZEROS[kind]))
     add("list(A).indexOf(A) -> int", _index_of)
     add("list(A).lastIndexOf(A) -> int", _last_index_of)
     add("list(A).slice(int, int) -> list(A)", _slice)
@@ -65,18 +63,14 @@ def _is_sorted(items: list[Any]) -> bool:
     return not any(_greater(one, other) for one, other in pairwise(_comparable(items)))
 
 
-def _min(items: list[Any]) -> Any:
-    return _extreme(items, "min", lambda best, item: _greater(best, item))
-
-
-def _max(items: list[Any]) -> Any:
-    return _extreme(items, "max", lambda best, item: _greater(item, best))
-
-
-def _extreme(items: list[Any], name: str, exceeds: Callable[[Any, Any], bool]) -> Any:
+def _extreme(name: str, items: list[Any]) -> Any:
     if not items:
         raise EvaluationError(f"{name} called on empty list")
-    return reduce(lambda best, item: item if exceeds(best, item) else best, _comparable(items))
+    best, *others = _comparable(items)
+    for item in others:
+        if _greater(best, item) if name == "min" else _greater(item, best):
+            best = item
+    return best
 
 
 def _comparable(items: list[Any]) -> list[Any]:
@@ -110,11 +104,8 @@ def sort_by(pairs: list[tuple[Any, Any]]) -> list[Any]:
     return [item for _, item in sorted(pairs, key=itemgetter(0))]
 
 
-def _summer(zero: Any) -> Callable[[list[Any]], Any]:
-    def total(items: list[Any]) -> Any:
-        return reduce(plus, items, zero)
-
-    return total
+def _sum(zero: Any, items: list[Any]) -> Any:
+    return reduce(plus, items, zero)
 
 
 def _index_of(items: list[Any], item: Any) -> int:

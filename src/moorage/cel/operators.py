@@ -43,38 +43,38 @@ _UNHASHABLE = (Semver, bytes)
 
 def declare(signatures: Signatures) -> None:
     """The operators' signatures; what they do is in `BINARY` and in the compiler."""
-    add = signatures.add_operator
+    add = signatures.add
     for kind in _NUMBERS:
         for symbol in ("+", "-", "*", "/"):
-            add(f"_{symbol}_", f"{kind}, {kind}", kind)
+            add(f"_{symbol}_({kind}, {kind}) -> {kind}")
     for kind in ("int", "uint"):
-        add("_%_", f"{kind}, {kind}", kind)
+        add(f"_%_({kind}, {kind}) -> {kind}")
     for kind in ("string", "bytes"):
-        add("_+_", f"{kind}, {kind}", kind)
-    add("_+_", "list(A), list(A)", "list(A)")
-    add("-_", "int", "int")
-    add("-_", "double", "double")
-    add("!_", "bool", "bool")
-    add("_&&_", "bool, bool", "bool")
-    add("_||_", "bool, bool", "bool")
-    add("_?_:_", "bool, A, A", "A")
-    add("_==_", "A, A", "bool")
-    add("_!=_", "A, A", "bool")
+        add(f"_+_({kind}, {kind}) -> {kind}")
+    add("_+_(list(A), list(A)) -> list(A)")
+    add("-_(int) -> int")
+    add("-_(double) -> double")
+    add("!_(bool) -> bool")
+    add("_&&_(bool, bool) -> bool")
+    add("_||_(bool, bool) -> bool")
+    add("_?_:_(bool, A, A) -> A")
+    add("_==_(A, A) -> bool")
+    add("_!=_(A, A) -> bool")
     for symbol in ("_<_", "_<=_", "_>_", "_>=_"):
         for kind in ("bool", "string", "bytes"):
-            add(symbol, f"{kind}, {kind}", "bool")
+            add(f"{symbol}({kind}, {kind}) -> bool")
         for left, right in product(_NUMBERS, repeat=2):
-            add(symbol, f"{left}, {right}", "bool")
-    add("@in", "A, list(A)", "bool")
-    add("@in", "A, map(A, B)", "bool")
-    add("_[_]", "list(A), int", "A")
-    add("_[_]", "map(A, B), A", "B")
-    add("_[?_]", "list(A), int", "optional(A)")
-    add("_[?_]", "optional(list(A)), int", "optional(A)")
-    add("_[?_]", "map(A, B), A", "optional(B)")
-    add("_[?_]", "optional(map(A, B)), A", "optional(B)")
-    add("_[_]", "optional(list(A)), int", "optional(A)")
-    add("_[_]", "optional(map(A, B)), A", "optional(B)")
+            add(f"{symbol}({left}, {right}) -> bool")
+    add("@in(A, list(A)) -> bool")
+    add("@in(A, map(A, B)) -> bool")
+    add("_[_](list(A), int) -> A")
+    add("_[_](map(A, B), A) -> B")
+    add("_[?_](list(A), int) -> optional(A)")
+    add("_[?_](optional(list(A)), int) -> optional(A)")
+    add("_[?_](map(A, B), A) -> optional(B)")
+    add("_[?_](optional(map(A, B)), A) -> optional(B)")
+    add("_[_](optional(list(A)), int) -> optional(A)")
+    add("_[_](optional(map(A, B)), A) -> optional(B)")
 
 
 def add(left: Any, right: Any) -> Any:

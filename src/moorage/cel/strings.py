@@ -130,8 +130,8 @@ def declare(signatures: Signatures) -> None:
     add("string.indexOf(string, int) -> int", _index_of)
     add("string.lastIndexOf(string) -> int", str.rfind)
     add("string.lastIndexOf(string, int) -> int", _last_index_of)
-    add("string.lowerAscii() -> string", _lower)
-    add("string.upperAscii() -> string", _upper)
+    add("string.lowerAscii() -> string", lambda text: text.translate(_LOWER))
+    add("string.upperAscii() -> string", lambda text: text.translate(_UPPER))
     add("string.replace(string, string) -> string", _replace)
     add("string.replace(string, string, int) -> string", _replace)
     add("string.split(string) -> list(string)", _split)
@@ -141,7 +141,7 @@ def declare(signatures: Signatures) -> None:
     add("string.trim() -> string", str.strip)
     add("list(string).join() -> string", _join)
     add("list(string).join(string) -> string", _join)
-    add("string.find(string) -> string", _find)
+    add("string.find(string) -> string", lambda text, pattern: _regex(pattern).first(text))
     add("string.findAll(string) -> list(string)", _find_all)
     add("string.findAll(string, int) -> list(string)", _find_all)
 
@@ -176,14 +176,6 @@ def _last_index_of(text: str, part: str, end: int) -> int:
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
-
-
-def _lower(text: str) -> str:
-    return text.translate(_LOWER)
-
-
-def _upper(text: str) -> str:
-    return text.translate(_UPPER)
 
 
 def _split(text: str, by: str, most: int = -1) -> list[str]:
@@ -221,10 +213,6 @@ def _regex(pattern: str) -> Regex:
         return compiled_regex(pattern)
     except EvaluationError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
-
-
-def _find(text: str, pattern: str) -> str:
-    return _regex(pattern).first(text)
 
 
 def _find_all(text: str, pattern: str, most: int = -1) -> Iterator[str]:

@@ -218,16 +218,16 @@ def _refuse_number(value: int) -> Duration:
 
 
 def _declare_operators(signatures: Signatures) -> None:
-    add = signatures.add_operator
-    add("_+_", "duration, duration", "duration")
-    add("_+_", "duration, timestamp", "timestamp")
-    add("_+_", "timestamp, duration", "timestamp")
-    add("_-_", "duration, duration", "duration")
-    add("_-_", "timestamp, duration", "timestamp")
-    add("_-_", "timestamp, timestamp", "duration")
+    add = signatures.add
+    add("_+_(duration, duration) -> duration")
+    add("_+_(duration, timestamp) -> timestamp")
+    add("_+_(timestamp, duration) -> timestamp")
+    add("_-_(duration, duration) -> duration")
+    add("_-_(timestamp, duration) -> timestamp")
+    add("_-_(timestamp, timestamp) -> duration")
     for symbol in ("_<_", "_<=_", "_>_", "_>=_"):
         for kind in ("timestamp", "duration"):
-            add(symbol, f"{kind}, {kind}", "bool")
+            add(f"{symbol}({kind}, {kind}) -> bool")
 
 
 def _reader(read: Callable[[datetime], int]) -> Callable[..., int]:

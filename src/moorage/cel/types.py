@@ -55,11 +55,9 @@ class Type(NamedTuple):
 
 
 DYN = Type("dyn")
-ANY = Type("any")
 BOOL = Type("bool")
 INT = Type("int")
 STRING = Type("string")
-QUANTITY = Type("kubernetes.Quantity")
 
 
 def list_of(item: Type) -> Type:
@@ -123,12 +121,6 @@ class Signatures:
         full_name = name if member or not dot else f"{target[1:]}.{name}"
         overload = Overload(tuple(arguments), parse_type(result), member, implementation, guarded)
         self.functions.setdefault(full_name, []).append(overload)
-
-    def add_operator(self, name: str, arguments: str, result: str) -> None:
-        """Add one overload of an operator."""
-        types = tuple(parse_type(text) for text in _split(arguments))
-        overload = Overload(types, parse_type(result), False, None)
-        self.functions.setdefault(name, []).append(overload)
 
 
 @lru_cache(maxsize=256)

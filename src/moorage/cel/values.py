@@ -6,7 +6,6 @@ and not in CEL, so everything here looks at the exact class.
 
 import re
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from moorage.cel.errors import EvaluationError, no_such_overload, require_tree
@@ -226,11 +225,6 @@ def parse_quantity(text: str) -> Quantity:
             "quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         ) from None
-
-
-def quantity_as_float(quantity: Quantity) -> float:
-    """The nearest floating-point number."""
-    return float(Fraction(quantity.nano, _NANO))
 
 
 def quantity_as_int(quantity: Quantity) -> int | None:

@@ -34,14 +34,13 @@ from moorage.model.pod import (
     Container,
     ContainerPort,
     Pod,
-    ResourceMap,
     ResourceRequirements,
     TopologySpreadConstraint,
 )
 from moorage.model.pod_group import DISRUPT_POD, PodGroup
 from moorage.model.pod_requests import container_totals
 from moorage.model.quantity import Quantity
-from moorage.model.resources import Resources, is_hugepages, is_pod_level, to_milli
+from moorage.model.resources import is_hugepages, is_pod_level, to_milli
 from moorage.model.storage import IMMEDIATE, PersistentVolumeClaim, StorageClass
 from moorage.model.workloads import (
     SYSTEM_PRIORITIES,
@@ -205,30 +204,19 @@ def _pod_level_resources(pod: Pod, resources: ResourceRequirements) -> ResourceR
     if not resources.limits and not resources.requests:
         return resources
     limits, requests = dict(resources.limits), dict(resources.requests)
-    for name, milli in container_totals(pod, _limits_of).items():
+    for name, milli in container_totals(pod, lambda c: to_milli(c.resources.limits)).items():
         if is_hugepages(name) and name not in requests:
             limits.setdefault(name, _quantity(milli))
     if limits:
         # Huge pages cannot be overcommitted: their request is the limit, never the sum.
-        for name, milli in container_totals(pod, _requests_of).items():
+        totals = container_totals(pod, lambda c: to_milli(c.resources.requests))
+        for name, milli in totals.items():
             if is_pod_level(name) and not is_hugepages(name):
                 requests.setdefault(name, _quantity(milli))
-        _fill(requests, limits)
+        for name, limit in limits.items():
+            if is_pod_level(name):
+                requests.setdefault(name, limit)
     return replace(resources, limits=limits, requests=requests)
-
-
-def _fill(requests: ResourceMap, limits: ResourceMap) -> None:
-    for name, limit in limits.items():
-        if is_pod_level(name):
-            requests.setdefault(name, limit)
-
-
-def _limits_of(container: Container) -> Resources:
-    return to_milli(container.resources.limits)
-
-
-def _requests_of(container: Container) -> Resources:
-    return to_milli(container.resources.requests)
 
 
 def _quantity(milli: int) -> Quantity:

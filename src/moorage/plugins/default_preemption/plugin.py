@@ -15,7 +15,6 @@ from moorage.framework.group_preemption import GroupVictims, PodGroupPostFilterP
 from moorage.framework.plugin import Candidate, PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.log_fields import KObj
-from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.workloads import PodDisruptionBudget
@@ -91,7 +90,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
-        return [on(EventResource.POD, ActionType.DELETE, _never)]
+        return [on(EventResource.POD, ActionType.DELETE, lambda *change: False)]
 
     def _group_objection(self, pod: Pod) -> str | None:
         """Why a pod of a group may not preempt others on its own, if so."""
@@ -212,7 +211,3 @@ def _sentence(refusals: Sequence[Status], nodes: int) -> str:
 def _failure(message: str, *, nominated_node: str | None) -> PostFilterResult:
     status = Status(Code.UNSCHEDULABLE, (f"preemption: {message}",))
     return PostFilterResult(status, nominated_node)
-
-
-def _never(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
-    return False

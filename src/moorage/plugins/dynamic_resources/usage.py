@@ -5,7 +5,6 @@ whoever keeps something derived knows what to redo.
 """
 
 from collections import Counter
-from typing import TypeVar
 
 from moorage.model.devices import ResourceClaim
 from moorage.model.quantity import parse_nano
@@ -13,8 +12,6 @@ from moorage.plugins.dynamic_resources.capacity import Consumed
 from moorage.plugins.dynamic_resources.slices import DeviceId, PoolId
 
 _MOST_CHANGES = 100_000
-
-_Key = TypeVar("_Key")
 
 
 class DeviceUsage:
@@ -87,7 +84,7 @@ class DeviceUsage:
             del self.capacity[device]
 
 
-def _tally(counts: Counter[_Key], key: _Key, sign: int) -> bool:
+def _tally(counts: Counter[DeviceId], key: DeviceId, sign: int) -> bool:
     """Count; True if that makes a difference to those who ask whether there is any.
 
     Between the promise of a device and the end of it the claim itself counts as well, so most

@@ -47,9 +47,9 @@ class DriverVolumes:
     """Looks up the volumes of pods."""
 
     def __init__(self, listers: Listers) -> None:
-        self._claims = listers.of(PersistentVolumeClaim)
-        self._volumes = listers.of(PersistentVolume)
-        self._classes = listers.of(StorageClass)
+        self.claims = listers.of(PersistentVolumeClaim)
+        self.volumes = listers.of(PersistentVolume)
+        self.classes = listers.of(StorageClass)
 
     def wanted(self, pod: Pod, *, migrated: bool) -> Volumes:
         """The volumes of a pod to be placed; raises `UncountableError`."""
@@ -67,22 +67,10 @@ class DriverVolumes:
     def of_attachment(self, attachment: VolumeAttachment) -> tuple[str, str] | None:
         """(volume, driver) of a VolumeAttachment, if that can be said."""
         name, driver = attachment.spec.source.persistent_volume_name, attachment.spec.attacher
-        volume = self._volumes.get(name) if name is not None and driver else None
+        volume = self.volumes.get(name) if name is not None and driver else None
         if volume is None or volume.spec.csi is None:
             return None
         return f"{driver}/{volume.spec.csi.volume_handle}", driver
-
-    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """A claim."""
-        return self._claims.get(name, namespace)
-
-    def volume(self, name: str) -> PersistentVolume | None:
-        """A volume."""
-        return self._volumes.get(name)
-
-    def storage_class(self, name: str) -> StorageClass | None:
-        """A class."""
-        return self._classes.get(name)
 
 
 class _Visit:
@@ -121,7 +109,7 @@ class _Visit:
             raise UncountableError("PersistentVolumeClaim had no name")
         pod = self._pod
         self.looked_up.add((PersistentVolumeClaim, pod.namespace, name))
-        claim = self._objects.claim(pod.namespace, name)
+        claim = self._objects.claims.get(name, pod.namespace)
         if claim is None:
             if not self._strict:
                 return None
@@ -139,7 +127,7 @@ class _Visit:
         volume = None
         if name:
             self.looked_up.add((PersistentVolume, "", name))
-            volume = self._objects.volume(name)
+            volume = self._objects.volumes.get(name)
         if volume is None:
             return self._future_driver(claim)
         if volume.spec.csi is not None:
@@ -155,7 +143,7 @@ class _Visit:
     def _future_driver(self, claim: PersistentVolumeClaim) -> tuple[str, str]:
         """A claim without a volume counts for the driver that will provision it."""
         self.looked_up.add((StorageClass, "", claim.storage_class))
-        storage_class = self._objects.storage_class(claim.storage_class)
+        storage_class = self._objects.classes.get(claim.storage_class)
         if storage_class is None:
             return "", ""
         driver = storage_class.provisioner
