@@ -120,6 +120,12 @@ def plugin_of(source: VolumeSources) -> InTreePlugin | None:
     return None
 
 
+def translated(source: VolumeSources) -> InTreePlugin | None:
+    """The same, of those that the scheduler translates."""
+    plugin = plugin_of(source)
+    return plugin if plugin is not None and plugin.scheduled else None
+
+
 def plugin_named(name: str) -> InTreePlugin | None:
     """The in-tree plugin that a StorageClass names as provisioner."""
     return _BY_NAME.get(name)

@@ -12,7 +12,11 @@ import msgspec
 from moorage.model.affinity import Affinity, PodAffinityTerms, compile_affinity
 from moorage.model.labels import LabelSelector
 from moorage.model.meta import ApiObject, Condition, Int32, Object, cached
-from moorage.model.node_selector import CompiledNodeSelector, compile_node_selector
+from moorage.model.node_selector import (
+    CompiledNodeSelector,
+    NodeAffinitySpec,
+    compile_node_selector,
+)
 from moorage.model.pod_requests import PodRequests, requests_of
 from moorage.model.quantity import Quantity
 from moorage.model.taints import Toleration
@@ -20,6 +24,7 @@ from moorage.model.volumes import Volume
 
 DEFAULT_SCHEDULER = "default-scheduler"
 ALWAYS = "Always"
+_NO_NODE_AFFINITY = NodeAffinitySpec()
 
 ResourceMap = dict[str, Quantity]
 
@@ -125,6 +130,12 @@ class PodSpec(Object, frozen=True):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
+
+    @property
+    def node_affinity(self) -> NodeAffinitySpec:
+        """`affinity.nodeAffinity`, empty if there is none."""
+        found = self.affinity.node_affinity if self.affinity is not None else None
+        return _NO_NODE_AFFINITY if found is None else found
 
 
 class ContainerStatus(Object, frozen=True):
@@ -276,9 +287,7 @@ class Pod(ApiObject, frozen=True, dict=True):
     @cached
     def required_nodes(self) -> RequiredNodes:
         """The compiled demand on nodes."""
-        affinity = self.spec.affinity
-        node_affinity = affinity.node_affinity if affinity else None
-        required = node_affinity.required if node_affinity else None
+        required = self.spec.node_affinity.required
         return RequiredNodes(
             labels=tuple(sorted(self.spec.node_selector.items())),
             terms=compile_node_selector(required) if required is not None else None,

@@ -61,7 +61,7 @@ class NodeAffinity(
 
     def pod_key(self, pod: Pod) -> Hashable:
         """The compiled demand and the wishes."""
-        return pod.required_nodes, _preferred(pod)
+        return pod.required_nodes, pod.spec.node_affinity.preferred
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip | Status:
         """Nothing to do without demands; only some nodes to look at if the pod names them."""
@@ -85,13 +85,13 @@ class NodeAffinity(
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Wishes | Skip:
         """The pod's wishes, if it or the profile has any."""
-        if not _preferred(pod) and not self._has_added_wishes:
+        if not pod.spec.node_affinity.preferred and not self._has_added_wishes:
             return SKIP
-        return compile_preferred(_preferred(pod))
+        return compile_preferred(pod.spec.node_affinity.preferred)
 
     def score(self, pod: Pod, nodes: NodeView, state: Wishes | None) -> Ints:
         """The weights of the wishes a node fulfils."""
-        wishes = compile_preferred(_preferred(pod)) if state is None else state
+        wishes = compile_preferred(pod.spec.node_affinity.preferred) if state is None else state
         total: Ints = np.zeros(len(nodes), np.int64)
         for wish in (*self._added_wishes, *wishes):
             total += nodes.matching_term(wish.term) * np.int64(wish.weight)
@@ -116,12 +116,6 @@ class NodeAffinity(
         return not isinstance(old, Node) or not _admits(pod, old)
 
 
-def _preferred(pod: Pod) -> tuple[Any, ...]:
-    affinity = pod.spec.affinity
-    node_affinity = affinity.node_affinity if affinity is not None else None
-    return node_affinity.preferred if node_affinity is not None else ()
-
-
 def _admits(pod: Pod, node: Node) -> bool:
     terms = pod.required_nodes.terms
     return _is_selected(pod, node) and (terms is None or terms.matches(node.labels, node.name))
@@ -139,9 +133,7 @@ def _is_unreadable(pod: Pod, node: Node) -> bool:
 
 def _named_nodes(pod: Pod) -> frozenset[str] | None:
     """The nodes that the terms name, if every one of them names some; None otherwise."""
-    affinity = pod.spec.affinity
-    node_affinity = affinity.node_affinity if affinity is not None else None
-    required = node_affinity.required if node_affinity is not None else None
+    required = pod.spec.node_affinity.required
     if required is None or not required.node_selector_terms:
         return None
     union: frozenset[str] = frozenset()

@@ -51,18 +51,31 @@ class ClaimBinder:
         self._tracker = tracker
         self._api = api
 
-    async def bind(self) -> None:
-        """Write allocations and reservations; raises `ClaimBindingError`."""
-        for index, claim in enumerate(self._state.claims):
-            if not reserved_for(self._pod, claim, self._tracker):
-                self._state.claims[index] = await self._bind(index, claim)
+    async def bind(self, binding_limit: float) -> None:
+        """Write allocations and reservations, then wait for devices that have to be prepared.
 
-    async def wait(self, binding_limit: float) -> None:
-        """Wait for devices that have to be prepared, if there are any; may raise as well."""
-        if self._tracker.features.binding_conditions and any(
-            map(has_conditions, self._state.claims)
-        ):
+        Raises `ClaimBindingError`.
+        """
+        claims = self._state.claims
+        for index, claim in enumerate(claims):
+            if not reserved_for(self._pod, claim, self._tracker):
+                claims[index] = await self._bind(index, claim)
+        await self._write_status()
+        if self._tracker.features.binding_conditions and any(map(has_conditions, claims)):
             await self._wait(binding_limit)
+
+    async def _write_status(self) -> None:
+        """Tell what the claims take of the node's own resources, if anything."""
+        statuses = self._state.node_statuses.get(self._node_name, ())
+        if not statuses:
+            return
+        try:
+            await self._api.write_node_allocatable_claims(self._pod, statuses)
+        except ApiError as error:
+            raise ClaimBindingError(
+                f"updating pod {self._pod.key} NodeAllocatableResourceClaimStatuses: {error}"
+            ) from error
+        self._state.status_written = True
 
     # One claim
 

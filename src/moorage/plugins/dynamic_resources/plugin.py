@@ -255,24 +255,10 @@ class DynamicResources(
             return None
         binder = ClaimBinder(state, node_name, self.tracker, api, self.handle.observer)
         try:
-            await binder.bind()
-            await self._write_status(state, node_name, api)
-            await binder.wait(self._binding_limit)
+            await binder.bind(self._binding_limit)
         except ClaimBindingError as error:
             return Status(Code.ERROR, (str(error),))
         return None
-
-    async def _write_status(self, state: PodState, node_name: str, api: ApiPort) -> None:
-        statuses = state.node_statuses.get(node_name, ())
-        if not statuses:
-            return
-        try:
-            await api.write_node_allocatable_claims(state.pod, statuses)
-        except ApiError as error:
-            raise ClaimBindingError(
-                f"updating pod {state.pod.key} NodeAllocatableResourceClaimStatuses: {error}"
-            ) from error
-        state.status_written = True
 
     def pre_bind_offline(self, pod: Pod) -> None:
         """The claims are allocated and reserved at once."""

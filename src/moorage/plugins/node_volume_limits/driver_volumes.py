@@ -10,7 +10,7 @@ from typing import NamedTuple
 from moorage.cluster.listers import Listers
 from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason
-from moorage.model.csi_migration import handle_of, handle_of_volume, plugin_named, plugin_of
+from moorage.model.csi_migration import handle_of, handle_of_volume, plugin_named, translated
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.storage import (
@@ -94,8 +94,8 @@ class _Visit:
         return self.found
 
     def _inline(self, volume: Volume) -> tuple[str, str] | None:
-        plugin = plugin_of(volume)
-        if plugin is None or not plugin.scheduled or not self._migrated:
+        plugin = translated(volume)
+        if plugin is None or not self._migrated:
             return None
         try:
             return plugin.driver, handle_of(volume)
@@ -132,8 +132,8 @@ class _Visit:
             return self._future_driver(claim)
         if volume.spec.csi is not None:
             return volume.spec.csi.driver, volume.spec.csi.volume_handle
-        plugin = plugin_of(volume.spec)
-        if plugin is None or not plugin.scheduled or not self._migrated:
+        plugin = translated(volume.spec)
+        if plugin is None or not self._migrated:
             return "", ""
         try:
             return plugin.driver, handle_of_volume(volume)

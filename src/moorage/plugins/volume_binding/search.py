@@ -14,7 +14,7 @@ from moorage.cluster.listers import Listers
 from moorage.cluster.view import NodeView
 from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason, Verdicts
-from moorage.model.csi_migration import plugin_of, required_nodes_at_driver
+from moorage.model.csi_migration import required_nodes_at_driver, translated
 from moorage.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
@@ -110,8 +110,8 @@ class VolumeSearch:
     def _reached(self, volume: PersistentVolume, asked: Bools) -> Bools:
         """Where a volume is reached, in the terms that hold on each node."""
         reached = self._topology.mask(volume.required_nodes)
-        plugin = plugin_of(volume.spec)
-        if plugin is None or not plugin.scheduled:
+        plugin = translated(volume.spec)
+        if plugin is None:
             return reached
         migrated = self._topology.migrated(plugin.name)
         if not migrated.any():

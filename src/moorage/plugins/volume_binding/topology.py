@@ -5,7 +5,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints, Rows
 from moorage.cluster.listers import Listers
 from moorage.cluster.view import NodeView
-from moorage.model.csi_migration import plugin_of, required_nodes_at_driver
+from moorage.model.csi_migration import required_nodes_at_driver, translated
 from moorage.model.labels import Labels, Requirement
 from moorage.model.node_selector import CompiledNodeSelector, NodeTerm
 from moorage.model.storage import CSINode, PersistentVolume
@@ -83,14 +83,8 @@ def _single_label(required: CompiledNodeSelector) -> Requirement | None:
 
 def reachable(volume: PersistentVolume, labels: Labels, csi_node: CSINode | None) -> bool:
     """Can a volume be reached from one node? Raises `TranslationError`, on migrated nodes only."""
-    plugin = plugin_of(volume.spec)
-    migrated = (
-        plugin is not None
-        and plugin.scheduled
-        and csi_node is not None
-        and plugin.name in csi_node.migrated_plugins
-    )
-    if plugin is None or not migrated:
+    plugin = translated(volume.spec)
+    if plugin is None or csi_node is None or plugin.name not in csi_node.migrated_plugins:
         return volume.reachable_from(labels)
     required = required_nodes_at_driver(volume, plugin)
     return required is None or required.matches(labels, "")
