@@ -115,7 +115,7 @@ def _waiting(beside: Trial, pod: Pod) -> _Findings:
     if pod.terminating:
         return _Findings(found, f"skip schedule deleting pod: {pod.key}", preemption=preemption)
     if gates:
-        message = ", ".join(dict.fromkeys(one.reason for one in gates))
+        message = ", ".join(dict.fromkeys(one.reason.text for one in gates))
         return _Findings(found, message, preemption=preemption)
     return _Findings(found, message, node, scored=scored, preemption=preemption)
 

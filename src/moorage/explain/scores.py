@@ -17,7 +17,7 @@ from moorage.framework.diagnosis import EXTENDER
 from moorage.framework.extenders import Extender
 from moorage.framework.outcomes import Scores
 from moorage.framework.profile import Profile
-from moorage.framework.status import Code, Reason, worst
+from moorage.framework.status import worst
 
 OK = "ok"
 REJECTED = "rejected"
@@ -139,8 +139,8 @@ class _Column(msgspec.Struct, frozen=True):
         if not found:
             unasked = self.unasked is not None and self.unasked[row]
             return Verdict(self.plugin, NOT_CONSIDERED) if unasked else self.otherwise
-        code = worst(Reason(one.reason, Code(one.code)) for one in found)
-        reasons = tuple(dict.fromkeys(one.reason for one in found))
+        code = worst(one.reason for one in found)
+        reasons = tuple(dict.fromkeys(one.reason.text for one in found))
         return Verdict(self.plugin, REJECTED, code.value, reasons)
 
 

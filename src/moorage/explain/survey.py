@@ -7,6 +7,7 @@ scheduler's own notice nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from moorage.framework.extenders import Extender, passing
 from moorage.framework.outcomes import FilterOutcome
 from moorage.framework.profile import Profile
 from moorage.framework.runner import Ask, Runner, TrialNode, every_gate
-from moorage.framework.status import Code, Reason, Status, Verdicts
+from moorage.framework.status import Code, Reason, Status
 from moorage.model.pod import Pod
 
 PRE_ENQUEUE = "PreEnqueue"
@@ -37,23 +38,39 @@ class RejectedRows(msgspec.Struct, frozen=True):
 
     plugin: str
     point: str
-    reason: str
-    code: str
-    """The value of a `Code`."""
+    reason: Reason
     rows: Bools
     with_nominated_pods: bool = False
 
 
-class Survey(msgspec.Struct, frozen=True):
+@dataclass(slots=True)
+class Survey:
     """What everybody says about a pod on every node of a view."""
 
     pod: Pod
     nodes: NodeView
-    rejections: tuple[RejectedRows, ...]
-    skipped: frozenset[str]
+    profile: Profile
+    skipped: frozenset[str] = frozenset()
     """The Filter plugins that have nothing to say about the pod."""
-    asked: tuple[str, ...]
-    """The plugins that were asked about nodes, in their order, the skipped ones among them."""
+    rejections: list[RejectedRows] = field(default_factory=list)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The plugins that were asked about nodes, in their order, the skipped ones among them.
+
+        Those of other points count if they reject the pod.
+        """
+        rejecting = {(one.point, one.plugin): one.plugin for one in self.rejections}
+        names = [plugin for (point, _), plugin in rejecting.items() if point == PRE_ENQUEUE]
+        filters = [plugin.name for plugin in self.profile.filter]
+        before = [plugin.name for plugin in self.profile.pre_filter]
+        names += [n for n in before if (PRE_FILTER, n) in rejecting and n not in filters]
+        extenders = [EXTENDER] if (EXTENDER_POINT, EXTENDER) in rejecting else []
+        return tuple(dict.fromkeys((*names, *filters, *extenders)))
+
+    def reject(self, plugin: str, point: str, reason: Reason, rows: Bools) -> None:
+        """A plugin rejects some rows."""
+        self.rejections.append(RejectedRows(plugin, point, reason, rows))
 
     @property
     def rejected(self) -> Bools:
@@ -97,8 +114,8 @@ class Survey(msgspec.Struct, frozen=True):
         found: dict[str, Bools] = {}
         for one in self.rejections:
             if one.plugin == plugin and one.point == FILTER:
-                known = found.get(one.reason)
-                found[one.reason] = one.rows if known is None else known | one.rows
+                known = found.get(one.reason.text)
+                found[one.reason.text] = one.rows if known is None else known | one.rows
         return found
 
 
@@ -118,20 +135,24 @@ def survey(
     """
     attempt = AttemptResult(profile, pod, nodes, 0.0)
     Runner().filter(attempt, ask)
-    rejections: list[RejectedRows] = []
+    found = Survey(pod, nodes, profile, attempt.before.skipped)
     for status in every_gate(profile, pod) if gates else ():
-        rejections += _of_status(status, PRE_ENQUEUE, _everywhere(nodes))
-    rejections += _of_pre_filter(attempt)
+        _reject_everywhere(found, status, PRE_ENQUEUE)
+    for status in attempt.before.rejections:
+        _reject_everywhere(found, status, PRE_FILTER)
+    for plugin, names in attempt.before.named.items():
+        left_out = _left_out(nodes, names)
+        if left_out.any():
+            text = f"node(s) didn't satisfy plugin(s) [{plugin}]"
+            found.reject(plugin, PRE_FILTER, Reason(text, Code.UNRESOLVABLE), left_out)
     assert attempt.outcome is not None, "every filter was asked"
     for plugin, verdicts in attempt.outcome.verdicts:
-        rejections += _of_verdicts(verdicts, plugin)
-    skipped = attempt.before.skipped
-    asked = Survey(pod, nodes, tuple(rejections), skipped, _asked(profile, rejections))
-    rejections += _with_nominated(attempt, asked, nominated or {})
-    rejections += _ask_extenders(asked, rejections, extenders)
-    return msgspec.structs.replace(
-        asked, rejections=tuple(rejections), asked=_asked(profile, rejections)
-    )
+        for reason, rows in verdicts.by_reason():
+            found.reject(plugin, FILTER, reason, rows)
+    found.rejections += _with_nominated(attempt, found, nominated or {})
+    if extenders:
+        _ask_extenders(found, extenders)
+    return found
 
 
 def grouped_rejections(found: Survey) -> tuple[Rejection, ...]:
@@ -140,7 +161,7 @@ def grouped_rejections(found: Survey) -> tuple[Rejection, ...]:
     place_of = {plugin: place for place, plugin in enumerate(found.asked)}
     groups: dict[tuple[str, str, str, bool], list[RejectedRows]] = {}
     for one in found.rejections:
-        key = (one.plugin, one.point, one.reason, one.with_nominated_pods)
+        key = (one.plugin, one.point, one.reason.text, one.with_nominated_pods)
         groups.setdefault(key, []).append(one)
     answers = [_rejection(group, alone, found.nodes) for group in groups.values()]
     answers.sort(key=lambda one: (-one.nodes, place_of.get(one.plugin, len(place_of)), one.reason))
@@ -155,56 +176,25 @@ def _rejection(parts: Sequence[RejectedRows], alone: Bools, nodes: NodeView) -> 
     most = max(parts, key=lambda part: int(np.count_nonzero(part.rows)))
     return Rejection(
         plugin=most.plugin,
-        reason=most.reason,
+        reason=most.reason.text,
         nodes=int(np.count_nonzero(rows)),
         examples=tuple(nodes.node(int(row)).name for row in np.flatnonzero(rows)[:MOST_EXAMPLES]),
         point=most.point,
-        code=most.code,
+        code=most.reason.code.value,
         only=int(np.count_nonzero(rows & alone)),
         with_nominated_pods=most.with_nominated_pods,
         unresolvable=sum(
             int(np.count_nonzero(part.rows))
             for part in parts
-            if part.code == Code.UNRESOLVABLE.value
+            if part.reason.code is Code.UNRESOLVABLE
         ),
     )
 
 
-def _asked(profile: Profile, rejections: Iterable[RejectedRows]) -> tuple[str, ...]:
-    before = [one.plugin for one in rejections if one.point == PRE_ENQUEUE]
-    preparing = {one.plugin for one in rejections if one.point == PRE_FILTER}
-    first = [plugin.name for plugin in profile.pre_filter if plugin.name in preparing]
-    filters = [plugin.name for plugin in profile.filter]
-    names = [*before, *(name for name in first if name not in filters), *filters]
-    if any(one.point == EXTENDER_POINT for one in rejections):
-        names.append(EXTENDER)
-    return tuple(dict.fromkeys(names))
-
-
-def _everywhere(nodes: NodeView) -> Bools:
-    return np.ones(len(nodes), np.bool_)
-
-
-def _of_status(status: Status, point: str, rows: Bools) -> list[RejectedRows]:
-    reasons = tuple(dict.fromkeys(status.reasons)) or ("",)
-    return [
-        RejectedRows(status.plugin, point, reason, status.code.value, rows) for reason in reasons
-    ]
-
-
-def _of_pre_filter(attempt: AttemptResult) -> list[RejectedRows]:
-    nodes, before = attempt.nodes, attempt.before
-    rejections: list[RejectedRows] = []
-    for status in before.rejections:
-        rejections += _of_status(status, PRE_FILTER, _everywhere(nodes))
-    for plugin, names in before.named.items():
-        left_out = _left_out(nodes, names)
-        if left_out.any():
-            text = f"node(s) didn't satisfy plugin(s) [{plugin}]"
-            rejections.append(
-                RejectedRows(plugin, PRE_FILTER, text, Code.UNRESOLVABLE.value, left_out)
-            )
-    return rejections
+def _reject_everywhere(found: Survey, status: Status, point: str) -> None:
+    for text in dict.fromkeys(status.reasons or ("",)):
+        rows = np.ones(len(found.nodes), np.bool_)
+        found.reject(status.plugin, point, Reason(text, status.code), rows)
 
 
 def _left_out(nodes: NodeView, names: Iterable[str]) -> Bools:
@@ -213,30 +203,23 @@ def _left_out(nodes: NodeView, names: Iterable[str]) -> Bools:
     return left_out
 
 
-def _of_verdicts(verdicts: Verdicts, plugin: str) -> list[RejectedRows]:
-    return [
-        RejectedRows(plugin, FILTER, reason.text, reason.code.value, rows)
-        for reason, rows in verdicts.by_reason()
-    ]
-
-
 def _with_nominated(
     attempt: AttemptResult, found: Survey, nominated: Mapping[int, Sequence[Pod]]
 ) -> list[RejectedRows]:
     """Rows that only the pods nominated to them spoil, by the plugins that say so."""
-    spoilt: dict[tuple[str, Reason], Bools] = {}
+    rejected: dict[tuple[str, Reason], Bools] = {}
     if not nominated:
         return []
     rows = found.nodes.rows
     for place in np.flatnonzero(np.isin(rows, list(nominated)) & ~found.rejected):
         row = int(rows[place])
         for plugin, reason in _reasons(TrialNode(attempt, row), nominated[row]):
-            spoilt.setdefault((plugin, reason), np.zeros(len(found.nodes), np.bool_))[place] = True
+            rejected.setdefault((plugin, reason), np.zeros(len(found.nodes), np.bool_))[place] = (
+                True
+            )
     return [
-        RejectedRows(
-            plugin, FILTER, reason.text, reason.code.value, where, with_nominated_pods=True
-        )
-        for (plugin, reason), where in spoilt.items()
+        RejectedRows(plugin, FILTER, reason, where, with_nominated_pods=True)
+        for (plugin, reason), where in rejected.items()
     ]
 
 
@@ -250,15 +233,9 @@ def _reasons(trial: TrialNode, pods: Sequence[Pod]) -> Iterator[tuple[str, Reaso
         yield error.plugin, Reason(str(error), Code.ERROR)
 
 
-def _ask_extenders(
-    found: Survey, rejections: Iterable[RejectedRows], extenders: Sequence[Extender]
-) -> list[RejectedRows]:
+def _ask_extenders(found: Survey, extenders: Sequence[Extender]) -> None:
     """What extenders say of the nodes that all plugins accept, one asked after the other."""
-    if not extenders:
-        return []
-    rejected = np.zeros(len(found.nodes), np.bool_)
-    for one in rejections:
-        rejected |= one.rows
+    rejected = found.rejected
     place_of = {int(row): place for place, row in enumerate(found.nodes.rows)}
     order = (int(row) for row in found.nodes.search_order)
     left = [row for row in order if row in place_of and not rejected[place_of[row]]]
@@ -269,10 +246,8 @@ def _ask_extenders(
             for reason in reasons.get(row, (Reason(f"left out by extender {extender.name}"),)):
                 rows = refused.setdefault(reason, np.zeros(len(found.nodes), np.bool_))
                 rows[place_of[row]] = True
-    return [
-        RejectedRows(EXTENDER, EXTENDER_POINT, reason.text, reason.code.value, rows)
-        for reason, rows in refused.items()
-    ]
+    for reason, rows in refused.items():
+        found.reject(EXTENDER, EXTENDER_POINT, reason, rows)
 
 
 def _ask_extender(
