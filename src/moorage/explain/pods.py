@@ -18,7 +18,7 @@ from moorage.errors import InputError, MoorageError
 from moorage.explain.fixes import smallest_fixes
 from moorage.explain.preemption import explain_preemption
 from moorage.explain.report import PodExplanation, Preemption, QueueState
-from moorage.explain.scores import Scored, best_nodes, matrix_page, matrix_rows, weights_of
+from moorage.explain.scores import Scored, best_nodes, matrix_page, matrix_rows
 from moorage.explain.survey import PRE_ENQUEUE, Survey, grouped_rejections, survey
 from moorage.explain.trials import Trial, trial
 from moorage.framework.attempt import AttemptResult
@@ -123,10 +123,10 @@ def _waiting(beside: Trial, pod: Pod) -> _Findings:
 def _failed(profile: Profile, attempt: AttemptResult) -> tuple[Preemption, str]:
     """What making room could do, and the sentence of the event."""
     try:
-        report = explain_preemption(profile, attempt)
+        preemption, proposal = explain_preemption(profile, attempt)
     except MoorageError as error:
         return Preemption(False, str(error)), str(error)
-    return report.preemption, attempt.diagnosis.message(report.proposal)
+    return preemption, attempt.diagnosis.message(proposal)
 
 
 def _placed(beside: Trial, pod: Pod, node_name: str) -> _Findings:
@@ -145,7 +145,7 @@ def _placed(beside: Trial, pod: Pod, node_name: str) -> _Findings:
     if len(rows):
         try:
             scores = _score(beside, free, view, rows)
-            scored = Scored(view, rows, scores, weights_of(beside.profile, ()))
+            scored = Scored(view, rows, scores)
         except MoorageError:
             scored = None
     message = f"Successfully assigned {pod.key} to {node_name}"
@@ -187,7 +187,7 @@ def _scored_by(beside: Trial, attempt: AttemptResult) -> Scored | None:
             scores = _score(beside, attempt.pod, attempt.nodes, rows)
         except MoorageError:
             return None  # as the cycle had no need of them, this stops nobody
-    return Scored(attempt.nodes, rows, scores, weights_of(beside.profile, attempt.extenders))
+    return Scored(attempt.nodes, rows, scores)
 
 
 def _score(beside: Trial, pod: Pod, nodes: NodeView, rows: Rows) -> Scores:

@@ -30,36 +30,32 @@ _PREFIX = "preemption: "
 _NOT_ENABLED = "no plugin makes room: DefaultPreemption is not enabled"
 
 
-class PreemptionReport(msgspec.Struct, frozen=True):
-    """What is said of preemption, and what it adds to the sentence of the pod's event."""
+def explain_preemption(profile: Profile, attempt: AttemptResult) -> tuple[Preemption, str]:
+    """What making room could do for a pod that no node takes; `profile` is that of a trial.
 
-    preemption: Preemption
-    proposal: str = ""
-
-
-def explain_preemption(profile: Profile, attempt: AttemptResult) -> PreemptionReport:
-    """What making room could do for a pod that no node takes; `profile` is that of a trial."""
+    The second value is what PostFilter adds to the sentence of the pod's event.
+    """
     attempt.profile = profile
     plugin = next((p for p in profile.post_filter if isinstance(p, DefaultPreemption)), None)
     objection = _NOT_ENABLED if plugin is None else plugin.objection(attempt.pod, attempt)
     if plugin is None or objection is not None:
         result = post_filter(attempt) if profile.post_filter else None
-        return PreemptionReport(Preemption(False, objection or _NOT_ENABLED), _proposal(result))
+        return Preemption(False, objection or _NOT_ENABLED), _proposal(result)
     curable = attempt.diagnosis.resolvable_rows()
     order = attempt.nodes.search_order
     rows = order[curable[order]]
     if _costly(attempt, rows):
-        return PreemptionReport(_sampled(plugin, attempt, rows))
+        return _sampled(plugin, attempt, rows), ""
     result = post_filter(attempt)
     run = _dry_run(plugin, attempt, rows)
     if result.status.code is Code.SUCCESS:
         message = _would_leave(len(result.victims), result.nominated_node or "")
         # Extenders may have left fewer.
         agreed = result.candidates if attempt.extenders else None
-        return PreemptionReport(run.report(message, result.nominated_node or "", agreed))
+        return run.report(message, result.nominated_node or "", agreed), ""
     own = [text for text in result.status.reasons if text.startswith(_PREFIX)]
     message = own[0].removeprefix(_PREFIX) if own else result.status.message
-    return PreemptionReport(run.report(message), _proposal(result))
+    return run.report(message), _proposal(result)
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -103,10 +99,9 @@ class _Run(msgspec.Struct, frozen=True):
         for row, status in self.refusals:
             for text in status.reasons:
                 rows.setdefault(text, []).append(row)
-        hopeless = np.ones(len(self.attempt.nodes), np.bool_)
-        hopeless[np.flatnonzero(self.attempt.diagnosis.resolvable_rows())] = False
-        if hopeless.any():
-            rows.setdefault(NOT_HELPFUL, []).extend(np.flatnonzero(hopeless).tolist())
+        hopeless = np.flatnonzero(~self.attempt.diagnosis.resolvable_rows())
+        if len(hopeless):
+            rows.setdefault(NOT_HELPFUL, []).extend(hopeless.tolist())
         names = self.attempt.nodes
         nodes = [
             PreemptionNode(

@@ -4,7 +4,7 @@ Owns the way from the framework's columns of scores, and from a survey's rejecti
 people read. Must not ask plugins with consequences: see `explain.trials`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -14,9 +14,7 @@ from moorage.cluster.view import NodeView
 from moorage.explain.report import Matrix, NodeScores, NodeVerdicts, ScorePart, Verdict
 from moorage.explain.survey import RejectedRows, Survey
 from moorage.framework.diagnosis import EXTENDER
-from moorage.framework.extenders import Extender
 from moorage.framework.outcomes import Scores
-from moorage.framework.profile import Profile
 from moorage.framework.status import worst
 
 OK = "ok"
@@ -31,7 +29,6 @@ class Scored(msgspec.Struct, frozen=True):
     nodes: NodeView
     rows: Rows
     scores: Scores
-    weights: Mapping[str, int]
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -54,21 +51,12 @@ class Scored(msgspec.Struct, frozen=True):
             ScorePart(
                 part.plugin,
                 int(part.raw[place]),
-                _normalized(int(part.weighted[place]), self.weights.get(part.plugin, 1)),
-                self.weights.get(part.plugin, 1),
+                int(part.normalized[place]),
+                part.weight,
                 int(part.weighted[place]),
             )
             for part in self.scores.parts
         )
-
-
-def _normalized(weighted: int, weight: int) -> int:
-    return weighted // weight if weight else 0
-
-
-def weights_of(profile: Profile, extenders: Iterable[Extender]) -> Mapping[str, int]:
-    """What the scores of plugins and extenders are multiplied by."""
-    return {**{one.name: one.weight for one in extenders}, **profile.weights}
 
 
 def best_nodes(

@@ -201,8 +201,8 @@ def points(extenders: Sequence[Extender], pod: Pod, nodes: Sequence[Node], order
             if place is not None:
                 raw[place] += score
                 named[place] = True
-        scale = extender.weight * _SCALE
-        parts.append(PluginScores(extender.name, _int64s(raw), _int64s(raw, scale)))
+        normalized = _int64s(score * _SCALE for score in raw)
+        parts.append(PluginScores(extender.name, _int64s(raw), normalized, extender.weight))
     return Points(tuple(parts), named)
 
 
@@ -244,9 +244,9 @@ def in_thread(work: Callable[[], T]) -> "Future[T]":
     return answer
 
 
-def _int64s(numbers: Iterable[int], scale: int = 1) -> Ints:
+def _int64s(numbers: Iterable[int]) -> Ints:
     """Numbers as Go has them after an overflow."""
-    return np.array([(n * scale + 2**63) % 2**64 - 2**63 for n in numbers], np.int64)
+    return np.array([(number + 2**63) % 2**64 - 2**63 for number in numbers], np.int64)
 
 
 def agreed_victims(
