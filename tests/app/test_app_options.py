@@ -29,7 +29,6 @@ def test_nothing_given_is_nothing_but_defaults() -> None:
     for name in ("serving", "authentication", "authorization", "metrics", "logging", "gates"):
         assert getattr(found, name) == getattr(plain, name), name
     assert found.leader_election == found.client_connection == found.profiling == {}
-    assert found.given == frozenset()
     assert found.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(300)
     assert found.validate() == []
 
@@ -50,17 +49,12 @@ def test_serving_flags_fill_in_serving_options() -> None:
         "--permit-port-sharing",
         "--permit-address-sharing",
     ).serving
-    assert (serving.bind_address, serving.secure_port, serving.disable_http2) == (
-        "127.0.0.1",
-        0,
-        True,
-    )
+    assert (serving.bind_address, serving.secure_port) == ("127.0.0.1", 0)
     assert (serving.cert_dir, serving.cert_file, serving.key_file) == ("/certs", "a.crt", "a.key")
     assert serving.sni == (SniCertificate("b.crt", "b.key", ("x.example.com", "*.y.example.com")),)
     assert serving.cipher_suites == ("TLS_AES_128_GCM_SHA256",)
     assert serving.min_version == "VersionTLS13"
     assert serving.curve_preferences == (29, 23)
-    assert serving.http2_max_streams_per_connection == 9
     assert serving.permit_port_sharing
     assert serving.permit_address_sharing
 
@@ -120,7 +114,6 @@ def test_only_what_was_given_wins_over_a_file_later() -> None:
     assert found.leader_election == {"leader_elect": True}
     assert found.client_connection == {"qps": 1.0}
     assert found.profiling == {"enable_contention_profiling": False}
-    assert found.given == {"leader-elect", "kube-api-qps", "contention-profiling"}
 
 
 def test_cli_009_the_version_is_printed() -> None:

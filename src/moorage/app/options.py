@@ -144,8 +144,6 @@ class Options:
     gates: FeatureGates = DEFAULT_FEATURE_GATES
     reported_version: str = KUBERNETES_VERSION
     moorage: MoorageOptions = MoorageOptions()
-    given: frozenset[str] = frozenset()
-    """The names of the flags that were given."""
     flag_values: Mapping[str, str] = field(default_factory=dict)
     """Every flag as `FLAG:` lines and `/flagz` print it."""
 
@@ -270,7 +268,6 @@ def _options(line: CommandLine, gates: FeatureGates) -> Options:
         gates=gates,
         reported_version=reported_version(values["version"]),
         moorage=_from_flags(MoorageOptions, values, ledger_memory=values["ledger-memory"].amount),
-        given=line.given,
         flag_values=line.shown,
     )
 
@@ -289,7 +286,6 @@ def _serving(values: Mapping[str, Any]) -> ServingOptions:
         ServingOptions,
         values,
         "tls-",
-        disable_http2=values["disable-http2-serving"],
         key_file=values["tls-private-key-file"],
         sni=values["tls-sni-cert-key"],
         connections=ConnectionLimits(

@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,7 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
                 stack, options, config, access, identity, scheduler, metrics
             )
         # Asked before each write: a process that stood still does not know yet that it lost.
-        may_write = None if elector is None else _holds_lease(elector)
+        may_write = None if elector is None else lambda: elector.holds_lease
         make_client = partial(
             KubeClient,
             access,
@@ -268,10 +268,6 @@ def _election(
         coordinated=coordinated,
     )
     return elector, candidate
-
-
-def _holds_lease(elector: LeaderElector) -> Callable[[], bool]:
-    return lambda: elector.holds_lease
 
 
 def _annotate(

@@ -166,14 +166,18 @@ def control_plane(
         "runtime-config": "resource.k8s.io/v1beta2=true,scheduling.k8s.io/v1alpha2=true",
     }
     if feature_gates:
-        shown = (f"{gate}={str(on).lower()}" for gate, on in feature_gates.items())
-        flags["feature-gates"] = ",".join(shown)
+        flags["feature-gates"] = gates_flag(feature_gates)
     with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:
         plane = ControlPlane(binaries, Path(folder), _ADMIN_ALONE, flags)
         try:
             yield plane
         finally:
             plane.stop()
+
+
+def gates_flag(gates: Mapping[str, bool]) -> str:
+    """Feature gates as a flag has them."""
+    return ",".join(f"{gate}={str(on).lower()}" for gate, on in gates.items())
 
 
 def _start_etcd(binaries: Path, folder: Path) -> tuple[ChildProcess, str]:

@@ -93,10 +93,6 @@ def _no_metrics() -> Page:
     return "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", b""
 
 
-def _nothing() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoints:
     """All pages of the port; the defaults show nothing."""
@@ -105,7 +101,7 @@ class Endpoints:
     livez: Sequence[HealthCheck] = ()
     readyz: Sequence[HealthCheck] = ()
     metrics: Callable[[], Page] = _no_metrics
-    reset_metrics: Callable[[], None] = _nothing
+    reset_metrics: Callable[[], None] = lambda: None
     resources: Callable[[], Page | None] = _no_metrics
     """None while another instance leads, which makes an empty page."""
     slis: Callable[[], Page] = _no_metrics

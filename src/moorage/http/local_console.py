@@ -58,7 +58,9 @@ def _application(routes: Sequence[Route], port: int) -> web.Application:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Host", "").lower() not in mine:
-            return failure(request, 421, "MisdirectedRequest", _elsewhere(port))
+            names = f"127.0.0.1:{port} or localhost:{port}"
+            message = f"This is answered only under the name {names}."
+            return failure(request, 421, "MisdirectedRequest", message)
         if is_cross_origin(request.method, request.headers):
             return failure(request, 403, "Forbidden", "Pages of other origins are not answered.")
         if request.match_info.http_exception is not None:
@@ -74,10 +76,6 @@ def _application(routes: Sequence[Route], port: int) -> web.Application:
     app = web.Application(middlewares=[guard])
     add_routes(app, [*routes, Route("/", _to_the_page)])
     return app
-
-
-def _elsewhere(port: int) -> str:
-    return f"This is answered only under the name 127.0.0.1:{port} or localhost:{port}."
 
 
 async def _to_the_page(request: web.Request) -> web.StreamResponse:

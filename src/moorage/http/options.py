@@ -38,7 +38,6 @@ class ServingOptions:
     bind_address: str = "0.0.0.0"
     secure_port: int = 10259
     """0 serves nothing at all."""
-    disable_http2: bool = False
     cert_dir: str = ""
     """Where `kube-scheduler.crt` and `.key` are read or made; empty makes them in memory."""
     cert_file: str = ""
@@ -47,7 +46,6 @@ class ServingOptions:
     cipher_suites: tuple[str, ...] = ()
     min_version: str = ""
     curve_preferences: tuple[int, ...] = ()
-    http2_max_streams_per_connection: int = 0
     permit_port_sharing: bool = False
     permit_address_sharing: bool = False
     connections: ConnectionLimits = SECURE

@@ -7,7 +7,7 @@ asks, and kept by nobody.
 from collections.abc import Iterable
 
 from moorage.metrics.registry import MetricsRegistry
-from moorage.model.pod import Container, Pod
+from moorage.model.pod import Pod
 from moorage.model.pod_requests import container_totals
 from moorage.model.resources import (
     CPU,
@@ -40,7 +40,7 @@ def render_pod_resources(pods: Iterable[Pod]) -> tuple[str, bytes]:
 
 def pod_requests(pod: Pod) -> Resources:
     """What a pod asks for by its spec, in thousandths, overhead included."""
-    total = container_totals(pod, _requests_of)
+    total = container_totals(pod, lambda container: to_milli(container.resources.requests))
     _take_pod_level(total, None if pod.spec.resources is None else pod.spec.resources.requests)
     for name, value in to_milli(pod.spec.overhead).items():
         total[name] = total.get(name, 0) + value
@@ -49,7 +49,7 @@ def pod_requests(pod: Pod) -> Resources:
 
 def pod_limits(pod: Pod) -> Resources:
     """What a pod may use, in thousandths; overhead comes on top of limits only where there are."""
-    total = container_totals(pod, _limits_of)
+    total = container_totals(pod, lambda container: to_milli(container.resources.limits))
     _take_pod_level(total, None if pod.spec.resources is None else pod.spec.resources.limits)
     for name, value in to_milli(pod.spec.overhead).items():
         if total.get(name):
@@ -61,14 +61,6 @@ def _take_pod_level(total: Resources, pod_level: ResourceList | None) -> None:
     for name, value in to_milli(pod_level).items():
         if is_pod_level(name):
             total[name] = value
-
-
-def _requests_of(container: Container) -> Resources:
-    return to_milli(container.resources.requests)
-
-
-def _limits_of(container: Container) -> Resources:
-    return to_milli(container.resources.limits)
 
 
 def _labels(pod: Pod, resource: str) -> tuple[str, ...]:

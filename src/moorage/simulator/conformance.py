@@ -9,6 +9,8 @@ import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -164,19 +166,17 @@ def _results(files: list[Path], families: frozenset[str], jobs: int) -> Iterator
         return
     # Spawned, not forked: NumPy has threads, and a forked child inherits their locks.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts_to_parent)
+    # They are left to this process.
+    ignore_interrupts = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=ignore_interrupts)
     try:
-        tasks = [
-            pool.submit(_check_lines, batch, families) for batch in _batches(lines, _CASES_PER_TASK)
-        ]
+        tasks = []
+        while batch := list(islice(lines, _CASES_PER_TASK)):
+            tasks.append(pool.submit(_check_lines, batch, families))
         for task in tasks:
             yield from task.result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check_lines(
@@ -185,17 +185,6 @@ def _check_lines(
     registry = registry or full_registry()
     cases = (line.decode() for line in lines)
     return [check_case(c, registry) for c in cases if not families or c.family in families]
-
-
-def _batches(lines: Iterable[GoldenLine], size: int) -> Iterator[list[GoldenLine]]:
-    batch: list[GoldenLine] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _innermost(error: Exception) -> str:

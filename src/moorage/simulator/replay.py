@@ -27,7 +27,6 @@ from moorage.model.decode import KINDS, decode_json
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.plugins.dynamic_resources.demands import ChosenDevices
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.search import ChosenDevice
 from moorage.simulator.world import World
@@ -250,15 +249,11 @@ def _scored(world: World, attempt: AttemptResult, decision: Bind) -> Json:
     devices = attempt.before.states.get(DynamicResources.name)
     if isinstance(devices, PodState) and devices.nodes:
         fields["draAllocations"] = {
-            name: _allocations(chosen)
+            name: [[_allocated(chosen) for chosen in devices] for devices in claims]
             for name in names
-            if (chosen := devices.nodes.get(name)) is not None
+            if (claims := devices.nodes.get(name)) is not None
         }
     return fields
-
-
-def _allocations(claims: ChosenDevices) -> list[list[Json]]:
-    return [[_allocated(chosen) for chosen in devices] for devices in claims]
 
 
 def _allocated(chosen: ChosenDevice) -> Json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moorage.apiserver.server import ApiServer
-from moorage.benchmarks.controlplane import control_plane
+from moorage.benchmarks.controlplane import control_plane, gates_flag
 from moorage.benchmarks.objects import create_one
 from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.direct_client import DirectClient
@@ -139,7 +139,7 @@ async def through_api(
     server_gates = {
         gate: on for gate, on in settings.items() if not gate.startswith(_SCHEDULERS_OWN)
     }
-    flags = [f"--feature-gates={_joined(settings)}"]
+    flags = [f"--feature-gates={gates_flag(settings)}"]
     if version != EffectiveVersion():
         flags.append(f"--emulated-version={version.emulation}")
     _configuration(workload, gates)  # so that mistakes are told in our words
@@ -182,7 +182,3 @@ async def _until_scheduling(client: KubeClient, process: ChildProcess) -> None:
             raise ProcessError(what, process.tail())
         await asyncio.sleep(_POLL_SECONDS)
     await client.delete(pods, "default", "probe", grace_seconds=0)
-
-
-def _joined(settings: Mapping[str, bool]) -> str:
-    return ",".join(f"{gate}={str(on).lower()}" for gate, on in settings.items())
