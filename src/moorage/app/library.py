@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import msgspec
 
+from moorage.app.plugin_faults import report_faults
+from moorage.app.reload import subject
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, KubeSchedulerProfile
 from moorage.config.as_built import with_extender_resources
 from moorage.config.decoding import as_map
@@ -20,6 +22,8 @@ from moorage.config.loading import load_config
 from moorage.config.types import API_VERSION, KIND
 from moorage.engine.clock import WallClock
 from moorage.errors import ConfigError
+from moorage.framework.faults import DEFAULT_ROW
+from moorage.framework.pacing import DEFAULT_CALL_SECONDS
 from moorage.framework.plugin import Plugin
 from moorage.kube.access_discovery import scheduler_access
 from moorage.kube.client import KubeClient, user_agent
@@ -57,6 +61,7 @@ class KubeScheduler:
         pod_initial_backoff_seconds: int | None = None,
         pod_max_backoff_seconds: int | None = None,
         pod_max_in_unschedulable_pods_seconds: float = 300,
+        plugin_call_seconds: float = DEFAULT_CALL_SECONDS,
         feature_gates: str = "",
         recorder_factory: RecorderFactory = EventRecorder,
         profile_capturer: Callable[[KubeSchedulerProfile], None] | None = None,
@@ -79,6 +84,13 @@ class KubeScheduler:
             WallClock(),
             max_in_unschedulable_seconds=pod_max_in_unschedulable_pods_seconds,
         )
+        handle = self._scheduler.handle
+        handle.calls.seconds[""] = plugin_call_seconds
+        lease = self.config.leader_election
+        regarding = subject(
+            "Lease", "coordination.k8s.io/v1", lease.resource_namespace, lease.resource_name
+        )
+        report_faults(handle, regarding, row=DEFAULT_ROW)
         if profile_capturer is not None:
             for profile in with_extender_resources(self.config).profiles:
                 profile_capturer(profile)
