@@ -64,8 +64,8 @@ def test_moorage_binds_all_pods_and_nothing_is_left_behind(
 @pytest.mark.parametrize("workload", ["mixed", "distinct", "statefulset", "bound"])
 def test_ordinary_workloads_are_measured_too(run: Run, server: ApiServer, workload: str) -> None:
     argv = ("--workload", workload, "--timeout", "30", "--json")
-    told = json.loads(run(*load(server, 40, 20, *argv)).out)
-    assert (told["workload"], len(told["runs"][0]["bound_at"])) == (workload, 20)
+    told = json.loads(run(*load(server, 50, 10, *argv)).out)
+    assert (told["workload"], len(told["runs"][0]["bound_at"])) == (workload, 10)
 
 
 def test_pods_may_be_on_nodes_before_and_need_a_place_there(run: Run, server: ApiServer) -> None:
@@ -79,6 +79,19 @@ def test_pods_may_be_on_nodes_before_and_need_a_place_there(run: Run, server: Ap
     assert refused.err == (
         "moorage: error: --nodes 2 has room for 220 pods, not for the 221 of --bound and --pods\n"
     )
+
+
+def test_what_a_workload_has_beside_its_nodes_is_still_there_when_the_scheduler_starts(
+    run: Run, server: ApiServer
+) -> None:
+    code = (
+        "import json, sys, urllib.request as url\n"
+        "pods = json.load(url.urlopen(sys.argv[1] + '/api/v1/pods'))['items']\n"
+        "print(sum('nodeName' in pod['spec'] for pod in pods), 'pods are on nodes')"
+    )
+    lister = python(code, server.url)
+    done = run(*load(server, 3, 2, "--workload", "bound", "--scheduler", lister))
+    assert "60 pods are on nodes" in done.err
 
 
 def test_two_schedulers_take_turns_and_pods_may_come_while_they_run(

@@ -94,8 +94,9 @@ async def measure_api(
     async with KubeClient(access, qps=_RATE, burst=int(_RATE)) as client:
         await _check_cluster(client, load)
         async with _stage(client, load, progress, disposable) as (stage, folder):
-            await stage.create_cluster()
+            await stage.create_nodes()
             raw = await stage.raw_rate()
+            await stage.create_others()
             if load.bound:
                 await stage.create_bound_pods()
             return await _drain(stage, command, kubeconfig, folder, raw)
@@ -150,9 +151,12 @@ class _Stage:
         self.created_at: dict[str, float] = {}
         """By the pod's uid."""
 
-    async def create_cluster(self) -> None:
-        """Nodes and whatever the workload has beside them."""
+    async def create_nodes(self) -> None:
+        """The nodes of the workload."""
         await self._create("nodes created", self.load.nodes, map(self.kind.node, count()))
+
+    async def create_others(self) -> None:
+        """Whatever the workload has beside its nodes."""
         before = list(_before(self.kind, self.load))
         if before:
             await self._create("other objects created", len(before), iter(before))

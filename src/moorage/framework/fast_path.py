@@ -12,6 +12,7 @@ tests/properties/test_fast_path.py compares both.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -62,9 +63,7 @@ class KeptAnswers:
         """What PreScore worked out, or SKIP."""
         self.verdicts: Verdicts | None = None
         self.rejected: Bools = np.zeros(0, np.bool_)
-        """The rows that the verdicts are against ..."""
-        self.rejects = False
-        """... if there may be some."""
+        """The rows that the verdicts are against."""
         self.raw: Ints | None = None
         if plugin in profile.pre_filter:
             self.pre_filter = answer = ask_pre_filter(plugin, pod, nodes)
@@ -75,7 +74,6 @@ class KeptAnswers:
         if plugin in profile.filter and self.pre_filter is not SKIP:
             self.verdicts = ask_filter(plugin, pod, nodes, self._state)
             self.rejected = self.verdicts.rejected
-            self.rejects = bool(self.rejected.any())
         if plugin in profile.pre_score:
             self.pre_score = ask_pre_score(plugin, pod, nodes)
         if plugin in profile.score and self.pre_score is not SKIP:
@@ -107,8 +105,7 @@ class KeptAnswers:
                 else:
                     answer = ask_filter(plugin, pod, nodes.take(one), self._state)
                     self.verdicts.splice(one, answer)
-                self.rejected[row] = rejects = bool(self.verdicts.bits[row])
-                self.rejects |= rejects
+                self.rejected[row] = self.verdicts.bits[row] != 0
             phase = "Score"
             if self.raw is not None and by_itself:
                 self.raw[row] = plugin.score_row(pod, nodes, row, self.pre_score)
@@ -118,46 +115,18 @@ class KeptAnswers:
             raise surprise(plugin, phase, error) from error
 
 
-class _PluginCache:
-    """One plugin's answers, by key, those used last at the end."""
+_Cache = OrderedDict[Hashable, KeptAnswers | Literal[False]]
+"""One plugin's answers by key, those used last at the end.
 
-    def __init__(self, plugin: Plugin) -> None:
-        self.plugin = plugin
-        self._by_key: OrderedDict[Hashable, KeptAnswers | Literal[False]] = OrderedDict()
-        """False: a pod with the key was seen. Only if there are more, answers are worth keeping."""
-
-    def find(self, profile: Profile, pod: Pod, nodes: NodeView) -> KeptAnswers | Literal[False]:
-        plugin, by_key = self.plugin, self._by_key
-        try:
-            key = plugin.pod_key(pod)
-            seen = by_key.pop(key, None)
-        except FAULTS as error:
-            raise self._no_key(pod, error) from error
-        if key is None:
-            return False
-        answers = seen or False
-        if seen is not None and not (seen and seen.refresh(nodes)):
-            try:
-                answers = KeptAnswers(profile, plugin, pod, nodes)
-            except PluginError:
-                answers = False  # whoever asks afresh meets the error, if it concerns the pod
-        if len(by_key) >= MOST_KEYS:
-            by_key.popitem(last=False)
-        by_key[key] = answers
-        return answers
-
-    def _no_key(self, pod: Pod, error: BaseException) -> PluginError:
-        if isinstance(error, TypeError):
-            key = self.plugin.pod_key(pod)
-            return wrong_answer(self.plugin, "PodKey", key, "something hashable or None")
-        return surprise(self.plugin, "PodKey", error)
+False: a pod with the key was seen. Only if there are more, answers are worth keeping.
+"""
 
 
 class FastPath:
     """The answers that are kept, of all profiles."""
 
     def __init__(self) -> None:
-        self._caches: WeakKeyDictionary[Profile, list[_PluginCache]] = WeakKeyDictionary()
+        self._caches: WeakKeyDictionary[Profile, dict[Plugin, _Cache]] = WeakKeyDictionary()
 
     def clear(self) -> None:
         """Forget everything, because other plugins will be asked."""
@@ -169,11 +138,36 @@ class FastPath:
         if caches is None:
             points = (profile.pre_filter, profile.filter, profile.pre_score, profile.score)
             plugins = dict.fromkeys(plugin for point in points for plugin in point)
-            caches = [_PluginCache(plugin) for plugin in plugins if is_cacheable(plugin)]
+            caches = {plugin: OrderedDict() for plugin in plugins if is_cacheable(plugin)}
             self._caches[profile] = caches
         found = {}
-        for cache in caches:
-            answers = cache.find(profile, pod, nodes)
+        for plugin, cache in caches.items():
+            key = _key(plugin, pod)
+            if key is None:
+                continue
+            seen = cache.pop(key, None)
+            answers: KeptAnswers | Literal[False] = False
+            if seen and seen.refresh(nodes):
+                answers = seen
+            elif seen is not None:
+                with suppress(PluginError):  # whoever asks afresh meets it, if it concerns the pod
+                    answers = KeptAnswers(profile, plugin, pod, nodes)
+            if len(cache) >= MOST_KEYS:
+                cache.popitem(last=False)
+            cache[key] = answers
             if answers:
-                found[cache.plugin.name] = answers
+                found[plugin.name] = answers
         return found
+
+
+def _key(plugin: Plugin, pod: Pod) -> Hashable | None:
+    key: Hashable | None = None
+    try:
+        key = plugin.pod_key(pod)
+        hash(key)
+    except FAULTS as error:
+        if key is None:
+            raise surprise(plugin, "PodKey", error) from error
+        expected = "something hashable or None"
+        raise wrong_answer(plugin, "PodKey", key, expected) from error
+    return key

@@ -191,8 +191,7 @@ def _filter(attempt: AttemptResult, ask: Ask) -> FilterOutcome:
             kept = attempt.kept.get(plugin.name)
             if kept is not None and kept.verdicts is not None:
                 verdicts = kept.verdicts
-                if kept.rejects:
-                    outcome.rejected |= kept.rejected
+                outcome.rejected |= kept.rejected
             else:
                 verdicts = _verdicts(plugin, attempt, outcome, ask)
                 outcome.rejected |= verdicts.rejected
