@@ -94,8 +94,6 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self, value: Any, path: str) -> None:
         if self.required:
             _required(value, path, self.required)
-        if value is None:
-            return
         if self.among is not None and value not in self.among:
             choices = ", ".join(filter(None, self.among))
             raise _InvalidFieldError(path, f'"{value}" is not one of {choices}')
@@ -113,21 +111,20 @@ class _Field(NamedTuple):
     attribute: str
     name: str
     quantity: bool
-    rule: _Rule | None
 
 
 @lru_cache(maxsize=256)
-def _fields(struct: type[msgspec.Struct]) -> tuple[_Field, ...]:
-    rules = RULES.get(struct.__name__, {})
-    return tuple(
-        _Field(
-            field.name,
-            field.encode_name,
-            _holds_quantity(field.type),
-            rules.get(field.encode_name),
-        )
+def _fields(
+    struct: type[msgspec.Struct],
+) -> tuple[tuple[_Field, ...], tuple[tuple[str, _Rule, str], ...]]:
+    """All fields; and of those with a rule the name, the rule and the attribute."""
+    fields = tuple(
+        _Field(field.name, field.encode_name, _holds_quantity(field.type))
         for field in msgspec.structs.fields(struct)
     )
+    rules = RULES.get(struct.__name__, {})
+    ruled = ((one.name, rules[one.name], one.attribute) for one in fields if one.name in rules)
+    return fields, tuple(ruled)
 
 
 def _holds_quantity(annotation: Any) -> bool:
@@ -153,10 +150,11 @@ def _walk(value: Any, path: str, *, quantity: bool) -> None:
 
 
 def _walk_struct(value: msgspec.Struct, path: str) -> None:
-    fields = _fields(type(value))
-    for field in fields:
-        if field.rule is not None:
-            field.rule.check(getattr(value, field.attribute), f"{path}.{field.name}")
+    fields, ruled = _fields(type(value))
+    for name, rule, attribute in ruled:
+        item = getattr(value, attribute)
+        if item is not None or rule.required:
+            rule.check(item, f"{path}.{name}")
     check = _CHECKS.get(type(value))
     if check is not None:
         check(value, path)
