@@ -13,7 +13,6 @@ from moorage.engine.events import (
     UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
 )
-from moorage.engine.requeueing import all_but, priority_at_most
 from moorage.framework.cluster_events import (
     ActionType,
     ClusterEvent,
@@ -315,7 +314,7 @@ def test_a_pre_check_says_which_pods_to_look_at__qc_028_qc_109_qc_112() -> None:
         bench.rejected("Picky", name=name, priority=priority)
     gone = make_pod("gone", priority=2)
     bench.queue.move_all_to_active_or_backoff(
-        ASSIGNED_POD_DELETE, gone, None, priority_at_most(gone)
+        ASSIGNED_POD_DELETE, gone, None, lambda other: other.priority <= gone.priority
     )
     assert [bench.place(name) for name in ("below", "equal", "above")] == [
         "backoff",
@@ -329,7 +328,9 @@ def test_a_pod_can_be_left_out_of_its_own_event__qc_129() -> None:
     bench.rejected("Picky", name="failed")
     bench.rejected("Picky", name="other")
     failed = make_pod("failed")
-    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, failed, None, all_but(failed))
+    bench.queue.move_all_to_active_or_backoff(
+        ASSIGNED_POD_DELETE, failed, None, lambda other: other.uid != failed.uid
+    )
     assert (bench.place("failed"), bench.place("other")) == ("unschedulable", "backoff")
 
 

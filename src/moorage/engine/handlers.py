@@ -26,7 +26,6 @@ from moorage.engine.events import (
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.recording import NO_RECORD, DecisionRecorder
-from moorage.engine.requeueing import priority_at_most
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
 from moorage.framework.plugin import Handle
@@ -177,8 +176,9 @@ class EventHandlers:
 
     def _free_nomination(self, pod: Pod) -> None:
         """The place a pod waited for is free again, for pods that had to keep off it."""
+        most = pod.priority
         self._queue.move_all_to_active_or_backoff(
-            ASSIGNED_POD_DELETE, pod, None, priority_at_most(pod)
+            ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= most
         )
 
     def _is_responsible(self, pod: Pod) -> bool:

@@ -213,18 +213,6 @@ class WakeRules:
         return hint
 
 
-def priority_at_most(pod: Pod) -> PreCheck:
-    """Pods that must not take the place of `pod`, and so gain when it gives its place up."""
-    most = pod.priority
-    return lambda other: other.priority <= most
-
-
-def all_but(pod: Pod) -> PreCheck:
-    """Every pod except one."""
-    uid = pod.uid
-    return lambda other: other.uid != uid
-
-
 def _registered_by(
     profile: Profile, any_event: Sequence[EventRegistration], extenders: bool
 ) -> Sequence[_Registered]:

@@ -14,9 +14,7 @@ import msgspec
 from moorage import log_lines
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import group_of
-from moorage.cluster.state import ClusterState
 from moorage.engine.actions import Action, Binding, Eviction, Failure, SkippedDeletion
-from moorage.engine.clock import Clock
 from moorage.engine.cycle import NO_NODES, Cycle
 from moorage.engine.decisions import (
     Bind,
@@ -33,7 +31,6 @@ from moorage.engine.pod_group_cycle import PodGroupCycle
 from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt
-from moorage.engine.requeueing import all_but
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.extenders import Extender
 from moorage.framework.guard import FAULTS, has_work
@@ -53,25 +50,23 @@ class Scheduler:
     """One scheduler with all its profiles, whose plugins were made with `handle`.
 
     If the gate GenericWorkload is enabled, pods of groups take the way of
-    `engine.pod_group_cycle`. `observer` is told what happens; without one nothing is measured.
+    `engine.pod_group_cycle`. `observer` is told what happens.
     """
 
     def __init__(
         self,
-        state: ClusterState,
         cycle: Cycle,
         queue: SchedulingQueue,
         profiles: dict[str, Profile],
-        clock: Clock,
         handle: Handle,
-        observer: SchedulerObserver | None = None,
+        observer: SchedulerObserver,
     ) -> None:
-        self.observer = observer or SchedulerObserver()
-        self.state = state
+        self.observer = observer
+        self.state = state = cycle.state
         self.cycle = cycle
         self.queue = queue
         self.profiles = profiles
-        self.clock = clock
+        self.clock = cycle.clock
         self.handle = handle
         self.deferring: dict[tuple[str, str], DeferringPlugin] = {}
         """By profile and name, the plugins that leave writing to others."""
@@ -264,7 +259,9 @@ class Scheduler:
         )
         self.fail(info, profile, failure, binding.times)
         if rejected:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None, all_but(pod))
+            self.queue.move_all_to_active_or_backoff(
+                ASSIGNED_POD_DELETE, left, None, lambda other: other.uid != pod.uid
+            )
 
     def _attempt(self, info: QueuedPodInfo, profile: Profile) -> None:
         log_lines.ATTEMPTING(info.pod)

@@ -104,7 +104,7 @@ def build_scheduler(
         generic_workload=gates.enabled("GenericWorkload"),
         observer=observer,
     )
-    return Scheduler(state, cycle, queue, profiles, clock, handle, observer)
+    return Scheduler(cycle, queue, profiles, handle, observer)
 
 
 def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> tuple[str, ...]:
