@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from moorage.errors import KubeconfigError
-from moorage.kube.access import Access, ExecPlugin, Impersonation, OidcProvider, Pem
+from moorage.kube.access import Access, ExecPlugin, ExecVariable, Impersonation, OidcProvider, Pem
 from moorage.kube.access_discovery import in_cluster_access, scheduler_access, user_access
 from moorage.kube.kubeconfig import Kubeconfig, default_paths
 
@@ -103,7 +103,7 @@ def test_everything_else_that_a_user_may_say(tmp_path: Path) -> None:
         command=str(tmp_path / "login"),
         api_version="client.authentication.k8s.io/v1",
         args=("--x",),
-        env=(("A", "b"),),
+        env=(ExecVariable("A", "b"),),
         provide_cluster_info=True,
         install_hint="get it",
         cluster_config={"audience": "a"},

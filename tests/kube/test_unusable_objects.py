@@ -13,7 +13,7 @@ from moorage.engine.clock import VirtualClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import DecodeError, StateError
 from moorage.kube.api_port import status_body
-from moorage.kube.client import _list
+from moorage.kube.client import _page
 from moorage.kube.decoding import (
     MOST_NAMED,
     Malformed,
@@ -81,9 +81,9 @@ def test_a_watch_tells_of_deep_objects_as_of_others() -> None:
 
 
 @pytest.mark.parametrize("bad", [DEEP_PODS["managed fields"], b'{"metadata":{"name":"b\x00"}}'])
-def test_one_member_spoils_no_list(bad: bytes) -> None:
+def test_one_member_spoils_no_page(bad: bytes) -> None:
     body = b'{"metadata":{"resourceVersion":"5"},"items":[%s,%s,%s]}'
-    found = _list(body % (pod_json(), bad, pod_json()))
+    found = _page(body % (pod_json(), bad, pod_json()))
     assert found.metadata.resource_version == "5"
     assert [bytes(item) for item in found.items or ()] == [pod_json(), bad, pod_json()]
 

@@ -20,16 +20,12 @@ _TOLERATED_SECONDS = 300
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _MODE = 0o644
-_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_POD = read_table("moorage.apiserver", "pod_defaults.yaml", dict[str, Json])
 
 
 def default_pod_spec(spec: Json) -> None:
     """Defaults that pods and pod templates share."""
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("schedulerName", "default-scheduler")
+    _fill(spec, _POD["spec"])
     host = bool(spec.get("hostNetwork"))
     for field in ("containers", "initContainers"):
         for container in mappings(spec.get(field)):
@@ -71,15 +67,7 @@ def initial_status(spec: Json) -> Json:
     """The status of a new pod."""
     status: Json = {"phase": "Pending", "qosClass": quality_of_service(spec)}
     if spec.get("schedulingGates"):
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "lastProbeTime": None,
-            "lastTransitionTime": None,
-            "reason": "SchedulingGated",
-            "message": "Scheduling is blocked due to non-empty scheduling gates",
-        }
-        status["conditions"] = [condition]
+        status["conditions"] = [dict(_POD["gated"])]
     return status
 
 
@@ -127,22 +115,18 @@ def _requests_from_limits(resources: Json) -> None:
 
 
 def _container(container: Json, *, host: bool) -> None:
-    container.setdefault("resources", {})
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
+    _fill(container, _POD["container"])
     container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image", ""))))
     for port in mappings(container.get("ports")):
-        port.setdefault("protocol", "TCP")
+        _fill(port, _POD["port"])
         if host and port.get("containerPort"):
             port.setdefault("hostPort", port["containerPort"])
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         settings = container.get(probe)
         if isinstance(settings, dict):
-            for name, value in _PROBE.items():
-                settings.setdefault(name, value)
+            _fill(settings, _POD["probe"])
             if isinstance(settings.get("httpGet"), dict):
-                settings["httpGet"].setdefault("path", "/")
-                settings["httpGet"].setdefault("scheme", "HTTP")
+                _fill(settings["httpGet"], _POD["httpGet"])
     for variable in mappings(container.get("env")):
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if isinstance(reference, dict):

@@ -234,18 +234,16 @@ def _check_target(resource: ApiResource, stored: Stored, options: DeleteOptions)
 
 def check_preconditions(resource: ApiResource, stored: Stored, options: DeleteOptions) -> None:
     """Refuse to act on another object than the client means."""
-    if options.uid and options.uid != stored.uid:
-        why = (
-            f"Precondition failed: UID in precondition: {options.uid}, "
-            f"UID in object meta: {stored.uid}"
-        )
-        raise conflict(resource.plural, resource.group, stored.name, why)
-    if options.version and options.version != str(stored.version):
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.version}, "
-            f"ResourceVersion in object meta: {stored.version}"
-        )
-        raise conflict(resource.plural, resource.group, stored.name, why)
+    for what, wanted, found in (
+        ("UID", options.uid, stored.uid),
+        ("ResourceVersion", options.version, str(stored.version)),
+    ):
+        if wanted and wanted != found:
+            why = (
+                f"Precondition failed: {what} in precondition: {wanted}, "
+                f"{what} in object meta: {found}"
+            )
+            raise conflict(resource.plural, resource.group, stored.name, why)
 
 
 EVENT_TTL_SECONDS = 3600.0

@@ -14,20 +14,10 @@ from moorage.apiserver.errors import Json, method_not_allowed, no_such_path
 from moorage.apiserver.requests import wants_aggregated_discovery
 from moorage.apiserver.resources import ApiResource, ResourceTable
 from moorage.apiserver.responses import answer_json, answer_text
+from moorage.tables import read_table
 
 GIT_VERSION = "v1.36.4"
-_VERSION = {
-    "major": GIT_VERSION.removeprefix("v").split(".")[0],
-    "minor": GIT_VERSION.split(".")[1],
-    "gitVersion": GIT_VERSION,
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "moorage",
-    "platform": "python",
-}
-_CORE_VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+_TABLE = read_table("moorage.apiserver", "discovery.yaml", Json)
 _UPDATES = ("get", "patch", "update")
 _SUBRESOURCES = {
     "binding": ("", "v1", "Binding", ("create",)),
@@ -158,7 +148,6 @@ V2_PROTOBUF_TOLD = V2_PROTOBUF.replace("@", ".")
 _INFO = {"title": "Kubernetes", "version": GIT_VERSION}
 # A document without definitions, so that clients use their own types.
 _V2 = {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
-_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def _path(group: str, version: str) -> str:
@@ -204,13 +193,9 @@ def _schema_name(row: ApiResource) -> str:
 def _operations(row: ApiResource) -> tuple[str, Json]:
     scope = "namespaces/{namespace}/" if row.namespaced else ""
     kind = {"x-kubernetes-group-version-kind": _kind(row.group, row.version, row.kind)}
-    parameters = [
-        {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-        for name in ("dryRun", "fieldManager", "fieldValidation")
-    ]
     answer = {"schema": {"$ref": f"#/components/schemas/{_schema_name(row)}"}}
     responses = {"200": {"description": "OK", "content": {"application/json": answer}}}
-    operation = {"parameters": parameters, "responses": responses, **kind}
+    operation = {"parameters": _TABLE["parameters"], "responses": responses, **kind}
     get = {"responses": responses, "x-kubernetes-action": "get", **kind}
     path = f"/{_path(row.group, row.version)}/{scope}{row.plural}/{{name}}"
     return path, {
@@ -221,17 +206,9 @@ def _operations(row: ApiResource) -> tuple[str, Json]:
 
 
 def _schema(row: ApiResource) -> Json:
-    def text(description: str) -> Json:
-        return {"type": "string", "description": description}
-
-    properties: Json = {
-        "apiVersion": text("The version of this representation of an object."),
-        "kind": text("The kind of the object."),
-        "metadata": {**_OPEN, "description": "Standard object's metadata."},
-        "spec": {**_OPEN, "description": "What is asked for."},
-    }
-    if "status" in row.subresources:
-        properties["status"] = {**_OPEN, "description": "What was observed."}
+    properties = dict(_TABLE["properties"])
+    if "status" not in row.subresources:
+        del properties["status"]
     return {
         "type": "object",
         "description": f"{row.kind} of {row.api_version}.",
@@ -265,7 +242,7 @@ def answer_plain(path: str, request: web.BaseRequest, table: ResourceTable) -> w
             response = answer_json(aggregated(table, core=core))
             response.headers["Content-Type"] = _AGGREGATED
             return response
-        return answer_json(_CORE_VERSIONS if core else groups(table))
+        return answer_json(_TABLE["core"] if core else groups(table))
     if path == "/openapi/v2" and V2_PROTOBUF in request.headers.get("Accept", ""):
         # An empty message is a document without definitions; clients fall back to their types.
         return web.Response(body=b"", headers={"Content-Type": V2_PROTOBUF_TOLD})
@@ -274,7 +251,8 @@ def answer_plain(path: str, request: web.BaseRequest, table: ResourceTable) -> w
 
 def _document(path: str, table: ResourceTable) -> Json:
     if path == "/version":
-        return _VERSION
+        major, minor, _ = GIT_VERSION.removeprefix("v").split(".")
+        return {"major": major, "minor": minor, "gitVersion": GIT_VERSION, **_TABLE["version"]}
     if path == "/openapi/v2":
         return _V2
     if path == "/openapi/v3":
@@ -289,5 +267,5 @@ def _document(path: str, table: ResourceTable) -> Json:
     if parts[0] == "apis" and len(parts) == 3 and parts[1]:
         return resources(table, parts[1], parts[2])
     if path == "/":
-        return {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
+        return dict(_TABLE["paths"])
     raise no_such_path()

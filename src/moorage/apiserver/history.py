@@ -109,7 +109,6 @@ class History:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._changes: list[StoredChange] = []
-        self._versions: list[int] = []
         self._times: list[float] = []
         self._first = 0  # the position of _changes[0]; positions are never reused
         self._waiting: set[asyncio.Event] = set()
@@ -117,7 +116,6 @@ class History:
     def append(self, change: StoredChange) -> None:
         """Take a change and wake everybody who waits."""
         self._changes.append(change)
-        self._versions.append(change.version)
         self._times.append(self._clock())
         self._bytes += _cost(change)
         quarter = max(1, len(self._changes) // 4)
@@ -131,23 +129,26 @@ class History:
 
     def _drop(self, count: int) -> None:
         if count:
-            self.compacted = max(self.compacted, self._versions[count - 1])
+            self.compacted = max(self.compacted, self._changes[count - 1].version)
         self._bytes -= sum(map(_cost, self._changes[:count]))
         del self._changes[:count]
-        del self._versions[:count]
         del self._times[:count]
         self._first += count
 
+    def _reached(self, version: int) -> int:
+        """How many of the changes are up to that version."""
+        return bisect_right(self._changes, version, key=lambda change: change.version)
+
     def compact(self, version: int) -> None:
         """Forget everything up to `version`."""
-        self._drop(bisect_right(self._versions, version))
+        self._drop(self._reached(version))
         self.compacted = max(self.compacted, version)
 
     def position_after(self, version: int) -> int:
         """Where to read on for a client that has seen everything up to `version`."""
         if version < self.compacted:
             raise too_old(version, self.compacted)
-        return self._first + bisect_right(self._versions, version)
+        return self._first + self._reached(version)
 
     @property
     def end(self) -> int:
@@ -165,7 +166,7 @@ class History:
         """Changes with a version above `above`, latest first: for undoing them."""
         if above < self.compacted:
             raise too_old(above, self.compacted)
-        return reversed(self._changes[bisect_right(self._versions, above) :])
+        return reversed(self._changes[self._reached(above) :])
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:

@@ -14,19 +14,13 @@ from moorage.apiserver.history import Stored
 from moorage.apiserver.operations import Operations
 from moorage.apiserver.resources import BY_PLURAL
 from moorage.apiserver.subresources import set_condition
+from moorage.tables import read_table
 
 FAKE_NODE = "kwok.x-k8s.io/node"
 _NODES = BY_PLURAL["", "v1", "nodes"]
 _LEASES = BY_PLURAL["coordination.k8s.io", "v1", "leases"]
 _LEASE_NAMESPACE = "kube-node-lease"
-_CAPACITY = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}
-# (condition, status, reason, message) as a healthy kubelet reports them.
-_CONDITIONS = (
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-)
+_STATUS = read_table("moorage.apiserver", "node_status.yaml", Json)
 # However many nodes there are, renewing their leases takes at most this many writes a second.
 _MOST_RENEWALS = 100
 
@@ -100,14 +94,13 @@ class NodeHeartbeats:
     def _ready(self, node: Json) -> Json:
         now = self._operations.identities.now()
         status = node.setdefault("status", {})
-        for name, value in _CAPACITY.items():
+        for name, value in _STATUS["capacity"].items():
             if not (status.get("capacity") or {}).get(name):
                 status["capacity"] = {**(status.get("capacity") or {}), name: value}
         status["allocatable"] = {**status["capacity"], **(status.get("allocatable") or {})}
         present = {c.get("type"): c for c in status.get("conditions") or []}
-        for kind, value, reason, message in _CONDITIONS:
-            if kind not in present:  # what the node's author says stands
-                condition = {"type": kind, "status": value, "reason": reason, "message": message}
+        for condition in _STATUS["conditions"]:
+            if condition["type"] not in present:  # what the node's author says stands
                 set_condition(status, condition, now)
                 status["conditions"][-1].pop("lastProbeTime")
                 status["conditions"][-1]["lastHeartbeatTime"] = now
@@ -115,15 +108,7 @@ class NodeHeartbeats:
             name = node["metadata"]["name"]
             internal = {"type": "InternalIP", "address": self._addresses[name]}
             status["addresses"] = [internal, {"type": "Hostname", "address": name}]
-        information = {
-            "kubeletVersion": "moorage",
-            "architecture": "amd64",
-            "operatingSystem": "linux",
-            "osImage": "",
-            "kernelVersion": "",
-            "containerRuntimeVersion": "",
-        }
-        status["nodeInfo"] = {**information, **(status.get("nodeInfo") or {})}
+        status["nodeInfo"] = {**_STATUS["nodeInfo"], **(status.get("nodeInfo") or {})}
         return node
 
     # ---- leases ----

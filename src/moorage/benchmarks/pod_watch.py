@@ -86,7 +86,7 @@ class PodWatch:
 
     async def __aenter__(self) -> "PodWatch":
         begin = requests.list_(resource_for("Pod"), self._namespace, limit=1)
-        self._version = (await self._client.page(begin)).resource_version
+        self._version = (await self._client.page(begin)).metadata.resource_version
         self._task = asyncio.create_task(self._follow(), name="pod watch")
         return self
 

@@ -22,13 +22,20 @@ class Pem(msgspec.Struct, frozen=True):
         return bool(self.data or self.path)
 
 
-class ExecPlugin(msgspec.Struct, frozen=True):
+class ExecVariable(msgspec.Struct, frozen=True):
+    """A variable of a program's environment."""
+
+    name: str
+    value: str = ""
+
+
+class ExecPlugin(msgspec.Struct, frozen=True, rename="camel"):
     """A program that hands out credentials (`client.authentication.k8s.io`)."""
 
-    command: str
-    api_version: str
+    command: str = ""
+    api_version: str = ""
     args: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
+    env: tuple[ExecVariable, ...] = ()
     provide_cluster_info: bool = False
     install_hint: str = ""
     cluster_config: Any = None

@@ -48,14 +48,6 @@ def user_agent(suffix: str = "") -> str:
     return f"{base}/{suffix}" if suffix else base
 
 
-class Page(msgspec.Struct, frozen=True):
-    """A page of a list; objects are left as JSON for whoever knows their type."""
-
-    items: list[msgspec.Raw]
-    resource_version: str
-    continue_: str
-
-
 class Listing(msgspec.Struct, Generic[T], frozen=True):
     """Everything that a collection held at one resource version."""
 
@@ -68,7 +60,9 @@ class _ListMeta(msgspec.Struct, rename="camel"):
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class _List(msgspec.Struct):
+class Page(msgspec.Struct):
+    """A page of a list; objects are left as JSON for whoever knows their type."""
+
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
 
@@ -96,7 +90,7 @@ class _NumberedList(msgspec.Struct):
     items: list[int] | None = None
 
 
-_LISTS = msgspec.json.Decoder(_List)
+_LISTS = msgspec.json.Decoder(Page)
 _STATUSES = msgspec.json.Decoder(ApiStatus)
 
 
@@ -239,11 +233,9 @@ class KubeClient:
         """One page of a list."""
         body = await self.send(request)
         try:
-            answer = _list(body)
+            return _page(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ApiError(0, "Unreadable", f"{request}: the answer is no list: {error}") from None
-        meta = answer.metadata
-        return Page(answer.items or [], meta.resource_version, meta.continue_ or "")
 
     # ---- what a scheduler asks ----
 
@@ -286,13 +278,13 @@ class KubeClient:
                         raise
                     made, token, coming = [], "", ask(0)
                     continue
-                token = page.continue_
+                token = page.metadata.continue_ or ""
                 if token:
                     coming = ask(limit, token)
                     await asyncio.sleep(0)  # the request leaves before the reading begins
-                made.extend(read(item) for item in page.items)
+                made.extend(map(read, page.items or ()))
                 if not token:
-                    return Listing(made, page.resource_version)
+                    return Listing(made, page.metadata.resource_version)
         finally:
             coming.cancel()
 
@@ -413,14 +405,14 @@ class KubeClient:
         )
 
 
-def _list(body: bytes) -> _List:
+def _page(body: bytes) -> Page:
     """A list; a member that is nested too deeply, or is no JSON, spoils none of the others."""
     try:
         return _LISTS.decode(body)
     except (msgspec.DecodeError, RecursionError):
         text, items = deep_json.members(body, 2)
         numbered = msgspec.json.decode(text, type=_NumberedList)
-        return _List(numbered.metadata, [items[number] for number in numbered.items or ()])
+        return Page(numbered.metadata, [items[number] for number in numbered.items or ()])
 
 
 def status_error(

@@ -53,7 +53,11 @@ class ExecSource:
     async def _run(self) -> bytes:
         plugin = self._plugin
         info = msgspec.json.encode(self._exec_info()).decode()
-        env = {**self._env, **dict(plugin.env), "KUBERNETES_EXEC_INFO": info}
+        env = {
+            **self._env,
+            **{variable.name: variable.value for variable in plugin.env},
+            "KUBERNETES_EXEC_INFO": info,
+        }
         try:
             process = await asyncio.create_subprocess_exec(
                 plugin.command,

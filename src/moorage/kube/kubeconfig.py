@@ -45,20 +45,6 @@ class _Cluster(msgspec.Struct, rename="kebab"):
     extensions: list[_Extension] = []
 
 
-class _ExecVariable(msgspec.Struct):
-    name: str
-    value: str = ""
-
-
-class _Exec(msgspec.Struct, rename="camel"):
-    command: str = ""
-    api_version: str = ""
-    args: list[str] = []
-    env: list[_ExecVariable] = []
-    provide_cluster_info: bool = False
-    install_hint: str = ""
-
-
 class _AuthProvider(msgspec.Struct, rename="kebab"):
     name: str = ""
     config: dict[str, str] = {}
@@ -78,7 +64,7 @@ class _User(msgspec.Struct, rename="kebab"):
     as_groups: list[str] = []
     as_user_extra: dict[str, list[str]] = {}
     auth_provider: _AuthProvider | None = None
-    exec: _Exec | None = None
+    exec: ExecPlugin | None = None
 
 
 class _Context(msgspec.Struct, rename="kebab"):
@@ -307,7 +293,7 @@ def _impersonation(file: Path, where: str, user: _User) -> Impersonation:
     return Impersonation(user.as_, user.as_uid, tuple(user.as_groups), extra)
 
 
-def _exec(file: Path, where: str, plugin: _Exec, cluster: _Cluster) -> ExecPlugin:
+def _exec(file: Path, where: str, plugin: ExecPlugin, cluster: _Cluster) -> ExecPlugin:
     if not plugin.command:
         raise KubeconfigError(f"{file}: exec of {where} names no command")
     if plugin.api_version not in _EXEC_VERSIONS:
@@ -317,15 +303,10 @@ def _exec(file: Path, where: str, plugin: _Exec, cluster: _Cluster) -> ExecPlugi
         )
     # A command with a slash is relative to the file; a bare one is looked for in PATH.
     bare = os.sep not in plugin.command
+    command = plugin.command if bare else _resolved(file, plugin.command)
     extensions = {item.name: item.extension for item in cluster.extensions}
-    return ExecPlugin(
-        command=plugin.command if bare else _resolved(file, plugin.command),
-        api_version=plugin.api_version,
-        args=tuple(plugin.args),
-        env=tuple((variable.name, variable.value) for variable in plugin.env),
-        provide_cluster_info=plugin.provide_cluster_info,
-        install_hint=plugin.install_hint,
-        cluster_config=extensions.get(_EXEC_EXTENSION),
+    return msgspec.structs.replace(
+        plugin, command=command, cluster_config=extensions.get(_EXEC_EXTENSION)
     )
 
 
