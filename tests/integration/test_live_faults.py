@@ -21,7 +21,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.resources import resource_for
-from moorage.kube.store import EmptyHandler
+from moorage.kube.store import Handler
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
@@ -30,7 +30,7 @@ NODES, PODS, PODS_PER_NODE = 10, 120, 12
 SECONDS = 90
 
 
-class _Bell(EmptyHandler):
+class _Bell(Handler):
     """Rings whenever a pod changes."""
 
     def __init__(self) -> None:

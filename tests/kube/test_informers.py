@@ -11,7 +11,7 @@ from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.informers import Informers
 from moorage.kube.resources import RESOURCES, resource_for
-from moorage.kube.store import EmptyHandler
+from moorage.kube.store import Handler
 from moorage.model.custom import CustomObject
 from moorage.model.decode import KINDS
 from moorage.model.meta import ApiObject
@@ -108,7 +108,7 @@ def test_time_out_says_what_is_missing_and_why() -> None:
 def test_an_object_that_a_handler_fails_on_is_skipped_and_the_others_are_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Faulty(EmptyHandler):
+    class Faulty(Handler):
         def __init__(self) -> None:
             self.added: list[str] = []
 
@@ -137,7 +137,7 @@ def test_an_object_that_a_handler_fails_on_is_skipped_and_the_others_are_told(
 
 
 def test_a_state_that_contradicts_itself_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
-    class Faulty(EmptyHandler):
+    class Faulty(Handler):
         def on_add(self, obj: ApiObject, /) -> None:
             raise CorruptStateError("nothing is right any more")
 

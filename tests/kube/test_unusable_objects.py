@@ -25,7 +25,7 @@ from moorage.kube.decoding import (
 from moorage.kube.extender_messages import keep_source, source_of
 from moorage.kube.live import build_scheduler, event_handler
 from moorage.kube.resources import resource_for
-from moorage.kube.store import EmptyHandler, Handler, Store
+from moorage.kube.store import Handler, Store
 from moorage.model.devices import (
     AllocationResult,
     DeviceAllocationConfiguration,
@@ -178,7 +178,7 @@ ERRORS: list[Exception] = [
 ]
 
 
-class Fails(EmptyHandler):
+class Fails(Handler):
     """A handler that cannot take some pods, after others took them."""
 
     def __init__(self, error: Exception, fails: Callable[[Pod], bool]) -> None:

@@ -23,7 +23,7 @@ from moorage.kube.event_recorder import EventRecorder
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
-from moorage.kube.store import EmptyHandler
+from moorage.kube.store import Handler
 from moorage.metrics.exporter import AllMetrics
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -47,7 +47,7 @@ def _pod(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
 
 
-class _Bell(EmptyHandler):
+class _Bell(Handler):
     """Rings whenever something changed, after the scheduler was told."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from moorage.framework.profile import Profile
 from moorage.kube.client import KubeClient
 from moorage.kube.requests import MERGE
 from moorage.kube.resources import resource_for
-from moorage.kube.store import EmptyHandler
+from moorage.kube.store import Handler
 from moorage.kube.timing import Timer, WallTimer, in_slices
 from moorage.ledger import Ledger
 from moorage.model.meta import ApiObject
@@ -172,7 +172,7 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-class AnnotationWriter(EmptyHandler):
+class AnnotationWriter(Handler):
     """Writes decisions; a handler of pods, to know which are bound."""
 
     def __init__(

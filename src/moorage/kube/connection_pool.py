@@ -7,6 +7,7 @@ on their way at once is worked out in `request_limits`.
 import asyncio
 import ssl
 from collections import deque
+from typing import NamedTuple
 
 from moorage.errors import ConnectError
 from moorage.kube.connection import BodyStream, Connection, ServerRoute, connect
@@ -19,14 +20,11 @@ IDLE_SECONDS = 15.0
 NO_ANSWER = "no answer in time"
 
 
-class Waiter:
+class Waiter(NamedTuple):
     """Somebody who waits for a connection."""
 
-    __slots__ = ("deadline", "granted")
-
-    def __init__(self, granted: "asyncio.Future[None]", deadline: float) -> None:
-        self.granted = granted
-        self.deadline = deadline
+    granted: asyncio.Future[None]
+    deadline: float
 
 
 class ConnectionPool:

@@ -24,7 +24,7 @@ from moorage.framework.binding import wait_on_permit
 from moorage.framework.plugin import ApiPort, DeferringPlugin
 from moorage.framework.reserving import unreserve
 from moorage.framework.status import Code, Status
-from moorage.kube.store import EmptyHandler
+from moorage.kube.store import Handler
 from moorage.kube.timing import Timer
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import ApiObject
@@ -396,7 +396,7 @@ class ShadowExecutor:
             log.error("writing a decision down failed", exc_info=error)
 
 
-class ShadowPodHandler(EmptyHandler):
+class ShadowPodHandler(Handler):
     """Shows pods to the shadow; to be called before the cluster state changes."""
 
     def __init__(self, shadow: Shadow) -> None:

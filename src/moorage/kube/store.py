@@ -18,7 +18,7 @@ from moorage.model.meta import ApiObject
 
 
 class Handler(Protocol):
-    """Called for every change, in order and one at a time; must be quick."""
+    """Called for every change, in order and one at a time; must be quick. A base does nothing."""
 
     def on_add(self, obj: ApiObject, /) -> None:
         """A new object."""
@@ -35,10 +35,6 @@ class Handler(Protocol):
     def on_synced(self) -> None:
         """Everything that existed at the beginning has been added; called once."""
         return
-
-
-class EmptyHandler(Handler):
-    """A handler that does nothing: a base for those that need some events only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +121,7 @@ class Store:
 
         An object that can no longer be read stays as it was: it still exists.
         """
-        wanted: dict[str, ApiObject | None] = {}
-        for item in listed:
-            if isinstance(item, Malformed):
-                wanted[item.key] = None
-            else:
-                wanted[item.key] = item
+        wanted = {item.key: None if isinstance(item, Malformed) else item for item in listed}
         self.skipped.keep(wanted)
         for key in [key for key in self._objects if key not in wanted]:
             self.remove(key)
