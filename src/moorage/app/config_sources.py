@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from moorage.app.merged_config import Document, configuration, overlaid, read_document
+from moorage.app.merged_config import (
+    Document,
+    configuration,
+    overlaid,
+    read_document,
+    with_fields,
+)
 from moorage.app.options import ConfigMapKey, Options
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.field_errors import quoted
@@ -141,15 +145,11 @@ def _policy_source(options: Options) -> ConfigSource:
             raise ConfigError(f"{name}: {error}") from error
         for dropped in conversion.dropped:
             log.warning("%s: %s", name, dropped)
-        return overlaid(options, _connected(options, conversion.config), name)
+        # A policy says nothing of the way to the API server: the flags do.
+        config = with_fields(conversion.config, "client_connection", options.client_connection)
+        return overlaid(options, config, name)
 
     return ConfigSource(name, load, file=file, config_map=key)
-
-
-def _connected(options: Options, config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """A policy says nothing of the way to the API server: the flags do."""
-    connection = msgspec.structs.replace(config.client_connection, **options.client_connection)
-    return msgspec.structs.replace(config, client_connection=connection)
 
 
 async def _fetch(client: KubeClient | None, key: ConfigMapKey) -> Json:

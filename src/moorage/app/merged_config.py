@@ -87,7 +87,7 @@ def configuration(options: Options, document: Document) -> KubeSchedulerConfigur
     config = read_config(document.text, document.source, options.gates)
     if options.moorage.config_from_configmap and not config.client_connection.kubeconfig:
         kubeconfig = options.client_connection.get("kubeconfig", "")
-        config = _with(config, "client_connection", {"kubeconfig": kubeconfig})
+        config = with_fields(config, "client_connection", {"kubeconfig": kubeconfig})
     return overlaid(options, config, document.source)
 
 
@@ -95,7 +95,7 @@ def overlaid(
     options: Options, config: KubeSchedulerConfiguration, source: str
 ) -> KubeSchedulerConfiguration:
     """A configuration that was read from somewhere, with the flags that win over it; valid."""
-    config = _with(config, "leader_election", options.leader_election)
+    config = with_fields(config, "leader_election", options.leader_election)
     validate_config(config, source, options.gates)
     return config
 
@@ -115,13 +115,14 @@ def _warnings(options: Options) -> list[str]:
 
 def _defaults(options: Options) -> KubeSchedulerConfiguration:
     config = msgspec.structs.replace(default_config(options.gates), **options.profiling)
-    config = _with(config, "client_connection", options.client_connection)
-    return _with(config, "leader_election", options.leader_election)
+    config = with_fields(config, "client_connection", options.client_connection)
+    return with_fields(config, "leader_election", options.leader_election)
 
 
-def _with(
+def with_fields(
     config: KubeSchedulerConfiguration, part: str, changes: Mapping[str, Any]
 ) -> KubeSchedulerConfiguration:
+    """A configuration with other values for some fields of one of its parts."""
     changed = msgspec.structs.replace(getattr(config, part), **changes)
     return msgspec.structs.replace(config, **{part: changed})
 

@@ -243,7 +243,8 @@ class _Api:
         if request.method != "GET":
             return _refusal(request, 405, "MethodNotAllowed", "only GET is served here")
         try:
-            return await self._answer(request)
+            found = await self._answer(request)
+            return await _json(request, found) if isinstance(found, msgspec.Struct) else found
         except BadParameterError as error:
             return _refusal(request, 400, "BadRequest", str(error))
         except (UnknownObjectError, InputError) as error:
@@ -251,7 +252,7 @@ class _Api:
         except NotReadyError as error:
             return _refusal(request, 503, "ServiceUnavailable", str(error))
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> msgspec.Struct | web.StreamResponse:
         path = request.path.removeprefix(ROOT).strip("/")
         match path.split("/"):
             case ["pods"]:
@@ -262,7 +263,7 @@ class _Api:
                 return await self._nodes(request)
             case ["nodes", name]:
                 QueryParameters(request)
-                return await _json(request, await self._explainer.node(name))
+                return await self._explainer.node(name)
             case ["decisions"]:
                 return await self._decisions(request)
             case ["decisions", "stream"]:
@@ -272,25 +273,25 @@ class _Api:
                 return await self._decision(request, number)
             case ["stats"]:
                 QueryParameters(request)
-                return await _json(request, self._explainer.stats())
+                return self._explainer.stats()
             case ["config"]:
                 QueryParameters(request)
-                return await _json(request, self._explainer.settings())
+                return self._explainer.settings()
         raise UnknownObjectError(f"there is nothing at {quoted(request.path)}")
 
-    async def _pods(self, request: web.Request) -> web.StreamResponse:
+    async def _pods(self, request: web.Request) -> msgspec.Struct:
         asked = QueryParameters(request, "state", "limit", "continue")
         page, last = await self._explainer.pods(
             pending=asked.choice("state", ("pending", "all")) == "pending",
             limit=asked.number("limit", 100, 1, _MOST_LINES),
             after=asked.continued("pods"),
         )
-        return await _json(request, msgspec.structs.replace(page, continue_=token("pods", last)))
+        return msgspec.structs.replace(page, continue_=token("pods", last))
 
-    async def _pod(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
+    async def _pod(self, request: web.Request, namespace: str, name: str) -> msgspec.Struct:
         asked = QueryParameters(request, "node", "top", "fixes", *_MATRIX)
         matrix = _matrix(asked)
-        found = await self._explainer.pod(
+        return await self._explainer.pod(
             namespace,
             name,
             nodes=asked.texts("node", _MOST_NAMED),
@@ -299,16 +300,15 @@ class _Api:
             fixes=asked.switch("fixes", matrix is None or not matrix[0]),
             matrix=matrix,
         )
-        return await _json(request, found)
 
-    async def _nodes(self, request: web.Request) -> web.StreamResponse:
+    async def _nodes(self, request: web.Request) -> msgspec.Struct:
         asked = QueryParameters(request, "limit", "continue")
         page, last = await self._explainer.nodes(
             limit=asked.number("limit", _MOST_LINES, 1, _MOST_LINES), after=asked.continued("nodes")
         )
-        return await _json(request, msgspec.structs.replace(page, continue_=token("nodes", last)))
+        return msgspec.structs.replace(page, continue_=token("nodes", last))
 
-    async def _decisions(self, request: web.Request) -> web.StreamResponse:
+    async def _decisions(self, request: web.Request) -> msgspec.Struct:
         asked = QueryParameters(request, "limit", "before", "pod", "continue")
         before = asked.number("before", 0, 0, _MOST_NUMBER) or None
         if place := asked.continued("decisions"):
@@ -322,19 +322,18 @@ class _Api:
             before=before, limit=asked.number("limit", 100, 1, _MOST_LINES), pod=pod or None
         )
         more = token("decisions", "" if last is None else str(last))
-        return await _json(request, msgspec.structs.replace(page, continue_=more))
+        return msgspec.structs.replace(page, continue_=more)
 
-    async def _decision(self, request: web.Request, number: str) -> web.StreamResponse:
+    async def _decision(self, request: web.Request, number: str) -> msgspec.Struct:
         asked = QueryParameters(request, "top", *_MATRIX)
         which = _number(number)
         if which is None:
             raise UnknownObjectError(
                 f"there is no decision {quoted(number)}: decisions have numbers"
             )
-        found = await self._explainer.decision(
+        return await self._explainer.decision(
             which, top=asked.number("top", 10, 0, _MOST_SCORES), matrix=_matrix(asked)
         )
-        return await _json(request, found)
 
 
 def _number(text: str) -> int | None:

@@ -164,22 +164,16 @@ class World:
         server lists them: the order of nodes settles ties, the order of DeviceClasses which of them
         stands for an extended resource, and neither must depend on how somebody arranged a file.
         """
-        pods: list[Pod] = []
-        others: list[ApiObject] = []
-        nodes: list[Node] = []
-        for obj in objects:
-            if isinstance(obj, Node):
-                nodes.append(obj)
-            elif isinstance(obj, Pod):
-                pods.append(obj)
-            else:
-                others.append(obj)
+        found = list(objects)
+        nodes = [obj for obj in found if isinstance(obj, Node)]
+        others = [obj for obj in found if not isinstance(obj, Node | Pod)]
         for node in sorted(nodes, key=lambda node: node.name):
             self._add_node(node)
         for obj in sorted(others, key=lambda obj: (obj.namespace, obj.name)):
             self.state.listers.put(obj, kind_of(obj))
-        for pod in pods:
-            self._add_pod(pod)
+        for obj in found:
+            if isinstance(obj, Pod):
+                self._add_pod(obj)
 
     def _add_node(self, node: Node) -> None:
         if node.name in self.state.nodes.row_of:
