@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,36 @@ def test_usage_errors_end_with_code_2(run: Run) -> None:
     assert run("conformance").code == 2
     assert run("conformance", "x", "--jobs", "0").code == 2
     assert run("conformance", "/no/such/folder").code == 1
+
+
+ORACLE = f"""#!{sys.executable}
+import json
+import sys
+print(json.dumps({{"kubernetes": "v1"}}), flush=True)
+while True:
+    case = json.loads(input())
+    print(json.dumps({{"expect": {{"best": ["atlantis"]}}}}), flush=True)
+"""
+
+
+def test_a_search_writes_down_what_an_oracle_decides_otherwise(
+    run: Run, tmp_path: Path, cases: list[dict[str, Any]]
+) -> None:
+    oracle, found = tmp_path / "oracle", tmp_path / "found.jsonl"
+    oracle.write_text(ORACLE)
+    oracle.chmod(0o755)
+    path = save(tmp_path / "a.jsonl", cases)
+    search = ("--search", "3", "--seed", "5", "--oracle", str(oracle), "--found", str(found))
+    done = run("conformance", path, *search)
+    assert (done.code, done.err) == (1, "")
+    assert done.out.startswith("the seed is 5, the oracle of v1\n")
+    assert "of 3 3 differ" in done.out
+    small = json.loads(found.read_text().splitlines()[0])
+    assert (small["kubernetes"], small["expect"]) == ("v1", {"best": ["atlantis"]})
+    assert run("conformance", str(found)).code == 1
+
+
+def test_a_search_needs_an_oracle(run: Run, tmp_path: Path) -> None:
+    done = run("conformance", str(tmp_path), "--search", "3")
+    assert done.code == 2
+    assert "--search and --oracle belong together" in done.err

@@ -113,3 +113,17 @@ def test_wishes_without_weight_or_content_do_not_count() -> None:
 def test_a_wish_that_cannot_be_parsed_is_an_error() -> None:
     with pytest.raises(SelectorError, match="operator"):
         compile_preferred((PreferredSchedulingTerm(weight=1, preference=label("a", "Is")),))
+
+
+def test_wishes_that_want_a_number_and_have_none_are_named_by_their_places() -> None:
+    wishes = tuple(
+        PreferredSchedulingTerm(weight=1, preference=label("a", operator, value))
+        for operator, value in (("Gt", "5"), ("Gt", "x"), ("Lt", "y"))
+    )
+    said = "for 'Gt', 'Lt' operators, the value must be an integer"
+    with pytest.raises(SelectorError) as raised:
+        compile_preferred(wishes)
+    assert str(raised.value) == (
+        f'[[1].matchExpressions[0].values[0]: Invalid value: "x": {said}, '
+        f'[2].matchExpressions[0].values[0]: Invalid value: "y": {said}]'
+    )

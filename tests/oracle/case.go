@@ -1,6 +1,10 @@
 package main
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // Case is a cluster and the pod to be placed in it: the input of a golden case.
 type Case struct {
@@ -18,9 +22,11 @@ type Config struct {
 	Profile json.RawMessage `json:"profile"`
 }
 
-// Answer is the line that answers a case; one of its fields is filled.
+// Answer is the line that answers a case: what is decided, or why nothing is.
 type Answer struct {
 	Expect *Expect `json:"expect,omitempty"`
+	// Stored are the objects that were checked as the API server would store them, with defaults.
+	Stored map[int]runtime.Object `json:"stored,omitempty"`
 	// Invalid says why the API would not take an object.
 	Invalid string `json:"invalid,omitempty"`
 	// Failed says why the case cannot be decided here.

@@ -14,6 +14,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 )
@@ -62,7 +64,7 @@ func answer(line []byte) (found Answer) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	expect, err := decide(ctx, &asked)
+	decided, err := decide(ctx, &asked)
 	var invalid invalidError
 	switch {
 	case errors.As(err, &invalid):
@@ -70,17 +72,30 @@ func answer(line []byte) (found Answer) {
 	case err != nil:
 		return Answer{Failed: err.Error()}
 	}
-	return Answer{Expect: expect}
+	return decided
 }
 
-func decide(ctx context.Context, asked *Case) (*Expect, error) {
-	objects, pod, err := decode(asked)
+func decide(ctx context.Context, asked *Case) (Answer, error) {
+	objects, err := decode(asked)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
-	cluster, err := newCluster(ctx, asked.Config, objects, pod)
+	last := len(objects) - 1
+	pod, ok := objects[last].(*v1.Pod)
+	if !ok {
+		return Answer{}, fmt.Errorf("the pod is a %T", objects[last])
+	}
+	cluster, err := newCluster(ctx, asked.Config, objects[:last], pod)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
-	return cluster.attempt(ctx)
+	expect, err := cluster.attempt(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	stored := map[int]runtime.Object{}
+	for _, place := range asked.Check {
+		stored[place] = objects[place]
+	}
+	return Answer{Expect: expect, Stored: stored}, nil
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -68,7 +68,7 @@ var kinds = map[schema.GroupVersionKind]rules{
 	kind("policy", "PodDisruptionBudget"):      {poddisruptionbudget.Strategy, poddisruptionbudget.StatusStrategy},
 	kind("resource.k8s.io", "DeviceClass"):     {object: deviceclass.Strategy},
 	kind("resource.k8s.io", "DeviceTaintRule"): {object: devicetaintrule.Strategy},
-	kind("resource.k8s.io", "ResourceClaim"):   {object: claimRules{}},
+	kind("resource.k8s.io", "ResourceClaim"):   {claimRules{}, claimRules{}},
 	kind("resource.k8s.io", "ResourceSlice"):   {object: resourceslice.Strategy},
 	kind("scheduling.k8s.io", "PriorityClass"): {object: priorityclass.Strategy},
 	kind("storage.k8s.io", "CSIDriver"):        {object: csidriver.Strategy},
@@ -91,30 +91,33 @@ func (claimRules) Validate(_ context.Context, obj runtime.Object) field.ErrorLis
 	return resourcevalidation.ValidateResourceClaim(obj.(*resource.ResourceClaim))
 }
 
+func (claimRules) ValidateUpdate(_ context.Context, obj, _ runtime.Object) field.ErrorList {
+	claim := obj.(*resource.ResourceClaim)
+	before := claim.DeepCopy() // What has been there before is not checked.
+	before.Status = resource.ResourceClaimStatus{}
+	return resourcevalidation.ValidateResourceClaimStatusUpdate(claim, before)
+}
+
 // invalidError tells that the API would not take an object.
 type invalidError struct{ error }
 
-// decode reads the objects and the pod, with the defaults of the API server, and checks those that
-// the case wants checked.
-func decode(asked *Case) ([]runtime.Object, *v1.Pod, error) {
+// decode reads the objects and, as the last one, the pod, with the defaults of the API server, and
+// checks those that the case wants checked.
+func decode(asked *Case) ([]runtime.Object, error) {
 	objects := make([]runtime.Object, 0, len(asked.Objects)+1)
 	for _, raw := range append(asked.Objects, asked.Pod) {
 		obj, err := decodeObject(raw)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		objects = append(objects, obj)
 	}
 	for _, place := range asked.Check {
 		if err := validate(objects[place]); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	pod, ok := objects[len(objects)-1].(*v1.Pod)
-	if !ok {
-		return nil, nil, fmt.Errorf("the pod is a %T", objects[len(objects)-1])
-	}
-	return objects[:len(objects)-1], pod, nil
+	return objects, nil
 }
 
 func decodeObject(raw json.RawMessage) (runtime.Object, error) {
@@ -137,6 +140,7 @@ func validate(obj runtime.Object) error {
 	if err != nil {
 		return invalidError{err}
 	}
+	internal.(metav1.Object).SetResourceVersion("1") // An update must have one.
 	checks := kinds[found]
 	errs := checks.object.Validate(ctx, internal)
 	if checks.status != nil {

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 import msgspec
 
 from moorage.errors import SelectorError
-from moorage.model.labels import Labels, Requirement, make_requirement
+from moorage.model.labels import (
+    NUMERIC_OPERATORS,
+    Labels,
+    Requirement,
+    make_requirement,
+    parse_int64,
+)
 from moorage.model.meta import Int32, Object
 
 NAME_FIELD = "metadata.name"
@@ -111,16 +117,31 @@ def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:
 
 
 def compile_preferred(terms: tuple[PreferredSchedulingTerm, ...]) -> tuple[WeightedTerm, ...]:
-    """Wishes that count; raises `SelectorError` as the API's parser would."""
+    """Wishes that count; raises `SelectorError` as the API's parser would, in its words."""
     compiled = []
-    for wish in terms:
+    errors: list[str] = []
+    for number, wish in enumerate(terms):
         if wish.weight == 0 or wish.preference.empty:
             continue
         term = compile_term(wish.preference)
         if term.error:
-            raise SelectorError(term.error)
+            errors += _not_integers(wish.preference, f"[{number}]") or [term.error]
         compiled.append(WeightedTerm(wish.weight, term))
+    if errors:
+        raise SelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
     return tuple(compiled)
+
+
+def _not_integers(term: NodeSelectorTerm, path: str) -> list[str]:
+    """What the parser says of the one mistake that the API lets through."""
+    return [
+        f'{path}.matchExpressions[{number}].values[0]: Invalid value: "{expr.values[0]}": for '
+        "'Gt', 'Lt' operators, the value must be an integer"
+        for number, expr in enumerate(term.match_expressions)
+        if expr.operator in NUMERIC_OPERATORS
+        and len(expr.values) == 1
+        and parse_int64(expr.values[0]) is None
+    ]
 
 
 def _field_requirement(expr: NodeSelectorRequirement) -> Requirement:

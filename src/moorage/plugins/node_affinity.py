@@ -9,7 +9,7 @@ import numpy as np
 from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
-from moorage.errors import ConfigError, SelectorError
+from moorage.errors import ConfigError, PluginError, SelectorError
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import (
@@ -87,15 +87,21 @@ class NodeAffinity(
         """The pod's wishes, if it or the profile has any."""
         if not pod.spec.node_affinity.preferred and not self._has_added_wishes:
             return SKIP
-        return compile_preferred(pod.spec.node_affinity.preferred)
+        return self._wishes(pod, "PreScore")
 
     def score(self, pod: Pod, nodes: NodeView, state: Wishes | None) -> Ints:
         """The weights of the wishes a node fulfils."""
-        wishes = compile_preferred(pod.spec.node_affinity.preferred) if state is None else state
+        wishes = self._wishes(pod, "Score") if state is None else state
         total: Ints = np.zeros(len(nodes), np.int64)
         for wish in (*self._added_wishes, *wishes):
             total += nodes.matching_term(wish.term) * np.int64(wish.weight)
         return total
+
+    def _wishes(self, pod: Pod, phase: str) -> Wishes:
+        try:
+            return compile_preferred(pod.spec.node_affinity.preferred)
+        except SelectorError as error:  # the pod's mistake, not the plugin's
+            raise PluginError(self.name, phase, str(error)) from error
 
     def normalize(self, scores: Ints, state: Wishes | None) -> Ints:
         """More is better."""

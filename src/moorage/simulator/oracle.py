@@ -26,6 +26,8 @@ class OracleAnswer(msgspec.Struct, frozen=True):
     """One of: what is decided, why the API would not take an object, why there is no answer."""
 
     expect: Json | None = None
+    stored: dict[int, Json] = {}
+    """The objects that were to be checked, with the API server's defaults."""
     invalid: str = ""
     failed: str = ""
 
@@ -60,7 +62,7 @@ class Oracle:
         line = msgspec.json.encode({**asked, "check": check}) + b"\n"
         try:
             self._write(line)
-            return msgspec.convert(self._read(), OracleAnswer)
+            return msgspec.convert(self._read(), OracleAnswer, strict=False)
         except (OSError, EOFError, TimeoutError) as error:
             self._end()
             self._start()

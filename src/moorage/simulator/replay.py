@@ -226,7 +226,10 @@ def _scored(world: World, attempt: AttemptResult, decision: Bind) -> Json:
     assert outcome is not None, "a pod is placed only after its nodes were filtered"
     rows, scores = outcome.feasible, attempt.scores
     if scores is None or len(scores.totals) != len(rows):
-        world.cycle.runner.score(attempt, rows)
+        try:
+            world.cycle.runner.score(attempt, rows)
+        except PluginError as error:
+            return {"feasible": [], "error": str(error)}
         scores = attempt.scores
         assert scores is not None, "just scored"
     names = [attempt.nodes.node(row).name for row in rows]
