@@ -24,9 +24,9 @@ from moorage.engine.scheduler import Scheduler
 from moorage.errors import CallTimedOutError, ConfigError
 from moorage.framework.guard import FAULTS
 from moorage.framework.plugin import Plugin
-from moorage.framework.plugin_files import FoundPlugin, PluginFile, load_plugin_file
 from moorage.framework.registry import Registry
 from moorage.model.pod import Pod
+from moorage.simulator.plugin_files import FoundPlugin, PluginFile, load_plugin_file
 from moorage.simulator.world import full_registry
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from moorage.framework.plugin_files import PluginFile, load_plugin_file
+    from moorage.simulator.plugin_files import PluginFile, load_plugin_file
 
     configuration = read_configuration(args.config)
     failed = 0

@@ -23,7 +23,6 @@ from moorage.framework.api_access import ApiAccess
 from moorage.framework.extenders import Extender
 from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle, Plugin
-from moorage.framework.plugin_files import register_plugin_files
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions, custom_object, kind_of
@@ -34,6 +33,7 @@ from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry, with_devices
 from moorage.simulator.api import SimulatedClient, keep_event
 from moorage.simulator.manifests import Manifests
+from moorage.simulator.plugin_files import register_plugin_files
 
 
 def full_registry(plugins: Iterable[type[Plugin]] = (), files: Iterable[str] = ()) -> Registry:

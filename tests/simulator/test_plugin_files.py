@@ -5,9 +5,9 @@ import pytest
 
 from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError
-from moorage.framework.plugin_files import PluginFile, load_plugin_file, register_plugin_files
 from moorage.framework.registry import Registry
 from moorage.plugins.defaults import in_tree_registry
+from moorage.simulator.plugin_files import PluginFile, load_plugin_file, register_plugin_files
 
 _START = """\
 from moorage.framework.plugin import NodeFilterPlugin, NodeScorePlugin
