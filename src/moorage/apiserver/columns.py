@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from moorage.apiserver.defaults import mappings
 from moorage.apiserver.errors import Json
-from moorage.apiserver.metadata import seconds_of
+from moorage.apiserver.metadata import seconds_of, value_at
 from moorage.apiserver.resources import ApiResource, StorageKey
 from moorage.printable import human_duration
 from moorage.tables import read_table
@@ -40,16 +40,9 @@ def age_of(text: Any, now: float) -> str:
         return _UNKNOWN
 
 
-def _value(obj: Json, path: Sequence[str]) -> Any:
-    value: Any = obj
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
-
-
 def _at(path: Sequence[str], absent: Any) -> Cell:
     def cell(obj: Json, _: float) -> Any:
-        value = _value(obj, path)
+        value = value_at(obj, path)
         return absent if value is None or value == "" else value
 
     return cell
@@ -57,7 +50,7 @@ def _at(path: Sequence[str], absent: Any) -> Cell:
 
 def _count(path: Sequence[str]) -> Cell:
     def cell(obj: Json, _: float) -> int:
-        value = _value(obj, path)
+        value = value_at(obj, path)
         return len(value) if isinstance(value, dict | list) else int(value or 0)
 
     return cell

@@ -5,47 +5,41 @@ Nothing happens unless a test asks for it.
 
 import random
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from moorage.apiserver.errors import ApiStatusError
 from moorage.apiserver.requests import Target
 
 
+@dataclass
 class Fault:
     """One kind of failure: which requests it hits, how often, and what they get."""
 
-    def __init__(
-        self,
-        error: ApiStatusError | None,
-        *,
-        methods: tuple[str, ...] = (),
-        plural: str = "",
-        subresource: str | None = None,
-        share: float = 1.0,
-        times: int | None = None,
-        after: bool = False,
-    ) -> None:
-        """With `after` the request takes effect first; no `error` means a cut connection."""
-        self.error = error
-        self.after = after
-        self.hits = 0
-        self._methods = methods
-        self._plural = plural
-        self._subresource = subresource
-        self._share = share
-        self._left = times
+    error: ApiStatusError | None
+    """None for a cut connection."""
+    _: KW_ONLY
+    methods: tuple[str, ...] = ()
+    plural: str = ""
+    subresource: str | None = None
+    share: float = 1.0
+    times: int | None = None
+    """How often it still strikes."""
+    after: bool = False
+    """Does the request take effect first?"""
+    hits: int = 0
 
     def strikes(self, method: str, target: Target, generator: random.Random) -> bool:
         """Does it hit this request? Counts when it does."""
-        if self._left == 0 or (self._methods and method not in self._methods):
+        if self.times == 0 or (self.methods and method not in self.methods):
             return False
-        if self._plural and target.resource.plural != self._plural:
+        if self.plural and target.resource.plural != self.plural:
             return False
-        if self._subresource is not None and target.subresource != self._subresource:
+        if self.subresource is not None and target.subresource != self.subresource:
             return False
-        if generator.random() >= self._share:
+        if generator.random() >= self.share:
             return False
-        if self._left is not None:
-            self._left -= 1
+        if self.times is not None:
+            self.times -= 1
         self.hits += 1
         return True
 
@@ -53,15 +47,15 @@ class Fault:
 class Faults:
     """The failures in force."""
 
-    def __init__(self, generator: random.Random) -> None:
+    def __init__(
+        self, generator: random.Random, cut: Callable[[], int], compact: Callable[[], None]
+    ) -> None:
         self._random = generator
         self._faults: list[Fault] = []
-        self._cut: Callable[[], int] = lambda: 0
-        self._compact: Callable[[], None] = lambda: None
-
-    def connect(self, cut: Callable[[], int], compact: Callable[[], None]) -> None:
-        """Give it the server's own levers."""
-        self._cut, self._compact = cut, compact
+        self.cut_watches = cut
+        """Break every watch connection in the middle; answers how many there were."""
+        self.compact = compact
+        """Forget all history: resuming watches and continuing lists get a 410."""
 
     def add(self, fault: Fault) -> Fault:
         """Put a failure in force."""
@@ -94,11 +88,3 @@ class Faults:
         message = "Too many requests, please try again later."
         error = ApiStatusError(429, "TooManyRequests", message, retry_after=retry_after)
         return self.add(Fault(error, share=share, times=times))
-
-    def cut_watches(self) -> int:
-        """Break every watch connection in the middle; answers how many there were."""
-        return self._cut()
-
-    def compact(self) -> None:
-        """Forget all history: resuming watches and continuing lists get a 410."""
-        self._compact()

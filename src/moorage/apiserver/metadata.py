@@ -6,8 +6,9 @@ Upstream: apiserver pkg/registry/rest/{create,update,meta}.go, pkg/storage/names
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from moorage.apiserver.errors import Cause, Json, bad_request, invalid
 from moorage.apiserver.resources import ApiResource
@@ -94,6 +95,14 @@ def metadata_of(obj: Json) -> Json:
             raise bad_request("metadata must be an object")
         metadata = obj["metadata"] = {}
     return metadata
+
+
+def value_at(obj: Json, path: Iterable[str]) -> Any:
+    """The value at a path, None if there is none."""
+    value: Any = obj
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def keep_identity(obj: Json, old: Json) -> None:

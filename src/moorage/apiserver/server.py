@@ -73,15 +73,14 @@ class ApiServer:
         generator = random.Random(seed)
         self.store = Storage(history_changes=history_changes, history_bytes=history_bytes)
         self.operations = Operations(self.store, Identities(clock, generator))
-        self.faults = Faults(generator)
         self.watches = Watches(self.store, bookmark_seconds)
+        self.faults = Faults(generator, self.watches.cut, self._compact)
         self._lists = Lists(self.store)
         self._authentication = Authentication(tokens)
         self.verbs = Verbs(self.operations, self._lists, self._authentication)
         self._handlers = Handlers(
             self.store, self.verbs, self.watches, self._authentication, self.faults
         )
-        self.faults.connect(self.watches.cut, self._compact)
         self.kubelets = None if kubelets is None else Kubelets(self.operations, kubelets)
         self._expiry = EventExpiry(self.store, clock)
         self._background: list[asyncio.Task[None]] = []

@@ -11,7 +11,7 @@ import msgspec
 
 from moorage.apiserver.defaults import apply_defaults, default_tolerations, mappings
 from moorage.apiserver.errors import Cause, Json, conflict, invalid
-from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of
+from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of, value_at
 from moorage.apiserver.resources import STATUS, ApiResource
 
 _POD_RULE = (
@@ -85,17 +85,11 @@ def check_update(resource: ApiResource, obj: Json, old: Json) -> None:
     if resource.storage == "pods":
         causes = _pod_causes(obj["spec"], old["spec"])
     for path in resource.fixed:
-        if _at(obj, path) != _at(old, path):
+        steps = path.split(".")
+        if value_at(obj, steps) != value_at(old, steps):
             causes.append(Cause(path, "Invalid value: field is immutable"))
     if causes:
         raise invalid(resource.kind, resource.group, name, causes)
-
-
-def _at(obj: Json, path: str) -> object:
-    value: object = obj
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _prepare_pod(obj: Json, old: Json) -> None:
