@@ -20,6 +20,7 @@ import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from moorage.connections.descriptors import descriptor_limit
@@ -67,33 +68,26 @@ class LogThrottle:
         self._log.log(self._level, text, *args)
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@dataclass(slots=True, eq=False)
 class _Connection:
     """One accepted connection: a socket at first, a transport once the client has sent a byte."""
 
-    __slots__ = (
-        "active",
-        "address",
-        "asked",
-        "began",
-        "group",
-        "protocol",
-        "reads",
-        "sock",
-        "transport",
-    )
-
-    def __init__(self, sock: socket.socket, address: bytes) -> None:
-        self.sock: socket.socket | None = sock
-        self.address = address
-        self.transport: asyncio.Transport | None = None
-        self.protocol: asyncio.Protocol | None = None
-        self.group: _Group | None = None
-        """Idle or busy; None once it is closed or about to be."""
-        self.began = self.active = asyncio.get_running_loop().time()
-        """When it was accepted, and when it took its last step."""
-        self.asked = False
-        """Was there a request?"""
-        self.reads = 0
+    sock: socket.socket | None
+    address: bytes
+    transport: asyncio.Transport | None = None
+    protocol: asyncio.Protocol | None = None
+    group: "_Group | None" = None
+    """Idle or busy; None once it is closed or about to be."""
+    began: float = field(default_factory=_now)
+    active: float = field(default_factory=_now)
+    """When it took its last step."""
+    asked: bool = False
+    """Was there a request?"""
+    reads: int = 0
 
 
 _Group = dict[_Connection, None]
@@ -228,7 +222,7 @@ class Acceptor:
             self._pressure("too many connections %s: a new one was refused", excess)
             sock.close()
             return True
-        rest = victim.active + _STEP_SECONDS - asyncio.get_running_loop().time()
+        rest = victim.active + _STEP_SECONDS - _now()
         if rest > 0 and not has_waited:
             self._waiting = (sock, address)
             self._retry_after(rest)
@@ -347,7 +341,7 @@ class Acceptor:
         if connection.group is not None:
             del connection.group[connection]
         connection.group = group
-        connection.active = asyncio.get_running_loop().time()
+        connection.active = _now()
         group[connection] = None
 
     def _drop(self, connection: _Connection) -> None:

@@ -5,6 +5,7 @@ connection, and interim answers before it. Opens no connection and keeps no time
 """
 
 import re
+from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from moorage.errors import WireError
@@ -46,33 +47,21 @@ def request_bytes(
     return b"".join((f"{method} {asked}".encode("ascii"), fixed, tail.encode("ascii"), body))
 
 
+@dataclass(slots=True, eq=False)
 class AnswerReader:
     """One answer; `feed` it what arrives and it hands out the body's bytes."""
 
-    __slots__ = (
-        "_chunked",
-        "_gap",
-        "_head",
-        "_left",
-        "_reason",
-        "_rest",
-        "done",
-        "reusable",
-        "status",
-    )
-
-    def __init__(self) -> None:
-        self.status = 0
-        """0 until the head is complete."""
-        self.done = False
-        self.reusable = False
-        """May the connection serve another request once the answer is `done`?"""
-        self._reason = b""
-        self._head = b""  # with its names in lower case
-        self._rest = b""
-        self._chunked = False
-        self._left = -1  # bytes of the body, or of the chunk, to come; -1 up to the end
-        self._gap = 0  # bytes of the line break after a chunk still to come
+    status: int = 0
+    """0 until the head is complete."""
+    done: bool = False
+    reusable: bool = False
+    """May the connection serve another request once the answer is `done`?"""
+    _reason: bytes = b""
+    _head: bytes = b""  # with its names in lower case
+    _rest: bytes = b""
+    _chunked: bool = False
+    _left: int = -1  # bytes of the body, or of the chunk, to come; -1 up to the end
+    _gap: int = 0  # bytes of the line break after a chunk still to come
 
     @property
     def reason(self) -> str:
