@@ -8,10 +8,9 @@ one way to write (`admission`, `defaults`, `validation`, `updates`, `deletion`, 
 `storage` (versions, `history`, `journal`), and back as `responses`; reads go through `listing` and
 `watching`.
 
-Another kind is a row in `resources`, and where it needs them rows in the tables of `defaults`,
-`columns` (kubectl get), `selection` (field selectors) and `updates` (fields that stay). Whatever
-reacts to objects follows a collection's history and writes through `Operations`, as `kubelets`
-does.
+Another kind is a row in `resources`, and where it needs them rows in the tables of `defaults` and
+`columns` (kubectl get). Whatever reacts to objects follows a collection (`Collection.follow`) and
+writes through `Operations`, as `kubelets` does.
 """
 
 from moorage.apiserver.authentication import ApiUser, read_token_file

@@ -1,9 +1,9 @@
 """The resources this server offers: `resources.yaml`, read by routing and discovery.
 
-A row says where the API has a resource, under which words, and in which form it is stored; how it
-is defaulted or printed is decided elsewhere by looking the row up. Most resources are stored as
-clients speak them. Events are written under two groups with different field names; resources served
-in two versions differ only in `apiVersion`.
+A row says where the API has a resource, under which words, in which form it is stored, and which
+fields can be selected by or never change; how it is defaulted or printed is decided elsewhere. Most
+resources are stored as clients speak them. Events are written under two groups with different field
+names; resources served in two versions differ only in `apiVersion`.
 Upstream: kubernetes@v1.36.4 pkg/apis/events/v1/conversion.go.
 """
 
