@@ -51,12 +51,6 @@ def add_routes(app: web.Application, routes: Iterable[Route]) -> None:
             app.router.add_route("*", route.path.rstrip("/") + "/{rest:.*}", route.handler)
 
 
-def known_path(request: web.Request) -> str:
-    """The path of the page that a request leads to, without what is variable; empty if to none."""
-    resource = request.match_info.route.resource
-    return "" if resource is None else resource.canonical.partition("{")[0]
-
-
 def build_application(
     endpoints: Endpoints,
     authenticator: Authenticator | None,
@@ -64,11 +58,11 @@ def build_application(
     observer: PortObserver = SILENT,
 ) -> web.Application:
     """All pages; without an authenticator or authorizer everybody may see them."""
-    guards = _Guards(authenticator, authorizer, observer)
+    guards = _Guards(authenticator, authorizer)
     app = web.Application(
         middlewares=[
             guards.answered,
-            guards.recorded,
+            guards.logged,
             guards.authenticated,
             guards.authorized,
             guards.found,
@@ -115,15 +109,9 @@ async def _no_caching(_: web.Request, answer: web.StreamResponse) -> None:
 class _Guards:
     """The middlewares, from the outermost to the innermost."""
 
-    def __init__(
-        self,
-        authenticator: Authenticator | None,
-        authorizer: Authorizer | None,
-        observer: PortObserver,
-    ) -> None:
+    def __init__(self, authenticator: Authenticator | None, authorizer: Authorizer | None) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._observer = observer
         for part, name in ((authenticator, "Authentication"), (authorizer, "Authorization")):
             if part is None:
                 log.warning("%s is disabled", name)
@@ -143,7 +131,7 @@ class _Guards:
             )
 
     @web.middleware
-    async def recorded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def logged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         started = time.monotonic()
         status = 500
         try:
@@ -154,10 +142,8 @@ class _Guards:
             status = error.status
             raise
         finally:
-            seconds = time.monotonic() - started
-            self._observer.requested(request.method, known_path(request), status, seconds)
             if log.isEnabledFor(V(3)):
-                self._log(request, status, seconds)
+                self._log(request, status, time.monotonic() - started)
 
     @staticmethod
     def _log(request: web.Request, status: int, seconds: float) -> None:

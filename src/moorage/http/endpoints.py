@@ -43,10 +43,6 @@ class PortObserver(Protocol):
         """A check of `healthz`, `livez` or `readyz` was run on a request for all of them."""
         return
 
-    def requested(self, method: str, path: str, status: int, seconds: float) -> None:
-        """A request was answered; `path` is a known path, or empty if it leads nowhere."""
-        return
-
 
 class NoObserver(PortObserver):
     """Counts nothing."""

@@ -53,9 +53,6 @@ class ServingMetrics:
         result = "success" if healthy else "error"
         self._slis.add("kubernetes_healthchecks_total", check, endpoint, result)
 
-    def requested(self, method: str, path: str, status: int, seconds: float) -> None:
-        """A request was answered; kube-scheduler has no metric of that."""
-
 
 def _kind_of_user(name: str) -> str:
     if name in _KNOWN_USERS:
