@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 from moorage.app.flag_values import STRING, FlagKind
 from moorage.config.field_errors import quoted
@@ -173,11 +173,10 @@ def usage_text(sections: Iterable[Section], columns: int = 0) -> str:
     return _USAGE + "".join(_section(section, columns) for section in sections)
 
 
-def terminal_columns(stream: TextIO | None = None) -> int:
+def terminal_columns() -> int:
     """How wide the terminal is, or 0 where the output goes elsewhere."""
-    stream = sys.stdout if stream is None else stream
     try:
-        return os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):  # no terminal, or not even a file
         return 0
 

@@ -41,8 +41,9 @@ ADMIN = "admin"
 _ADMIN_ALONE = {ADMIN: TokenUser("admin", "system:masters")}
 
 
-def find_binaries(env: Mapping[str, str] = os.environ) -> Path:
+def find_binaries() -> Path:
     """The folder with etcd and kube-apiserver."""
+    env = os.environ
     named = env.get("KUBEBUILDER_ASSETS")
     if named:
         folders = [Path(named)]

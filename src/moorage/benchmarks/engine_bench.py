@@ -71,7 +71,6 @@ def measure(
     nodes: int,
     pods: int,
     workload: str,
-    now: Callable[[], int] = time.perf_counter_ns,
     observer: SchedulerObserver | None = None,
     recorder: DecisionRecorder = NO_RECORD,
     times: bool = False,
@@ -83,9 +82,9 @@ def measure(
     """
     watch = observer or SchedulerObserver()
     kind = WORKLOADS[workload]
-    loading_began = now()
+    loading_began = time.perf_counter_ns()
     world.add_all(made_before(kind, nodes, pods))
-    loading = now() - loading_began
+    loading = time.perf_counter_ns() - loading_began
     recorder.follow(world.cycle, world.profiles)
     waiting = [make_pod(index, kind) for index in range(pods)]
     profile = world.profiles.get(waiting[0].spec.scheduler_name)
@@ -102,10 +101,10 @@ def measure(
     with collecting_rarely():
         for number, pod in enumerate(waiting):
             if number % every == 0:
-                bare.append(_bare_pass(world, pod, now))
-            cpu_before, before = time.process_time_ns(), now()
+                bare.append(_bare_pass(world, pod))
+            cpu_before, before = time.process_time_ns(), time.perf_counter_ns()
             decision, found = _attempt(world, profile, pod, watch, recorder)
-            took.append(now() - before)
+            took.append(time.perf_counter_ns() - before)
             cpu.append(time.process_time_ns() - cpu_before)
             placed += found
             _carry_out(world, profile, pod, decision)
@@ -174,13 +173,13 @@ def _carry_out(world: World, profile: Profile, pod: Pod, decision: object) -> No
         world.state.assume(pod, decision.nominated_node)
 
 
-def _bare_pass(world: World, pod: Pod, now: Callable[[], int]) -> int:
+def _bare_pass(world: World, pod: Pod) -> int:
     """What a bare pass over the nodes as they are takes; the second of two, as caches are warm."""
     one_pass = BarePass(NodeView(world.state), pod)
     one_pass()
-    before = now()
+    before = time.perf_counter_ns()
     one_pass()
-    return now() - before
+    return time.perf_counter_ns() - before
 
 
 def _mean(took: Sequence[int]) -> float:

@@ -48,7 +48,6 @@ async def create_all(
     bodies: Iterable[Json],
     phase: Phase | None = None,
     *,
-    limit: int = IN_FLIGHT,
     created: Callable[[Json], None] | None = None,
 ) -> None:
     """Create objects of any kinds; `created` is told of each as the server has stored it."""
@@ -60,7 +59,7 @@ async def create_all(
         if phase is not None:
             phase.advance()
 
-    await in_flight(bodies, create, limit)
+    await in_flight(bodies, create)
 
 
 async def create_one(client: KubeClient, body: Json) -> Json:

@@ -6,7 +6,7 @@ path, never about an API object: that is all this port serves.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -74,14 +74,11 @@ class AccessReviews:
         reviewer: Reviewer,
         allowed_seconds: float,
         denied_seconds: float,
-        *,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reviewer = reviewer
         self._answers: AnswerCache[bytes, dict[str, Any]] = AnswerCache(
             _MOST_ANSWERS,
             lambda answer: allowed_seconds if answer.get("allowed") else denied_seconds,
-            now=now,
         )
 
     async def decide(self, user: User, verb: str, path: str) -> AccessVerdict:

@@ -20,7 +20,7 @@ from moorage.kube.client import KubeClient
 from moorage.kube.object_watch import follow_object
 from moorage.kube.requests import Json
 from moorage.kube.resources import RESOURCES
-from moorage.kube.timing import Timer, WallTimer
+from moorage.kube.timing import WallTimer
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +47,11 @@ class ClusterLookup:
         certificates: ClientCertificates | None,
         proxies: Proxies | None,
         changed: Callable[[], None],
-        *,
-        timer: Timer | None = None,
     ) -> None:
         self._client = client
         self._certificates = certificates
         self._proxies = proxies
         self._changed = changed
-        self._timer = timer or WallTimer()
 
     async def read(self) -> None:
         """Read it once; it need not exist. `MoorageError` if that cannot be found out."""
@@ -84,7 +81,7 @@ class ClusterLookup:
             NAMESPACE,
             NAME,
             self._noticed,
-            timer=self._timer,
+            timer=WallTimer(),
             random=Random(),
         )
 

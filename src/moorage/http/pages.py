@@ -191,7 +191,6 @@ def flagz(flags: Callable[[], Mapping[str, str]]) -> Handler:
 def statusz(
     status: ProcessStatus,
     paths: Sequence[str],
-    now: Callable[[], float] = time.time,
 ) -> Handler:
     """Versions, start and paths of the process."""
     listed = _folders(paths) if status.paths is None else list(status.paths)
@@ -200,7 +199,7 @@ def statusz(
         started = datetime.fromtimestamp(status.started, UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
         lines = {
             "Started": started,
-            "Up": _uptime(now() - status.started),
+            "Up": _uptime(time.time() - status.started),
             "Go version": status.runtime_version,
             "Binary version": status.binary_version,
             "Emulation version": status.emulation_version,
@@ -213,7 +212,7 @@ def statusz(
         emulated = {"emulationVersion": status.emulation_version}
         return {
             "startTime": rfc3339(status.started),
-            "uptimeSeconds": max(0, int(now() - status.started)),
+            "uptimeSeconds": max(0, int(time.time() - status.started)),
             "goVersion": status.runtime_version,
             "binaryVersion": status.binary_version,
             **(emulated if status.emulation_version else {}),

@@ -25,7 +25,6 @@ _FIRST_WAIT = 0.5
 _FACTOR = 1.5
 _JITTER = 0.2
 
-Sleep = Callable[[float], Awaitable[None]]
 Json = dict[str, Any]
 
 
@@ -104,13 +103,11 @@ class Reviewer:
         client: KubeClient,
         *,
         observer: PortObserver = SILENT,
-        random: Random | None = None,
-        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._client = client
         self._observer = observer
-        self._random = random or Random()
-        self._sleep = sleep
+        self._random = Random()
+        self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def send(self, kind: str, request: Request, within: float | None = None) -> Json:
         """The answer's status; `ApiError` if there is none `within` so many seconds."""

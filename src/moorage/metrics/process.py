@@ -32,12 +32,11 @@ _UNLIMITED = 2.0**64
 class ProcessMetrics:
     """Read anew whenever somebody asks."""
 
-    def __init__(self, registry: MetricsRegistry, proc: Path = _PROC) -> None:
+    def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
-        self._proc = proc
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._page = os.sysconf("SC_PAGE_SIZE")
-        if (proc / "self" / "stat").exists():
+        if (_PROC / "self" / "stat").exists():
             registry.before_render(self._refresh)
         else:
             for name in [name for name in registry.families if name.startswith("process_")]:
@@ -45,7 +44,7 @@ class ProcessMetrics:
         registry.before_render(self._refresh_python)
 
     def _refresh(self) -> None:
-        stat = (self._proc / "self" / "stat").read_text()
+        stat = (_PROC / "self" / "stat").read_text()
         columns = stat[stat.rindex(")") + 2 :].split()
         received, sent = self._network()
         values = {
@@ -53,7 +52,7 @@ class ProcessMetrics:
             "network_receive_bytes_total": received,
             "network_transmit_bytes_total": sent,
             "max_fds": _limit(resource.RLIMIT_NOFILE),
-            "open_fds": len(os.listdir(self._proc / "self" / "fd")),
+            "open_fds": len(os.listdir(_PROC / "self" / "fd")),
             "resident_memory_bytes": int(columns[_RSS]) * self._page,
             "start_time_seconds": self._boot_time() + int(columns[_STARTTIME]) / self._ticks,
             "virtual_memory_bytes": int(columns[_VSIZE]),
@@ -71,7 +70,7 @@ class ProcessMetrics:
             put("python_gc_objects_uncollectable_total", counts["uncollectable"], str(generation))
 
     def _boot_time(self) -> float:
-        for line in (self._proc / "stat").read_text().splitlines():
+        for line in (_PROC / "stat").read_text().splitlines():
             if line.startswith("btime "):
                 return float(line.split()[1])
         return 0.0
@@ -79,7 +78,7 @@ class ProcessMetrics:
     def _network(self) -> tuple[int, int]:
         """Bytes in and out of the whole network namespace, as Prometheus' clients count them."""
         try:
-            lines = (self._proc / "self" / "net" / "netstat").read_text().splitlines()
+            lines = (_PROC / "self" / "net" / "netstat").read_text().splitlines()
         except OSError:
             return 0, 0
         for names, values in zip(lines[::2], lines[1::2], strict=False):
