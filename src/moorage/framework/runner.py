@@ -134,6 +134,7 @@ def _pre_filter(attempt: AttemptResult, ask: Ask) -> PreFiltered:
             elif isinstance(answer, Status):
                 rejections.append(answer)
                 if answer.code is Code.UNRESOLVABLE and ask is Ask.UNTIL_REJECTED:
+                    named, node_names = {}, None  # no other plugin has a part in it
                     break
             else:
                 states[plugin.name] = answer.state
