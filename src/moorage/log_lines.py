@@ -10,7 +10,19 @@ from moorage.log_fields import UNHANDLED, Line, V
 
 _PREEMPTION = "PostFilter.DefaultPreemption"
 
+# The start: which kinds are followed, and when everything is known
+
+STARTING_REFLECTOR = Line(V(3), "Starting reflector", "type", "resyncPeriod")
+LISTING = Line(V(3), "Listing and watching", "type")
+CACHES_POPULATED = Line(V(2), "Caches populated", "type")
+HANDLERS_SYNCED = Line(V(3), "Handlers synced")
+STARTING_INFORMERS = Line(V(0), "Starting informers and waiting for sync...")
+SYNC_COMPLETED = Line(V(0), "Sync completed")
+
 # What the API says
+
+NODE_ADDED = Line(V(2), "Added node to NodeTree", "node", "zone")
+NODE_REMOVED = Line(V(2), "Removed node from NodeTree", "node", "zone")
 
 ADD_NODE = Line(V(3), "Add event for node", "node")
 UPDATE_NODE = Line(V(4), "Update event for node", "node")

@@ -23,6 +23,8 @@ _BATCHING = ("OpportunisticBatch ", "SignPod ")
 # What differs from one run of kube-scheduler to the next: the search for victims begins at a random
 # node, how many events are known depends on the watch, and who is tried first on a map in Go.
 _BY_CHANCE = {"offset", "inFlightEventsSize", "inFlightPodsSize", "schedulingCycle"}
+# Said of a deleted pod whose last update is handled when the informer knows that it is gone.
+_RACE = "Pod doesn't exist in podLister, aborted adding it to the nominator"
 _MOVED = "Pod moved to an internal scheduling queue"
 _HINTS = texts_of_hints()
 
@@ -60,7 +62,7 @@ def _by_pod(lines: Iterable[LogLine]) -> dict[str, Counter[LogLine]]:
     for line in lines:
         fields = dict(line.fields)
         pod = fields.get("pod", fields.get("preemptor", ""))
-        if pod.startswith("log/") and not line.message.startswith(_BATCHING):
+        if pod.startswith("log/") and not line.message.startswith((*_BATCHING, _RACE)):
             kept = tuple((key, fields[key]) for key in sorted(fields.keys() - _BY_CHANCE))
             by_pod[pod].append(line._replace(fields=kept))
     return {pod: Counter(_without_chosen_hints(lines)) for pod, lines in by_pod.items()}

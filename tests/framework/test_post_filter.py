@@ -79,7 +79,9 @@ def test_the_first_success_ends_the_chain_and_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("code", [Code.UNRESOLVABLE, Code.ERROR], ids=lambda code: code.value)
-def test_an_incurable_answer_and_an_error_end_the_chain(code: Code) -> None:
+def test_an_incurable_answer_and_an_error_end_the_chain(
+    code: Code, caplog: pytest.LogCaptureFixture
+) -> None:
     log: list[str] = []
     result, message = proposed(
         proposing("A", code, "hopeless", log), proposing("B", Code.SUCCESS, "", log)
@@ -87,6 +89,9 @@ def test_an_incurable_answer_and_an_error_end_the_chain(code: Code) -> None:
     assert set(log) == {"A"}
     assert result.status == Status(code, ("hopeless",), "A")
     assert message == "0/1 nodes are available: 1 never. hopeless"
+    if code is Code.ERROR:
+        assert '"Status after running PostFilter plugins for pod"' in caplog.text
+        assert 'logger="UnhandledError" pod="default/p" status="hopeless"' in caplog.text
 
 
 def test_a_plugin_that_asks_for_patience_does_not_end_the_chain() -> None:

@@ -160,6 +160,8 @@ def _text_value(value: Any) -> str:
         return _text_string(str(value))
     if isinstance(value, bytes):
         return f"={quoted(value.decode('utf-8', 'backslashreplace'))}"
+    if type(value) is int:
+        return f"={value}"
     return f"={go_json(_json_value(value))}"
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moorage import log_lines
 from moorage.app.config_sources import ConfigSource, source_of
 from moorage.app.logs import Logs
 from moorage.app.merged_config import complete, log_or_write_config
@@ -364,6 +365,10 @@ class SchedulerProcess:
 
         async def lead() -> None:
             live.follow()
+            if self.config.delay_cache_until_active:
+                log_lines.STARTING_INFORMERS()
+                await live.known()
+                log_lines.SYNC_COMPLETED()
             await live.schedule()
 
         ended = await elector.run(

@@ -53,6 +53,8 @@ def one_line(text: object) -> str:
 
 def quoted(text: str) -> str:
     """A string in Go's double quotes."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'  # nearly every one, and the log is full of them
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 

@@ -202,6 +202,7 @@ class EventHandlers:
         started = self._observer.time()
         log_lines.ADD_NODE(node)
         self._state.add_node(node)
+        log_lines.NODE_ADDED(node, node.zone)
         self._wake(NODE_ADD, None, node, started)
 
     def update_node(self, old: Node, new: Node) -> None:
@@ -221,6 +222,7 @@ class EventHandlers:
         log_lines.DELETE_NODE(node)
         try:
             self._state.remove_node(node.name)
+            log_lines.NODE_REMOVED(node, node.zone)
         except StateError as error:
             log_lines.CACHE_REMOVE_NODE_FAILED(error)
         self._handled(NODE_DELETE, started)

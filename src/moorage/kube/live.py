@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from moorage import log_lines
 from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
@@ -221,6 +222,7 @@ class LiveScheduler:
             await self._synced_or_stopped(sync_timeout)
             if self._stop.is_set():
                 return
+            log_lines.HANDLERS_SYNCED()
             collect_rarely()
             log.info("scheduling for %s", ", ".join(self.scheduler.profiles))
             self._executor = self._make_executor()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from moorage import log_lines
 from moorage.config.pod_level import Adjust
 from moorage.errors import ApiError, DecodeError, KubeconfigError, MoorageError, UnreachableError
 from moorage.kube import requests
@@ -58,6 +59,7 @@ class Reflector:
         adjust: Adjust | None = None,
     ) -> None:
         self.resource = resource
+        self._go_type = f"*{resource.version}.{resource.kind}"  # as upstream's log has it
         self.store = store
         self.synced = asyncio.Event()
         self.last_error: MoorageError | None = None
@@ -76,6 +78,7 @@ class Reflector:
 
     async def run(self) -> None:
         """Follow the collection for ever."""
+        log_lines.STARTING_REFLECTOR(self._go_type, "0s")
         while True:
             try:
                 progress = await self._step()
@@ -87,6 +90,8 @@ class Reflector:
 
     async def _step(self) -> bool:
         """List, or watch until the stream ends; False if to try again at once would be rash."""
+        if not self._listed:
+            log_lines.LISTING(self._go_type)
         if not self._listed and not self._streaming:
             await self._list()
             return True
@@ -198,6 +203,7 @@ class Reflector:
         self._listed = True
         self.last_error = None
         self.synced.set()
+        log_lines.CACHES_POPULATED(self._go_type)
 
     def _seen(self, version: str) -> None:
         if version:

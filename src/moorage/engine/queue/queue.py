@@ -184,6 +184,7 @@ class SchedulingQueue:
     def close(self) -> None:
         """Give out no more pods."""
         self._closed = True
+        log_lines.QUEUE_CLOSED()
         for pod in self._in_flight.pods:
             self.done(pod.uid)
 
