@@ -116,15 +116,18 @@ def test_a_pod_without_requests_counts_defaults_where_only_scores_are_concerned(
     requests = requests_of(spec)
     assert requests.incoming == {"cpu": 1000}
     assert requests.occupied == {"cpu": 1000}
-    assert requests.occupied_cpu == DEFAULT_MILLI_CPU + 1000
-    assert requests.occupied_memory == 2 * DEFAULT_MEMORY
+    assert requests.occupied_with_defaults["cpu"] == DEFAULT_MILLI_CPU + 1000
+    assert requests.occupied_with_defaults["memory"] == 2 * DEFAULT_MEMORY
     assert requests.incoming_with_defaults["cpu"] == DEFAULT_MILLI_CPU + 1000
     assert requests.incoming_with_defaults["memory"] == 2 * DEFAULT_MEMORY
 
 
 def test_a_request_of_zero_is_no_missing_request() -> None:
     requests = requests_of({"containers": [container("a", {"cpu": 0, "memory": 0})]})
-    assert (requests.occupied_cpu, requests.occupied_memory) == (0, 0)
+    assert (requests.occupied_with_defaults["cpu"], requests.occupied_with_defaults["memory"]) == (
+        0,
+        0,
+    )
 
 
 def test_init_containers_without_requests_get_defaults_too() -> None:
@@ -133,7 +136,10 @@ def test_init_containers_without_requests_get_defaults_too() -> None:
         "initContainers": [container("i", {})],
     }
     requests = requests_of(spec)
-    assert (requests.occupied_cpu, requests.occupied_memory) == (100, DEFAULT_MEMORY)
+    assert (requests.occupied_with_defaults["cpu"], requests.occupied_with_defaults["memory"]) == (
+        100,
+        DEFAULT_MEMORY,
+    )
 
 
 def test_pod_level_requests_leave_defaults_only_to_what_nothing_asks_for() -> None:
@@ -143,7 +149,10 @@ def test_pod_level_requests_leave_defaults_only_to_what_nothing_asks_for() -> No
     }
     requests = requests_of(spec)
     # cpu is given for the pod; memory by one container, which switches its default off.
-    assert (requests.occupied_cpu, requests.occupied_memory) == (2000, MI)
+    assert (requests.occupied_with_defaults["cpu"], requests.occupied_with_defaults["memory"]) == (
+        2000,
+        MI,
+    )
     # The scorer of NodeResourcesFit looks past the pod level: 2 x 100m, 200Mi + 1Mi.
     assert requests.incoming_with_defaults["cpu"] == 200
     assert requests.incoming_with_defaults["memory"] == DEFAULT_MEMORY + MI
@@ -155,7 +164,10 @@ def test_pod_level_requests_for_memory_only_leave_the_cpu_default() -> None:
         "resources": {"requests": {"memory": "1Gi"}},
     }
     requests = requests_of(spec)
-    assert (requests.occupied_cpu, requests.occupied_memory) == (200, 1024 * MI)
+    assert (requests.occupied_with_defaults["cpu"], requests.occupied_with_defaults["memory"]) == (
+        200,
+        1024 * MI,
+    )
 
 
 def resizing(condition: str | None) -> PodRequests:
@@ -187,7 +199,7 @@ def test_a_pod_being_resized_counts_for_the_most_it_may_use(
 ) -> None:
     requests = resizing(condition)
     assert requests.occupied == {"cpu": milli_cpu}
-    assert requests.occupied_cpu == milli_cpu
+    assert requests.occupied_with_defaults["cpu"] == milli_cpu
     assert requests.incoming == {"cpu": 4000}, "a pod without a node is judged by its spec"
 
 

@@ -58,8 +58,13 @@ class FitByNode(NodeFilterPlugin, NodeScorePlugin):
 
     def score_node(self, pod: Pod, node: NodeRow) -> int:
         wanted = pod.requests.incoming_with_defaults
-        cpu = sum(other.requests.occupied_cpu for other in node.pods) + wanted["cpu"]
-        memory = sum(other.requests.occupied_memory for other in node.pods) + wanted["memory"]
+        cpu = (
+            sum(other.requests.occupied_with_defaults["cpu"] for other in node.pods) + wanted["cpu"]
+        )
+        memory = (
+            sum(other.requests.occupied_with_defaults["memory"] for other in node.pods)
+            + wanted["memory"]
+        )
         shares = [
             max(total - used, 0) * 100 // total
             for total, used in (

@@ -63,8 +63,8 @@ class NaiveNode:
     def requested_with_defaults(self, resource: str) -> int:
         """The same for cpu or memory, with the defaults of containers that ask for none."""
         if resource == "cpu":
-            return sum(pod.requests.occupied_cpu for pod in self.pods.values())
-        return sum(pod.requests.occupied_memory for pod in self.pods.values())
+            return sum(pod.requests.occupied_with_defaults["cpu"] for pod in self.pods.values())
+        return sum(pod.requests.occupied_with_defaults["memory"] for pod in self.pods.values())
 
     def copy(self) -> "NaiveNode":
         """A copy to try things on."""

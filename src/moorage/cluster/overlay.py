@@ -93,11 +93,10 @@ class Overlay(NodeView):
     def requested_with_defaults(self, resource: str) -> Ints:
         """The same with defaults."""
         base = self._base.requested_with_defaults(resource)
-        if resource == CPU:
-            return self._changed(base, self._of_each(lambda pod: pod.requests.occupied_cpu))
-        if resource == MEMORY:
-            return self._changed(base, self._of_each(lambda pod: pod.requests.occupied_memory))
-        return base
+        if resource not in (CPU, MEMORY):
+            return base
+        amounts = self._of_each(lambda pod: pod.requests.occupied_with_defaults[resource])
+        return self._changed(base, amounts)
 
     @property
     def pod_count(self) -> Ints:

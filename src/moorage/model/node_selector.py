@@ -12,6 +12,7 @@ from moorage.errors import SelectorError
 from moorage.model.labels import (
     NUMERIC_OPERATORS,
     Labels,
+    LabelSelectorRequirement,
     Requirement,
     make_requirement,
     parse_int64,
@@ -23,12 +24,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class NodeSelectorRequirement(Object, frozen=True):
-    """One expression as the API writes it."""
-
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
+class NodeSelectorRequirement(LabelSelectorRequirement, frozen=True):
+    """One expression as the API writes it; its operators may compare numbers as well."""
 
 
 class NodeSelectorTerm(Object, frozen=True):

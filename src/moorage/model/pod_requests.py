@@ -47,16 +47,6 @@ class PodRequests(msgspec.Struct, frozen=True, eq=False):
     occupied: Resources
     occupied_with_defaults: Resources
 
-    @property
-    def occupied_cpu(self) -> int:
-        """The cpu of `occupied_with_defaults`."""
-        return self.occupied_with_defaults[CPU]
-
-    @property
-    def occupied_memory(self) -> int:
-        """The memory of `occupied_with_defaults`."""
-        return self.occupied_with_defaults[MEMORY]
-
 
 _Effective = Callable[["Container"], Resources]
 """How one container's requests are read."""
