@@ -111,11 +111,11 @@ class Listers:
         for lister in self._listers.values():
             yield from lister
 
-    def copied(self) -> "Listers":
-        """The same objects; what plugins track about them begins anew."""
+    def copied(self, without: type[ApiObject]) -> "Listers":
+        """The same objects but those of one kind; what plugins track about them begins anew."""
         copy = Listers()
         for kind, lister in self._listers.items():
-            for obj in lister:
+            for obj in lister if kind is not without else ():
                 copy.put(obj, kind)
         return copy
 

@@ -17,6 +17,7 @@ Owns the checks, not the objects they are tried on (`random_objects`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -131,9 +132,12 @@ def some_of(state: ClusterState, random: Random) -> ClusterState:
     every = state.nodes.nodes
     nodes = random.sample(list(every), min(len(every), _NODES))
     names = {node.name for node in nodes}
-    guests = [pod for pod, name in state.placed_pods() if name in names][: 4 * _GUESTS]
-    copy = cluster(nodes, [pod.on_node(state.node_of(pod) or "") for pod in guests])
-    copy.listers = state.listers.copied()
+    placed = ((pod, name) for pod, name in state.placed_pods() if name in names)
+    guests = [pod.on_node(name) for pod, name in islice(placed, 4 * _GUESTS)]
+    copy = cluster(nodes, guests)
+    copy.listers = state.listers.copied(without=Pod)  # there may be very many
+    for pod in guests:
+        copy.listers.put(pod, Pod)
     return copy
 
 
