@@ -138,10 +138,10 @@ IN_NODE_AFFINITY = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[1]"
             id="operator of a node selector",
         ),
         pytest.param(
-            node_affinity({"key": "a", "operator": "Gt", "values": ["x"]}),
+            node_affinity({"key": "a", "operator": "Gt", "values": ["1", "2"]}),
             f"{IN_NODE_AFFINITY}.matchExpressions[0].values",
             "exactly one integer",
-            id="bound of a node selector",
+            id="bounds of a node selector",
         ),
         pytest.param(
             node_affinity({"key": "a b", "operator": "Exists"}),

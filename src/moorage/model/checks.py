@@ -16,7 +16,13 @@ import msgspec
 from moorage.errors import DecodeError, SelectorError
 from moorage.model.decode import describe, sentence
 from moorage.model.devices import DeviceRequest, DeviceSelector, ResourceSliceSpec
-from moorage.model.labels import LabelSelector, check_key, check_value, make_requirement
+from moorage.model.labels import (
+    NUMERIC_OPERATORS,
+    LabelSelector,
+    check_key,
+    check_value,
+    make_requirement,
+)
 from moorage.model.meta import ApiObject
 from moorage.model.names import (
     name_complaint,
@@ -231,7 +237,10 @@ def _label_selector(selector: LabelSelector, path: str) -> None:
 def _node_selector_term(term: NodeSelectorTerm, path: str) -> None:
     for index, expr in enumerate(term.match_expressions):
         at = f"{path}.matchExpressions[{index}]"
-        _requirement(expr.key, expr.operator, expr.values, at, numeric=True)
+        bound = expr.operator in NUMERIC_OPERATORS and len(expr.values) == 1
+        # The API server stores a bound that is no integer; NodeAffinity refuses such a pod.
+        operator = "In" if bound else expr.operator
+        _requirement(expr.key, operator, expr.values, at, numeric=True)
     for index, expr in enumerate(term.match_fields):
         at = f"{path}.matchFields[{index}]"
         _NAME_ONLY.check(expr.key, f"{at}.key")
