@@ -11,10 +11,10 @@ from moorage.cluster.view import NodeRow, NodeView
 from moorage.engine.decisions import Bind
 from moorage.errors import PluginError
 from moorage.framework.attempt import AttemptResult
-from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.outcomes import Scores
 from moorage.framework.plugin import NodeScorePlugin, Plugin, PreScorePlugin, ScorePlugin
 from moorage.framework.runner import Runner
+from moorage.framework.scores import normalize_to_max
 from moorage.framework.status import SKIP, Skip
 from moorage.model.meta import Json
 from moorage.model.pod import Pod

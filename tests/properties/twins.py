@@ -5,8 +5,8 @@ from collections.abc import Hashable
 from moorage.cluster.columns import Ints
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow
-from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import NodeFilterPlugin, NodeScorePlugin
+from moorage.framework.scores import normalize_to_max
 from moorage.framework.status import Code, Reason
 from moorage.model.pod import Pod
 from reference.node_plugins import score_taints, untolerated

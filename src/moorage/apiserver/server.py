@@ -36,8 +36,8 @@ from moorage.apiserver.storage import DEFAULT_HISTORY_BYTES, DEFAULT_HISTORY_CHA
 from moorage.apiserver.verbs import Verbs
 from moorage.apiserver.watching import BOOKMARK_SECONDS, Watches
 from moorage.connections.descriptors import raise_limit
-from moorage.connections.freed_memory import give_back_freed_memory
 from moorage.connections.limits import LOCAL
+from moorage.connections.memory import give_back_freed_memory
 from moorage.connections.server import HttpServer, ProtocolLog
 from moorage.errors import InputError
 from moorage.model.workloads import SYSTEM_PRIORITIES

@@ -29,7 +29,7 @@ from moorage.app.plugin_reload import PluginFiles
 from moorage.app.reload import EventSubject, Reloader, subject
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.types import LeaderElectionConfiguration
-from moorage.connections.freed_memory import give_back_freed_memory
+from moorage.connections.memory import give_back_freed_memory
 from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError

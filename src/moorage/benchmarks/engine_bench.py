@@ -22,7 +22,7 @@ from moorage.benchmarks.processes import peak_mib
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.cluster.view import NodeView
-from moorage.connections.garbage import collecting_rarely
+from moorage.connections.memory import collecting_rarely
 from moorage.engine.decisions import Bind, Decision, Unschedulable
 from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt

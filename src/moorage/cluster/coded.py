@@ -10,12 +10,36 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from moorage.cluster.columns import Bools, Codes, Column, Ints, Rows, RowSpace
-from moorage.cluster.vocabulary import Vocabulary
 from moorage.model.labels import Requirement
 
 V = TypeVar("V", bound=Hashable)
 
 _SPARE_CODES = 64
+
+
+class Vocabulary(Generic[V]):
+    """value <-> code: numbers in the order of first sight, from 0, dense, never changed."""
+
+    def __init__(self, *first: V) -> None:
+        self.values: list[V] = []
+        self._codes: dict[V, int] = {}
+        for value in first:
+            self.code(value)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def code(self, value: V) -> int:
+        """The value's code, given to it now if it is new."""
+        code = self._codes.get(value)
+        if code is None:
+            code = self._codes[value] = len(self.values)
+            self.values.append(value)
+        return code
+
+    def find(self, value: V) -> int | None:
+        """The value's code if it has been seen."""
+        return self._codes.get(value)
 
 
 class CodedColumn(Generic[V]):

@@ -20,7 +20,7 @@ from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.pod_level import pod_level_adjustment
-from moorage.connections.garbage import collect_rarely
+from moorage.connections.memory import collect_rarely
 from moorage.engine.clock import Clock
 from moorage.engine.cycle import Cycle
 from moorage.engine.handlers import EventHandlers

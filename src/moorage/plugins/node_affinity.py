@@ -11,7 +11,6 @@ from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.errors import ConfigError, PluginError, SelectorError
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
-from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import (
     FilterPlugin,
     Handle,
@@ -20,6 +19,7 @@ from moorage.framework.plugin import (
     PreScorePlugin,
     ScorePlugin,
 )
+from moorage.framework.scores import normalize_to_max
 from moorage.framework.status import SKIP, Code, Reason, Skip, Status, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node

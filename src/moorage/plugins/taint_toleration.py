@@ -14,8 +14,8 @@ from moorage.framework.cluster_events import (
     on,
     own_change,
 )
-from moorage.framework.normalizing import normalize_to_max
 from moorage.framework.plugin import FilterPlugin, Handle, PreScorePlugin, ScorePlugin
+from moorage.framework.scores import normalize_to_max
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.log_fields import Line, V
 from moorage.model.meta import ApiObject

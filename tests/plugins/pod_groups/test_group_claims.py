@@ -18,7 +18,7 @@ from moorage.plugins.dynamic_resources.claims import (
     reserved_for,
     users_of_claims,
 )
-from moorage.plugins.dynamic_resources.errors import ClaimError
+from moorage.plugins.errors import ClaimError
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import (
     allocated,

@@ -23,9 +23,9 @@ from moorage.plugins.dynamic_resources.claims import (
     reserved_for,
     timed_out,
 )
-from moorage.plugins.dynamic_resources.errors import ClaimBindingError, DeviceFailedError
 from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from moorage.plugins.dynamic_resources.pod_state import PodState
+from moorage.plugins.errors import ClaimBindingError, DeviceFailedError
 
 POLL_SECONDS = 5.0
 _ASSUME_TRIES = 120

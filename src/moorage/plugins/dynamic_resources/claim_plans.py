@@ -23,9 +23,9 @@ from moorage.model.devices import (
     ResourceClaim,
 )
 from moorage.plugins.dynamic_resources.capacity import Amount, requested_amounts
-from moorage.plugins.dynamic_resources.errors import AllocationError
 from moorage.plugins.dynamic_resources.selectors import Attribute, DeviceSelectors, Reads
 from moorage.plugins.dynamic_resources.slices import DeviceRecord
+from moorage.plugins.errors import AllocationError
 
 FindClass = Callable[[str], DeviceClass | None]
 

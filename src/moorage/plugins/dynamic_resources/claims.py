@@ -18,7 +18,7 @@ from moorage.model.devices import (
 from moorage.model.pod import Pod, PodResourceClaim
 from moorage.model.pod_group import PodGroup
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
-from moorage.plugins.dynamic_resources.errors import ClaimError, DeviceFailedError
+from moorage.plugins.errors import ClaimError, DeviceFailedError
 
 SUB_REQUEST_SCORE = 8
 """What the first alternative of a request scores: as many as a request may have."""

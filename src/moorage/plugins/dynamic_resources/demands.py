@@ -34,7 +34,6 @@ from moorage.plugins.dynamic_resources.claim_plans import (
     RequestPlan,
     attributes_read,
 )
-from moorage.plugins.dynamic_resources.errors import NodeAllocationError
 from moorage.plugins.dynamic_resources.pools import (
     Inventory,
     NodePools,
@@ -43,6 +42,7 @@ from moorage.plugins.dynamic_resources.pools import (
 from moorage.plugins.dynamic_resources.search import ChosenDevice, DeviceSearch, SearchClock
 from moorage.plugins.dynamic_resources.selectors import Reads
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
+from moorage.plugins.errors import NodeAllocationError
 
 UNKNOWN, SHORT, ENOUGH = 0, 1, 2
 """Must be looked at; has not enough devices; has them."""

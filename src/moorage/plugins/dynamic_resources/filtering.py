@@ -21,14 +21,6 @@ from moorage.plugins.dynamic_resources.demands import (
     Codes,
     Demand,
 )
-from moorage.plugins.dynamic_resources.errors import (
-    AllocationError,
-    DeviceFailedError,
-    NodeAllocatableError,
-    NodeAllocationError,
-    SearchInterruptedError,
-    SearchTimedOutError,
-)
 from moorage.plugins.dynamic_resources.extended_resources import NodeClaim
 from moorage.plugins.dynamic_resources.node_allocatable import (
     AllocatedDevice,
@@ -37,6 +29,14 @@ from moorage.plugins.dynamic_resources.node_allocatable import (
     sharing,
 )
 from moorage.plugins.dynamic_resources.pod_state import PodState
+from moorage.plugins.errors import (
+    AllocationError,
+    DeviceFailedError,
+    NodeAllocatableError,
+    NodeAllocationError,
+    SearchInterruptedError,
+    SearchTimedOutError,
+)
 
 NOT_AVAILABLE = Reason("resourceclaim not available on the node", Code.UNRESOLVABLE)
 NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)

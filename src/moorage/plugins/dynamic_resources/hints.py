@@ -14,7 +14,7 @@ from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from moorage.plugins.dynamic_resources.claims import claim_names, claims_of
-from moorage.plugins.dynamic_resources.errors import ClaimError
+from moorage.plugins.errors import ClaimError
 
 _CHANGED = ActionType.ADD | ActionType.UPDATE
 

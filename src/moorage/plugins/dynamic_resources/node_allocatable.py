@@ -19,7 +19,7 @@ from moorage.model.pod_requests import requests_without_pod_level
 from moorage.model.quantity import Quantity, parse_nano
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages
 from moorage.plugins.dynamic_resources.capacity import binary_text
-from moorage.plugins.dynamic_resources.errors import NodeAllocatableError
+from moorage.plugins.errors import NodeAllocatableError
 
 _NANO = 10**9
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}

@@ -46,13 +46,13 @@ from moorage.plugins.dynamic_resources.claims import (
     preference_score,
     users_of_claims,
 )
-from moorage.plugins.dynamic_resources.errors import ClaimBindingError, ClaimError
 from moorage.plugins.dynamic_resources.extended_resources import ExtendedResources, extended_claim
 from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
 from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.plugins.dynamic_resources.pod_state import PodNotes, PodState
 from moorage.plugins.dynamic_resources.reservations import Reservations, deallocate, unschedulable
+from moorage.plugins.errors import ClaimBindingError, ClaimError
 
 _CLAIMS = Line(
     V(5), "pod resource claims", "pod", "resourceclaims", logger="PreFilter.DynamicResources"

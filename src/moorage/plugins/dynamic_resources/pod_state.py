@@ -8,9 +8,9 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.claims import consumer
 from moorage.plugins.dynamic_resources.demands import ChosenDevices, ChosenPlaces, Outcome, Outcomes
-from moorage.plugins.dynamic_resources.errors import NodeAllocationError
 from moorage.plugins.dynamic_resources.extended_resources import ExtendedResources, NodeClaim
 from moorage.plugins.dynamic_resources.node_allocatable import Statuses
+from moorage.plugins.errors import NodeAllocationError
 
 
 class NodeAllocations:

@@ -39,10 +39,10 @@ from moorage.plugins.dynamic_resources.claim_writes import (
     Release,
 )
 from moorage.plugins.dynamic_resources.claims import left_reserved, reserved_for
-from moorage.plugins.dynamic_resources.errors import ClaimError
 from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.search import ChosenDevice
+from moorage.plugins.errors import ClaimError
 
 
 class Reservations:

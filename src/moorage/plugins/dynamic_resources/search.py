@@ -19,15 +19,15 @@ from moorage.plugins.dynamic_resources.claim_plans import (
     Features,
     RequestPlan,
 )
-from moorage.plugins.dynamic_resources.errors import (
+from moorage.plugins.dynamic_resources.pools import CounterKey, NodePools, Pool, RemainingCounters
+from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, PoolId
+from moorage.plugins.dynamic_resources.usage import DeviceUsage
+from moorage.plugins.errors import (
     AllocationError,
     NodeAllocationError,
     SearchInterruptedError,
     SearchTimedOutError,
 )
-from moorage.plugins.dynamic_resources.pools import CounterKey, NodePools, Pool, RemainingCounters
-from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, PoolId
-from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 MAX_RESULTS = 32
 """As many devices as a claim can list."""

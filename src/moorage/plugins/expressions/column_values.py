@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from moorage.cel import EvaluationError
+from moorage.cluster.coded import Vocabulary
 from moorage.cluster.columns import Bools, Codes, Ints
-from moorage.cluster.vocabulary import Vocabulary
 
 Failed = int | Codes
 """Of all rows, or of each."""

@@ -23,8 +23,8 @@ from moorage.cel.syntax import Call, Index, Literal, MakeList, Name, Node, Selec
 from moorage.cluster.columns import Bools
 from moorage.cluster.view import NodeView
 from moorage.model.pod import Pod
+from moorage.plugins.errors import NotInColumnsError
 from moorage.plugins.expressions.column_values import ColumnValue, Failed, Failures, Texts, either
-from moorage.plugins.expressions.errors import NotInColumnsError
 from moorage.plugins.expressions.numbers import calculate, negated
 from moorage.plugins.expressions.variables import waiting_pod
 

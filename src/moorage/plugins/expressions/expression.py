@@ -15,9 +15,9 @@ from moorage.cluster.columns import Codes
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.model.pod import Pod
+from moorage.plugins.errors import NotInColumnsError
 from moorage.plugins.expressions.column_values import Failures
 from moorage.plugins.expressions.columns import ColumnCompiler, Inputs, Part
-from moorage.plugins.expressions.errors import NotInColumnsError
 from moorage.plugins.expressions.variables import NodeVariables, waiting_pod
 
 _ASPECTS = {

@@ -22,7 +22,7 @@ from moorage.framework.cluster_events import (
 from moorage.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Handle, Plugin, ScorePlugin
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.pod import Pod
-from moorage.plugins.expressions.errors import InterruptedExpressionError
+from moorage.plugins.errors import InterruptedExpressionError
 from moorage.plugins.expressions.expression import NodeExpression, Values
 
 REFUSED = "node(s) didn't satisfy the expression of ExpressionFilter"

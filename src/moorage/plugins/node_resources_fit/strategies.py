@@ -11,8 +11,8 @@ import numpy as np
 
 from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.derived import Floats
-from moorage.framework.broken_line import broken_line
 from moorage.framework.plugin import MAX_NODE_SCORE
+from moorage.framework.scores import broken_line
 
 _MAX_SHAPE_SCORE = 10
 _FULL = 100

@@ -22,7 +22,7 @@ from moorage.model.storage import (
     not_made_for,
 )
 from moorage.model.volumes import Volume
-from moorage.plugins.node_volume_limits.errors import UncountableError
+from moorage.plugins.errors import UncountableError
 
 Volumes = Mapping[str, str]
 """What a driver calls a volume, made unique by the driver's name -> the driver."""

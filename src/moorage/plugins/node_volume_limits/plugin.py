@@ -30,9 +30,9 @@ from moorage.model.storage import (
     VolumeAttachment,
     uses_claim,
 )
+from moorage.plugins.errors import UncountableError
 from moorage.plugins.node_volume_limits.counts import VolumeCounts
 from moorage.plugins.node_volume_limits.driver_volumes import Volumes
-from moorage.plugins.node_volume_limits.errors import UncountableError
 from moorage.plugins.node_volume_limits.limits import Limits
 
 

@@ -22,8 +22,8 @@ from moorage.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from moorage.plugins.errors import VolumeBindingError
 from moorage.plugins.volume_binding.assume_cache import AssumeCache, VolumeCache
-from moorage.plugins.volume_binding.errors import VolumeBindingError
 from moorage.plugins.volume_binding.search import StaticBinding
 from moorage.plugins.volume_binding.topology import reachable
 

@@ -13,7 +13,7 @@ from moorage.cluster.columns import Bools, Ints
 from moorage.errors import SelectorError
 from moorage.model.labels import Selector, compile_selector
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
-from moorage.plugins.volume_binding.errors import MatchingError
+from moorage.plugins.errors import MatchingError
 from moorage.plugins.volume_binding.topology import VolumeTopology
 
 AVAILABLE = "Available"

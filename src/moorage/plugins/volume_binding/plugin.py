@@ -37,11 +37,11 @@ from moorage.model.storage import (
     claims_of,
     uses_claim,
 )
+from moorage.plugins.errors import VolumeBindingError
 from moorage.plugins.volume_binding import scoring
 from moorage.plugins.volume_binding.assume_cache import ClaimCache, VolumeCache
 from moorage.plugins.volume_binding.binding import PodVolumes, assume, bind_volumes, revert
 from moorage.plugins.volume_binding.claims import PodClaims, classify, objection
-from moorage.plugins.volume_binding.errors import VolumeBindingError
 from moorage.plugins.volume_binding.search import VolumeSearch
 
 SCORING_GATE = "StorageCapacityScoring"

@@ -9,8 +9,8 @@ import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.config.args import UtilizationShapePoint
-from moorage.framework.broken_line import broken_line
 from moorage.framework.plugin import MAX_NODE_SCORE
+from moorage.framework.scores import broken_line
 from moorage.model.quantity import parse_milli, whole
 from moorage.plugins.volume_binding.search import Provision, StaticBinding, VolumeSearch
 

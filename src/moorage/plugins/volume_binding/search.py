@@ -16,9 +16,9 @@ from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.csi_migration import required_nodes_at_driver, translated
 from moorage.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from moorage.plugins.errors import MatchingError
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
-from moorage.plugins.volume_binding.errors import MatchingError
 from moorage.plugins.volume_binding.matching import NONE, Match, Matches
 from moorage.plugins.volume_binding.provisioning import Provisioning, provision
 from moorage.plugins.volume_binding.topology import VolumeTopology

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kube.fake_api import run
-from moorage.connections import freed_memory
-from moorage.connections.freed_memory import give_back_freed_memory
+from moorage.connections import memory
+from moorage.connections.memory import give_back_freed_memory
 
 MIB = 2**20
 
@@ -32,5 +32,5 @@ def test_freed_memory_is_given_back_while_neighbours_live_on() -> None:
 
 
 def test_without_such_a_call_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freed_memory, "malloc_trim", lambda: None)
+    monkeypatch.setattr(memory, "malloc_trim", lambda: None)
     asyncio.run(give_back_freed_memory(1e9))
