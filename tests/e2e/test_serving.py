@@ -18,18 +18,14 @@ from e2e.client import wait_for
 from e2e.cluster import ControlPlane
 from e2e.instance import Instance, instance, let_read
 from e2e.schedulers import MOORAGE, PEER, Scheduler, subject
+from moorage.app.flag_table import MOORAGE as MOORAGE_SECTION
 from secure_port.port import client_context
 from secure_port.recording import ASKS, FLAGZ, STATUSZ, Answer, Ask
 
 # What differs between two processes, besides Moorage's own flags.
 _OWN_FLAGS = {"leader-elect-resource-name", "log-file", "secure-port", "tls-cert-file"}
 _OWN_FLAGS |= {"tls-private-key-file"}
-_MOORAGES_FLAGS = {
-    *("config-from-configmap", "explain-annotations", "explain-page", "ledger", "ledger-memory"),
-    *("max-connections", "max-connections-per-address"),
-    *("legacy-algorithm-provider", "legacy-policy-config-file", "legacy-policy-configmap"),
-    *("plugin", "shadow", "watch-config"),
-}
+_MOORAGES_FLAGS = {flag.name for flag in MOORAGE_SECTION.flags}
 # Whose bodies tell of the process itself; compared by their status and headers.
 _UNEQUAL_BODIES = ("/metrics", "/debug/pprof", "/flagz", "/configz")
 _MORE = (
