@@ -36,8 +36,9 @@ class Renderer:
             return stored.data
         obj = from_stored(self._resource, stored.object())
         if self._form is Form.TABLE:
-            version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-            return encode(self._table(version, [self._row(obj)]))
+            version = obj["metadata"].get("resourceVersion")  # a dry run gives it none
+            metadata = {} if version is None else {"resourceVersion": version}
+            return encode(self._table(metadata, [self._row(obj)]))
         if self._form is Form.METADATA:
             return encode(partial(obj))
         return encode(obj)
