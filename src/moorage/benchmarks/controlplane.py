@@ -6,13 +6,14 @@ that it built; builds none. No controllers and no kubelets run.
 
 import http.client
 import os
+import random
 import secrets
 import socket
 import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -224,11 +225,12 @@ def write_kubeconfig(path: Path, cluster: Mapping[str, str], user: Mapping[str, 
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that nobody listens on now, and that no client is given as its own."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _private_key() -> bytes:
