@@ -36,6 +36,9 @@ HOPELESS = {
 
 WITHOUT_FIX = {"node-affinity-188"}
 """Its profile has an `addedAffinity` that no node meets: nothing about the pod can help."""
+SHARED_HOST_PORT = {"preemption-254"}
+"""Pods of one node have the same host port, which no kubelet runs. To a running scheduler, as to
+upstream's, any of them frees the port as it leaves; to one that starts then the others have it."""
 
 
 def is_schedulable(case: GoldenCase, registry: Registry) -> bool:
@@ -77,7 +80,8 @@ def test_every_fix_makes_the_pod_schedulable(family: str, part: int) -> None:
         assert bool(fixes) == (case.name not in WITHOUT_FIX), case.name
         assert len(fixes) <= 10, case.name
         assert all(fix.verified and fix.edits and fix.nodes_gained for fix in fixes), case.name
-        wrong += useless(case, fixes, registry)
+        if case.name not in SHARED_HOST_PORT:
+            wrong += useless(case, fixes, registry)
     assert not wrong, "\n".join(wrong)
 
 
