@@ -1,4 +1,4 @@
 """The version of Moorage and of the kube-scheduler whose decisions it makes."""
 
 __version__ = "0.1.0"
-KUBERNETES_VERSION = "v1.36.4"
+KUBERNETES_VERSION = "v1.37.1"
