@@ -1,7 +1,7 @@
 """Writes `src/moorage/apiserver/protobuf_schema.txt` from the Go modules of the Kubernetes API.
 
 Run by hand when the Kubernetes version moves:
-`python tests/apiserver/protobuf_schema_generator.py ~/go/pkg/mod/k8s.io v0.36.4`.
+`python tests/apiserver/protobuf_schema_generator.py ~/go/pkg/mod/k8s.io v0.37.1`.
 Field numbers and types come from `generated.proto`; whether a field is a pointer (so that an
 empty value means something) or inlined in JSON comes from the struct tags in `types.go`.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 _GROUPS = {
     "v1": "core apps batch policy scheduling storage resource coordination events rbac "
     "authentication authorization discovery",
-    "v1alpha2": "scheduling",
-    "v1beta1": "coordination",
+    "v1alpha3": "scheduling",
+    "v1beta1": "coordination scheduling",
     "v1beta2": "resource",
 }
 PACKAGES = [f"{group}/{v}" for v, groups in _GROUPS.items() for group in groups.split()]
@@ -49,7 +49,7 @@ def go_tags(text: str) -> dict[tuple[str, int], tuple[bool, bool]]:
             continue
         number = re.search(r'protobuf:"\w+,(\d+)', field[2])
         if number is not None:
-            inline = 'json:",inline"' in field[2]
+            inline = re.search(r'json:"(,inline)?"', field[2]) is not None
             tags[struct, int(number[1])] = (field[1].startswith("*"), inline)
     return tags
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.serving import PODS, Client, Json, pod
+from apiserver.serving import PODS, Answer, Client, Json, pod
 
+GROUPS = "/apis/scheduling.k8s.io/{}/namespaces/default/podgroups"
 SCHEDULING = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -87,6 +88,26 @@ def test_an_unknown_class_or_a_contradicting_priority_is_forbidden(api: Client) 
     assert (answer.code, answer.reason) == (403, "Forbidden")
     assert answer.message == ('pods "a" is forbidden: no PriorityClass with name nope was found')
     assert "must not be provided in pod spec" in api.post(PODS, pod("a", priority=5)).message
+
+
+def test_a_pod_group_gets_its_priority_likewise(api: Client) -> None:
+    api.post(SCHEDULING, {"metadata": {"name": "high"}, "value": 1000})
+
+    def create(name: str, **spec: Any) -> Answer:
+        spec = {"schedulingPolicy": {"basic": {}}, **spec}
+        return api.post(GROUPS.format("v1beta1"), {"metadata": {"name": name}, "spec": spec})
+
+    created = create("a", priorityClassName="high").body["spec"]
+    assert (created["priority"], created["disruptionMode"]) == (1000, {"single": {}})
+    other = api.get(f"{GROUPS.format('v1alpha3')}/a").body
+    assert (other["apiVersion"], other["spec"]) == ("scheduling.k8s.io/v1alpha3", created)
+    assert create("b").body["spec"]["priority"] == 0
+    contradicting = create("c", priority=5)
+    assert contradicting.code == 403
+    assert "priority set in the pod group (5) must match" in contradicting.message
+    unknown = create("d", priorityClassName="none")
+    assert unknown.code == 403
+    assert "no PriorityClass with name none was found" in unknown.message
 
 
 def test_match_label_keys_become_selectors(api: Client) -> None:

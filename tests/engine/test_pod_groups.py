@@ -62,7 +62,7 @@ def test_the_outcome_is_told_only_if_it_is_news() -> None:
     body = group_status(told, 0.0)
     assert body["conditions"] == [
         {
-            "type": "PodGroupScheduled",
+            "type": "PodGroupInitiallyScheduled",
             "status": "False",
             "reason": "SchedulerError",
             "message": "broken",

@@ -24,7 +24,7 @@ def test_every_kind_of_the_model_has_a_path() -> None:
     assert paths["StorageClass"] == "/apis/storage.k8s.io/v1/storageclasses"
     assert paths["PodDisruptionBudget"] == "/apis/policy/v1/poddisruptionbudgets"
     assert paths["DeviceClass"] == "/apis/resource.k8s.io/v1/deviceclasses"
-    assert paths["PodGroup"] == "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+    assert paths["PodGroup"] == "/apis/scheduling.k8s.io/v1beta1/podgroups"
     assert RESOURCES["Pod"].item("ns", "a", "status") == "/api/v1/namespaces/ns/pods/a/status"
 
 

@@ -390,17 +390,24 @@ DRA = "resource.k8s.io/v1"
         ),
         pytest.param(
             "PodGroup",
-            "scheduling.k8s.io/v1alpha2",
+            "scheduling.k8s.io/v1beta1",
             {"spec": {"schedulingPolicy": {}}},
             "PodGroup default/x: spec.schedulingPolicy: either basic or gang is required",
             id="group without a policy",
         ),
         pytest.param(
             "PodGroup",
-            "scheduling.k8s.io/v1alpha2",
+            "scheduling.k8s.io/v1beta1",
             {"spec": {"schedulingPolicy": {"gang": {"minCount": 0}}}},
             "spec.schedulingPolicy.gang.minCount: 0 is not between 1",
             id="gang of nobody",
+        ),
+        pytest.param(
+            "PodGroup",
+            "scheduling.k8s.io/v1beta1",
+            {"spec": {"schedulingPolicy": {"basic": {}}, "disruptionMode": {}}},
+            "spec.disruptionMode: either single or all is required",
+            id="group disrupted in no way",
         ),
     ],
 )

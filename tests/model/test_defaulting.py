@@ -13,7 +13,7 @@ from moorage.model.labels import LabelSelectorRequirement
 from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import HostPort, Pod
-from moorage.model.pod_group import PodGroup
+from moorage.model.pod_group import DisruptionMode, PodGroup, SingleDisruptionMode
 from moorage.model.storage import PersistentVolumeClaim, StorageClass
 from moorage.model.workloads import Namespace, PriorityClass, ReplicationController
 
@@ -327,7 +327,9 @@ def test_a_device_request_asks_for_one_device_unless_for_all() -> None:
 
 
 def test_pods_of_a_group_are_disrupted_one_by_one() -> None:
-    assert default(PodGroup).spec.disruption_mode == "Pod"
+    group = default(PodGroup)
+    assert group.spec.disruption_mode == DisruptionMode(single=SingleDisruptionMode())
+    assert not group.disrupted_together
 
 
 def test_a_missing_uid_is_made_from_kind_and_name() -> None:

@@ -1,7 +1,7 @@
 """Admission: what a new object takes from, and owes to, the rest of the cluster.
 
-Namespaces must exist, pods get their priority and their merged selectors, claims their storage
-class. Reads the store, never writes it.
+Namespaces must exist, pods and pod groups get their priority, pods their merged selectors, claims
+their storage class. Reads the store, never writes it.
 Upstream: kubernetes@v1.36.4 plugin/pkg/admission/{namespace/lifecycle,priority,
 defaulttolerationseconds,podtopologylabels,storage/storageclass/setdefault}.
 """
@@ -14,10 +14,11 @@ from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.storage import Storage
 from moorage.model.affinity import PodAffinity, PodAffinityTerm
 from moorage.model.decode import decode_json
-from moorage.model.defaulting import Classes, default_pod
+from moorage.model.defaulting import Classes, default_pod, with_defaults
 from moorage.model.labels import LabelSelector
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 from moorage.model.storage import StorageClass
 from moorage.model.workloads import PriorityClass
 
@@ -65,6 +66,8 @@ class Admission:
         """Fill in what needs the validated object."""
         if isinstance(model, Pod):
             self._admit_pod(obj, model)
+        elif isinstance(model, PodGroup):
+            self._admit_group(obj, model)
 
     def topology_labels(self, node: str) -> dict[str, str]:
         """The labels a pod takes over from the node it is bound to."""
@@ -89,11 +92,8 @@ class Admission:
 
     def _admit_pod(self, obj: Json, pod: Pod) -> None:
         classes = self.classes()
-        spec, name = obj["spec"], pod.name
-        wanted = pod.spec.priority_class_name
-        if wanted and wanted not in classes.priorities:
-            why = f"no PriorityClass with name {wanted} was found"
-            raise forbidden("pods", "", name, why)
+        spec = obj["spec"]
+        self._check_class("pods", "", pod.name, pod.spec.priority_class_name)
         bare = msgspec.structs.replace(
             pod, spec=msgspec.structs.replace(pod.spec, priority=None, preemption_policy=None)
         )
@@ -122,6 +122,27 @@ class Admission:
             if labels:
                 metadata = obj["metadata"]
                 metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+
+    def _admit_group(self, obj: Json, group: PodGroup) -> None:
+        spec = group.spec
+        plural, api_group = "podgroups", "scheduling.k8s.io"
+        self._check_class(plural, api_group, group.name, spec.priority_class_name)
+        bare = msgspec.structs.replace(group, spec=msgspec.structs.replace(spec, priority=None))
+        computed = with_defaults(bare, self.classes()).spec
+        if spec.priority not in (None, computed.priority):
+            why = (
+                f"priority set in the pod group ({spec.priority}) must match the priority computed "
+                f"({computed.priority}) based on the priority class set in the spec"
+            )
+            raise forbidden(plural, api_group, group.name, why)
+        obj["spec"]["priority"] = computed.priority
+        if computed.priority_class_name:
+            obj["spec"]["priorityClassName"] = computed.priority_class_name
+
+    def _check_class(self, plural: str, group: str, name: str, wanted: str) -> None:
+        if wanted and wanted not in self.classes().priorities:
+            why = f"no PriorityClass with name {wanted} was found"
+            raise forbidden(plural, group, name, why)
 
     def _check_priority(self, given: Pod, computed: Pod) -> None:
         priority, policy = given.spec.priority, given.spec.preemption_policy

@@ -65,7 +65,7 @@ class EventHandlers:
         self._preempting = handle.preempting
         self._pods = state.listers.of(Pod)
         self._groups = handle.groups
-        self._gangs = handle.gates.enabled("GangScheduling")
+        self._gangs = handle.gates.enabled("GenericWorkload")
         self._declared_features = handle.gates.enabled("NodeDeclaredFeatures")
 
     # Pods

@@ -81,7 +81,6 @@ class PodGroupCycle:
         self._groups = handle.groups
         self._pod_groups = handle.listers.of(PodGroup)
         self._by_placement = handle.gates.enabled("TopologyAwareWorkloadScheduling")
-        self._preempts = handle.gates.enabled("WorkloadAwarePreemption")
         self._tried: _GroupAttempt | None = None
         """The group whose pods have not been sent on their way yet."""
         self._infos: list[QueuedPodInfo] = []
@@ -114,8 +113,7 @@ class PodGroupCycle:
         group = _GroupAttempt(key, profile, infos, times)
         group.result = self._decide(group)
         scheduler.observer.group_algorithm_finished(times.seconds())
-        if self._preempts:
-            self._make_room(group)
+        self._make_room(group)
         self._tried = group
         extenders = scheduler.cycle.extenders
         if not any(one.is_interested(info.pod) for one in extenders for info in infos):

@@ -19,7 +19,7 @@ from moorage.framework.timing import AttemptTimes
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup, PodGroupCondition
 
-POD_GROUP_SCHEDULED = "PodGroupScheduled"
+POD_GROUP_INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
 WAITING_FOR_PREEMPTION = "pod group is waiting for preemption to complete"
 
@@ -53,7 +53,7 @@ def condition_update(group: PodGroup | None, status: Status | None) -> GroupCond
     else:
         value, reason = "False", "Unschedulable" if status.code.rejected else "SchedulerError"
     condition = PodGroupCondition(
-        type=POD_GROUP_SCHEDULED,
+        type=POD_GROUP_INITIALLY_SCHEDULED,
         status=value,
         reason=reason,
         message="" if status is None else status.message,
@@ -71,7 +71,7 @@ def condition_update(group: PodGroup | None, status: Status | None) -> GroupCond
 def condition_of(group: PodGroup) -> PodGroupCondition | None:
     """What the group's status says of its placing so far."""
     conditions = group.status.conditions
-    return next((one for one in conditions if one.type == POD_GROUP_SCHEDULED), None)
+    return next((one for one in conditions if one.type == POD_GROUP_INITIALLY_SCHEDULED), None)
 
 
 @dataclass(slots=True)

@@ -22,10 +22,6 @@ NOT_CONFIGURED = Status(
     Code.UNSCHEDULABLE,
     ("default preemption plugin is not registered, workload aware preemption is disabled",),
 )
-NOT_BY_PLACEMENT = Status(
-    Code.UNSCHEDULABLE,
-    ("workload aware preemption is not supported for pod groups with scheduling constraints",),
-)
 
 
 class Rehearsal:
@@ -100,8 +96,6 @@ def group_victims(
     )
     if plugin is None:
         return GroupVictims(NOT_CONFIGURED)
-    if group.topology_keys:
-        return GroupVictims(NOT_BY_PLACEMENT)
     try:
         with guard(plugin, "PodGroupPostFilter"):
             return plugin.pod_group_post_filter(group, pods, rehearsal)

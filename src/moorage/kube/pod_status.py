@@ -1,8 +1,8 @@
 """What the scheduler writes into the status of pods and pod groups, as strategic merge patches.
 
-Owns the form of the PodScheduled, DisruptionTarget and PodGroupScheduled conditions. A patch of a
-pod is built only if it would change something, and `lastTransitionTime` is sent only with a change
-of the condition's status.
+Owns the form of the PodScheduled, DisruptionTarget and PodGroupInitiallyScheduled conditions. A
+patch of a pod is built only if it would change something, and `lastTransitionTime` is sent only
+with a change of the condition's status.
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ from moorage.model.names import (
 )
 from moorage.model.node_selector import NAME_FIELD, NodeSelectorTerm, compile_term
 from moorage.model.pod import Container, PodSpec, ResourceRequirements
-from moorage.model.pod_group import PodGroupSchedulingPolicy
+from moorage.model.pod_group import DisruptionMode, PodGroupSchedulingPolicy
 from moorage.model.quantity import parse_milli
 from moorage.model.resources import (
     CPU,
@@ -317,10 +317,16 @@ def _group_policy(policy: PodGroupSchedulingPolicy, path: str) -> None:
         _within(policy.gang.min_count, 1, 2**31 - 1, f"{path}.gang.minCount")
 
 
+def _disruption_mode(mode: DisruptionMode, path: str) -> None:
+    if (mode.single is None) == (mode.all is None):
+        raise _InvalidFieldError(path, "either single or all is required")
+
+
 _CHECKS: dict[type, Callable[[Any, str], None]] = {
     Container: _container,
     DeviceRequest: _device_request,
     DeviceSelector: _device_selector,
+    DisruptionMode: _disruption_mode,
     LabelSelector: _label_selector,
     NodeSelectorTerm: _node_selector_term,
     PodGroupSchedulingPolicy: _group_policy,

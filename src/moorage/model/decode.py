@@ -89,7 +89,7 @@ def _table() -> dict[str, Kind]:
         *kinds("apps", v1, ReplicaSet, StatefulSet, namespaced=True),
         *kinds("policy", v1, PodDisruptionBudget, namespaced=True),
         *kinds("scheduling.k8s.io", v1, PriorityClass, namespaced=False),
-        *kinds("scheduling.k8s.io", ("v1alpha2",), PodGroup, namespaced=True),
+        *kinds("scheduling.k8s.io", ("v1beta1", "v1alpha3"), PodGroup, namespaced=True),
         *kinds("storage.k8s.io", v1, StorageClass, CSINode, CSIDriver, namespaced=False),
         *kinds("storage.k8s.io", v1, VolumeAttachment, namespaced=False),
         *kinds("storage.k8s.io", v1, CSIStorageCapacity, namespaced=True),

@@ -37,7 +37,7 @@ from moorage.model.pod import (
     ResourceRequirements,
     TopologySpreadConstraint,
 )
-from moorage.model.pod_group import DISRUPT_POD, PodGroup
+from moorage.model.pod_group import DisruptionMode, PodGroup, SingleDisruptionMode
 from moorage.model.pod_requests import container_totals
 from moorage.model.quantity import Quantity
 from moorage.model.resources import is_hugepages, is_pod_level, to_milli
@@ -108,8 +108,8 @@ def with_defaults(obj: T, classes: Classes, where: str = "") -> T:
         case ResourceClaimTemplate():
             spec = replace(obj.spec, spec=_default_claim_spec(obj.spec.spec))
             result = replace(obj, spec=spec)
-        case PodGroup() if obj.spec.disruption_mode is None:
-            result = replace(obj, spec=replace(obj.spec, disruption_mode=DISRUPT_POD))
+        case PodGroup():
+            result = _default_group(obj, classes, where)
     if result.name and not result.metadata.uid:
         uid = make_uid(result.kind or type(result).__name__, result.namespace, result.name)
         result = replace(result, metadata=replace(result.metadata, uid=uid))
@@ -293,14 +293,7 @@ def _prioritised(pod: Pod, classes: Classes, where: str) -> Pod:
     spec = pod.spec
     if spec.priority is not None:
         return pod
-    if spec.priority_class_name:
-        chosen = classes.priorities.get(spec.priority_class_name)
-        if chosen is None:
-            subject = describe("Pod", pod.namespace, pod.name or pod.metadata.generate_name)
-            text = f"no PriorityClass with name {spec.priority_class_name} was found"
-            raise DecodeError(sentence(where, subject, text))
-    else:
-        chosen = classes.default_priority or PriorityClass()
+    chosen = _priority_class(pod, spec.priority_class_name, classes, where)
     spec = replace(
         spec,
         priority=chosen.value,
@@ -312,7 +305,31 @@ def _prioritised(pod: Pod, classes: Classes, where: str) -> Pod:
     return replace(pod, spec=spec)
 
 
+def _priority_class(
+    obj: Pod | PodGroup, wanted: str, classes: Classes, where: str
+) -> PriorityClass:
+    """The class that a pod or a group names, or the default one."""
+    chosen = classes.priorities.get(wanted) if wanted else classes.default_priority
+    if chosen is None and wanted:
+        kind = type(obj).__name__
+        subject = describe(kind, obj.namespace, obj.name or obj.metadata.generate_name)
+        text = f"no PriorityClass with name {wanted} was found"
+        raise DecodeError(sentence(where, subject, text))
+    return chosen or PriorityClass()
+
+
 # ---- other kinds ----
+
+
+def _default_group(group: PodGroup, classes: Classes, where: str) -> PodGroup:
+    spec = group.spec
+    if spec.disruption_mode is None:
+        spec = replace(spec, disruption_mode=DisruptionMode(single=SingleDisruptionMode()))
+    if spec.priority is None:
+        chosen = _priority_class(group, spec.priority_class_name, classes, where)
+        name = spec.priority_class_name or chosen.name
+        spec = replace(spec, priority=chosen.value, priority_class_name=name)
+    return replace(group, spec=spec)
 
 
 def _default_claim(claim: PersistentVolumeClaim, classes: Classes) -> PersistentVolumeClaim:

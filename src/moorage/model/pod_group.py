@@ -1,4 +1,4 @@
-"""Pod groups (`scheduling.k8s.io/v1alpha2`): pods that are placed together.
+"""Pod groups (`scheduling.k8s.io/v1beta1`): pods that are placed together.
 
 Owns the group's policy as the API writes it; which pods belong to it is told by their
 `spec.schedulingGroup`, and placing them together is the engine's business.
@@ -6,9 +6,6 @@ Owns the group's policy as the API writes it; which pods belong to it is told by
 
 from moorage.model.meta import ApiObject, Condition, Int32, Int64, Object
 from moorage.model.pod import PodResourceClaim, PodResourceClaimStatus
-
-DISRUPT_POD = "Pod"
-DISRUPT_POD_GROUP = "PodGroup"
 
 
 class BasicSchedulingPolicy(Object, frozen=True):
@@ -40,30 +37,41 @@ class PodGroupSchedulingConstraints(Object, frozen=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
-class WorkloadPodGroupTemplateReference(Object, frozen=True):
+class SingleDisruptionMode(Object, frozen=True):
+    """Pods are evicted one by one."""
+
+
+class AllDisruptionMode(Object, frozen=True):
+    """All pods of the group are evicted together, or none is."""
+
+
+class DisruptionMode(Object, frozen=True):
+    """How the group may be disrupted: exactly one of these is set."""
+
+    single: SingleDisruptionMode | None = None
+    all: AllDisruptionMode | None = None
+
+
+class WorkloadReference(Object, frozen=True):
     """The workload and its template that the group was made from."""
 
     workload_name: str = ""
-    pod_group_template_name: str = ""
-
-
-class PodGroupTemplateReference(Object, frozen=True):
-    """Where the group comes from."""
-
-    workload: WorkloadPodGroupTemplateReference | None = None
+    template_name: str = ""
 
 
 class PodGroupSpec(Object, frozen=True):
     """What the group asks for."""
 
-    pod_group_template_ref: PodGroupTemplateReference | None = None
+    parent_composite_pod_group_name: str | None = None
+    workload_ref: WorkloadReference | None = None
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
     """Those that its pods share."""
-    disruption_mode: str | None = None
+    disruption_mode: DisruptionMode | None = None
     priority_class_name: str = ""
     priority: Int32 | None = None
+    preemption_policy: str | None = None
 
 
 class PodGroupCondition(Condition, frozen=True):
@@ -91,6 +99,12 @@ class PodGroup(ApiObject, frozen=True, dict=True):
         """How many pods a gang needs; None for a group that is no gang."""
         gang = self.spec.scheduling_policy.gang
         return None if gang is None else gang.min_count
+
+    @property
+    def disrupted_together(self) -> bool:
+        """Are all its pods evicted if one is?"""
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.all is not None
 
     @property
     def effective_priority(self) -> int:

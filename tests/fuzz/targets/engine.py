@@ -34,7 +34,7 @@ GOOD_NODE: Json = {
     "status": {"allocatable": {"cpu": "9000", "memory": "9000Gi", "pods": "9000"}},
 }
 _INPUTS_PER_CLUSTER = 50
-_GATES = ("", "GenericWorkload=true,GangScheduling=true")
+_GATES = ("", "GenericWorkload=true")
 
 
 def good_pod(name: str) -> Json:

@@ -17,7 +17,7 @@ from plugins.devices.device_objects import (
     slice_of,
 )
 
-GATES = FeatureGates({"GenericWorkload": True, "GangScheduling": True})
+GATES = FeatureGates({"GenericWorkload": True})
 
 
 def _member(number: int) -> Pod:

@@ -20,7 +20,7 @@ from moorage.model.pod_group import PodGroup
 from moorage.plugins.defaults import in_tree_registry
 from moorage.testing import make_pod
 
-GANGS = ("GenericWorkload", "GangScheduling")
+GANGS = ("GenericWorkload",)
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PLACEMENTS = (*GANGS, "TopologyAwareWorkloadScheduling")
 
@@ -30,6 +30,7 @@ def make_group(
     *,
     min_count: int | None = None,
     topology: str | None = None,
+    priority: int | None = None,
     namespace: str = "default",
     **rest: Any,
 ) -> PodGroup:
@@ -40,9 +41,11 @@ def make_group(
     spec: dict[str, Any] = {"schedulingPolicy": policy}
     if topology is not None:
         spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
+    if priority is not None:
+        spec["priority"] = priority
     group = decode_object(
         {
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "apiVersion": "scheduling.k8s.io/v1beta1",
             "kind": "PodGroup",
             "metadata": {"name": name, "namespace": namespace, "uid": name, "generation": 1},
             "spec": spec,

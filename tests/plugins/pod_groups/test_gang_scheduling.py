@@ -20,7 +20,7 @@ HELD = (
 
 
 def gang(world: World, size: int, min_count: int, **fields: Any) -> None:
-    world.add(make_group(min_count=min_count))
+    world.add(make_group(min_count=min_count, priority=fields.get("priority")))
     world.add(*(member(f"p{i}", **fields) for i in range(size)))
 
 
@@ -77,7 +77,7 @@ def test_a_gang_that_fits_is_bound_as_a_whole() -> None:
     [told] = world.outcomes
     condition = told.condition
     assert (condition.type, condition.status, condition.reason, condition.message) == (
-        *("PodGroupScheduled", "True", "Scheduled"),
+        *("PodGroupInitiallyScheduled", "True", "Scheduled"),
         "",
     )
     assert condition.observed_generation == 1
@@ -97,7 +97,7 @@ def test_a_gang_that_does_not_fit_leaves_every_place_free() -> None:
     condition = told.condition
     assert (condition.status, condition.reason, condition.message) == (
         *("False", "Unschedulable"),
-        "pod group is unschedulable",
+        "pod group is unschedulable, No preemption victims found for incoming preemptor",
     )
     world.add(make_pod("other", cpu="2"))
     world.run()
@@ -279,13 +279,7 @@ def test_a_gang_is_tried_by_priority_and_evicts_lesser_pods() -> None:
     world.run()
     [eviction] = world.evictions
     assert [victim.name for victim in eviction.victims] == ["old"]
-    [told] = world.outcomes
-    assert told.condition.message == (
-        "pod group is unschedulable, pod group is waiting for preemption to complete"
-    )
-    [failure] = world.failures
-    assert failure.nominated_node == "n1"
-    world.scheduler.preemption_done(eviction.preemptor)
+    world.scheduler.preemption_done(eviction.cause)
     world.handlers.delete_pod(make_pod("old", cpu="2", node_name="n1", priority=0))
     world.pass_time(5)
     assert world.bound == {"p0": "n1"}
@@ -295,7 +289,12 @@ def test_a_gang_is_tried_by_priority_and_evicts_lesser_pods() -> None:
 def test_a_placed_group_is_never_told_to_be_unschedulable() -> None:
     status = {
         "conditions": [
-            {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled", "message": ""}
+            {
+                "type": "PodGroupInitiallyScheduled",
+                "status": "True",
+                "reason": "Scheduled",
+                "message": "",
+            }
         ]
     }
     world = World()

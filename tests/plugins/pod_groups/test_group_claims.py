@@ -114,7 +114,7 @@ def test_a_claim_of_the_group_may_be_used_by_all_its_pods() -> None:
 
 def test_a_claim_made_for_the_group_is_accepted_only_with_the_gate() -> None:
     reference = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "name": "gang",
         "uid": "gang",

@@ -12,7 +12,6 @@ from moorage.framework.extenders import Extender
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import GANGS, PLACEMENTS, World, make_group, member
 
-PREEMPTION = (*GANGS, "WorkloadAwarePreemption")
 MEMBERS = {"m1", "m2", "m3"}
 
 
@@ -70,7 +69,7 @@ def fails(target: Any, name: str, call: int, error: BaseException) -> Callable[[
     return lambda: calls >= call
 
 
-@pytest.mark.parametrize("gates", [GANGS, PLACEMENTS, PREEMPTION], ids=lambda gates: gates[-1])
+@pytest.mark.parametrize("gates", [GANGS, PLACEMENTS], ids=lambda gates: gates[-1])
 @pytest.mark.parametrize("call", [1, 2, 3])
 @pytest.mark.parametrize("place", PLACES)
 def test_the_pods_of_the_group_are_tried_again_and_the_others_go_on(

@@ -1,4 +1,4 @@
-"""Room made for a whole group, behind WorkloadAwarePreemption."""
+"""Room made for a whole group."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,12 @@ from moorage.framework.group_preemption import Rehearsal
 from moorage.framework.status import Code, Status
 from moorage.model.labels import LabelSelector, Selector, compile_selector
 from moorage.model.pod import Pod
-from moorage.model.pod_group import PodGroup
+from moorage.model.pod_group import (
+    AllDisruptionMode,
+    DisruptionMode,
+    PodGroup,
+    SingleDisruptionMode,
+)
 from moorage.plugins.default_preemption.group_victims import (
     Unit,
     select_group_victims,
@@ -25,7 +30,8 @@ from moorage.plugins.default_preemption.victims import Budget
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import World, make_group, member
 
-GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
+WHOLE = DisruptionMode(all=AllDisruptionMode())
+PARTS = DisruptionMode(single=SingleDisruptionMode())
 NOT_ALONE = "preemption: not eligible due to workload aware preemption enabled"
 
 
@@ -40,7 +46,7 @@ def important(min_count: int = 2) -> PodGroup:
 
 def crowded() -> World:
     """Two nodes, full of pods without priority."""
-    world = World(gates=GATES)
+    world = World()
     world.add(make_node("n1", cpu="2"), make_node("n2", cpu="2"))
     for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n2")):
         world.add(make_pod(name, cpu="1", node_name=node, priority=0))
@@ -125,10 +131,10 @@ def test_why_a_group_may_not_preempt(waiting: PodGroup, pod: Pod, message: str) 
 
 
 def test_groups_that_are_disrupted_as_a_whole_are_evicted_as_a_whole() -> None:
-    world = World(gates=GATES)
+    world = World()
     world.add(make_node("n1", cpu="2"), make_node("n2", cpu="2"))
-    world.add(group("whole", disruption_mode="PodGroup", priority=1))
-    world.add(group("parts", disruption_mode="Pod", priority=1))
+    world.add(group("whole", disruption_mode=WHOLE, priority=1))
+    world.add(group("parts", disruption_mode=PARTS, priority=1))
     for name, owner, node in (
         ("w0", "whole", "n1"),
         ("w1", "whole", "n2"),
@@ -141,15 +147,6 @@ def test_groups_that_are_disrupted_as_a_whole_are_evicted_as_a_whole() -> None:
     [eviction] = world.evictions
     names = {victim.name for victim in eviction.victims}
     assert names in ({"w0", "w1", "q0"}, {"w0", "w1", "q1"})
-
-
-def test_without_the_gate_pods_of_a_group_preempt_one_by_one() -> None:
-    world = World()
-    world.add(make_node("n1", cpu="1"), make_pod("a", cpu="1", node_name="n1", priority=0))
-    world.add(important(1), member("p0", cpu="1", priority=10))
-    world.run()
-    [eviction] = world.evictions
-    assert (eviction.node_name, eviction.what) == ("n1", "pod")
 
 
 class Room(Rehearsal):
@@ -184,8 +181,8 @@ def test_no_victim_could_have_stayed_and_no_more_important_one_goes(
     pods: list[tuple[int, str, bool]], wanted: int, allowed: int
 ) -> None:
     groups: Lister[PodGroup] = Lister()
-    groups.put(group("g", disruption_mode="PodGroup", priority=5))
-    groups.put(group("h", disruption_mode="PodGroup", priority=20))
+    groups.put(group("g", disruption_mode=WHOLE, priority=5))
+    groups.put(group("h", disruption_mode=WHOLE, priority=20))
     running = [
         make_pod(
             f"r{i}",

@@ -49,7 +49,8 @@ def test_a_gang_too_large_for_every_domain_is_told_so() -> None:
     assert not world.places
     [told] = world.outcomes
     assert told.condition.message == (
-        "0/2 placements are available, first placement status: pod group is unschedulable"
+        "0/2 placements are available, first placement status: pod group is unschedulable, "
+        "No preemption victims found for incoming preemptor"
     )
     refused = [f.message for f in world.failures if f.message.startswith("0/")]
     assert set(refused) == {
@@ -62,9 +63,13 @@ def test_no_node_with_the_label_means_no_placement() -> None:
     world = World(PLACEMENTS)
     world.add(make_node("n1"), make_group(min_count=1, topology="rack"), member("p0"))
     world.run()
-    assert world.messages("p0") == ["no feasible placements found"]
+    assert world.messages("p0") == [
+        "no feasible placements found, No preemption victims found for incoming preemptor"
+    ]
     assert world.failures[0].reason == "Unschedulable"
-    assert world.outcomes[0].condition.message == "no feasible placements found"
+    assert world.outcomes[0].condition.message == (
+        "no feasible placements found, No preemption victims found for incoming preemptor"
+    )
 
 
 def test_later_pods_follow_the_earlier_ones() -> None:

@@ -15,7 +15,7 @@ from moorage.cluster.pod_groups import group_of
 from moorage.framework.group_preemption import GroupVictims, Rehearsal
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
-from moorage.model.pod_group import DISRUPT_POD_GROUP, PodGroup
+from moorage.model.pod_group import PodGroup
 from moorage.plugins.default_preemption.victims import Budget, start_of
 
 NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
@@ -80,7 +80,7 @@ def units_of(pods: Iterable[Pod], groups: Lister[PodGroup]) -> list[Unit]:
     for pod in pods:
         key = group_of(pod)
         group = None if key is None else groups.get(key.name, key.namespace)
-        if group is None or group.spec.disruption_mode != DISRUPT_POD_GROUP:
+        if group is None or not group.disrupted_together:
             uid, priority = pod.uid, pod.priority
         else:
             uid, priority = group.metadata.uid, group.effective_priority

@@ -38,7 +38,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             return None
         gates, key = self.handle.gates, group_of(pod)
         uid, what = pod.uid, "pod"
-        if key is not None and gates.enabled("WorkloadAwarePreemption"):
+        if key is not None and gates.enabled("GenericWorkload"):
             group = self.handle.listers.of(PodGroup).get(key.name, key.namespace)
             if group is None:
                 return None
@@ -104,7 +104,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             if group.spec.scheduling_constraints is not None:
                 # Every placement is tried, and each try would evict its own victims.
                 return "not eligible due to placement-based pod group scheduling limitation"
-        if gates.enabled("WorkloadAwarePreemption"):
+        if gates.enabled("GenericWorkload"):
             return "not eligible due to workload aware preemption enabled"
         return None
 
