@@ -38,7 +38,7 @@ def test_the_unschedulable_pod_says_why(pods: dict[str, dict[str, object]]) -> N
     assert pods["batch/archive-0"]["message"] == (
         "0/24 nodes are available: 1 node(s) were unschedulable, 12 node(s) didn't match Pod's "
         "node affinity/selector, 5 Insufficient memory, 6 node(s) had untolerated taint(s). "
-        "no new claims to deallocate, preemption: 0/24 nodes are available: "
+        "preemption: 0/24 nodes are available: "
         "24 Preemption is not helpful for scheduling."
     )
 

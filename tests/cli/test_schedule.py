@@ -29,7 +29,7 @@ def test_a_pod_that_fits_nowhere_is_shown_with_the_reason(run: Run, write: Write
     assert done.code == 0
     assert (
         "fleet      tanker  <pending>  0/1 nodes are available: 1 Insufficient cpu. "
-        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "preemption: 0/1 nodes are available: "
         "1 Preemption is not helpful for scheduling."
     ) in done.out
     assert done.out.endswith("1 pod to schedule: 1 pending\n")

@@ -127,7 +127,10 @@ def test_a_pod_that_could_preempt_is_not_schedulable_yet() -> None:
     state = make_state(nodes, fillers(nodes, priority=1))
     told = explained(make_pod(cpu="2", priority=10), state)
     assert not told.schedulable
-    assert told.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert told.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: found a potential placement for "
+        "pod on node n000, preempting 1 victims"
+    )
 
 
 def test_of_many_candidates_some_are_told_and_all_are_counted() -> None:

@@ -25,7 +25,7 @@ HOPELESS = {
     "mixed": 44,
     "node-affinity": 16,
     "ports": 40,
-    "preemption": 267,
+    "preemption": 264,
     "profiles": 19,
     "resources": 58,
     "spread": 12,

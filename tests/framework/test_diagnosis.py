@@ -103,7 +103,7 @@ def test_a_rejection_before_filtering_stands_alone() -> None:
 
 def test_what_preemption_says_follows() -> None:
     assert message([make_node("a", cpu="1")], make_pod("p", cpu="2")) == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
 

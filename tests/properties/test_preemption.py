@@ -42,7 +42,7 @@ def check_decision(twin: Twin, pod: Pod) -> None:
         assert decision.nominated_node == ""
         assert decision.victims == ()
         text = message(outcomes, len(twin.naive.nodes))
-        assert decision.message.endswith(f"no new claims to deallocate, preemption: {text}")
+        assert decision.message.endswith(f"preemption: {text}")
         return
     assert result.status.code is Code.SUCCESS
     assert {c.node_name: (list(c.victims), c.pdb_violations) for c in result.candidates} == {
@@ -51,7 +51,10 @@ def check_decision(twin: Twin, pod: Pod) -> None:
     choice = best(list(found.values()), NOW)
     assert decision.nominated_node in choice
     assert list(decision.victims) == found[decision.nominated_node or ""].victims
-    assert "preemption" not in decision.message
+    assert decision.message.endswith(
+        f"preemption: found a potential placement for pod on node {decision.nominated_node}, "
+        f"preempting {len(decision.victims)} victims"
+    )
 
 
 @effort(120)

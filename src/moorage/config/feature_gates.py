@@ -37,7 +37,7 @@ class MajorMinor(msgspec.Struct, frozen=True, order=True):
         return MajorMinor(self.major, max(self.minor - 1, 0))
 
 
-BINARY_VERSION = MajorMinor(1, 36)
+BINARY_VERSION = MajorMinor(1, 37)
 FLOOR = MajorMinor(1, 33)
 """The oldest version that can be emulated, or be stayed compatible with."""
 

@@ -201,7 +201,7 @@ class Cycle:
     def _explain_failure(self, attempt: AttemptResult) -> Unschedulable:
         diagnosis = attempt.diagnosis
         pod = attempt.pod
-        result, proposal = PostFilterResult(Status(Code.SUCCESS)), ""
+        result = PostFilterResult(Status(Code.SUCCESS))
         if attempt.profile.post_filter:
             result = attempt.post_filter = post_filter(attempt)
             failed = result.status.code is Code.ERROR
@@ -209,11 +209,9 @@ class Cycle:
             told(pod, result.status.message)
         else:
             log_lines.NO_POST_FILTER(pod)
-        if result.status.code is not Code.SUCCESS:
-            proposal = result.status.message
         return Unschedulable(
             pod,
-            diagnosis.message(proposal),
+            diagnosis.message(result.status.message),
             diagnosis.unschedulable_plugins,
             diagnosis.pending_plugins,
             result.nominated_node,

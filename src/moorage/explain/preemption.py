@@ -52,7 +52,7 @@ def explain_preemption(profile: Profile, attempt: AttemptResult) -> tuple[Preemp
         message = _would_leave(len(result.victims), result.nominated_node or "")
         # Extenders may have left fewer.
         agreed = result.candidates if attempt.extenders else None
-        return run.report(message, result.nominated_node or "", agreed), ""
+        return run.report(message, result.nominated_node or "", agreed), _proposal(result)
     own = [text for text in result.status.reasons if text.startswith(_PREFIX)]
     message = own[0].removeprefix(_PREFIX) if own else result.status.message
     return run.report(message), _proposal(result)
@@ -169,9 +169,7 @@ def _costly(attempt: AttemptResult, rows: Rows) -> bool:
 
 
 def _proposal(result: PostFilterResult | None) -> str:
-    if result is None or result.status.code is Code.SUCCESS:
-        return ""
-    return result.status.message
+    return "" if result is None else result.status.message
 
 
 def _would_leave(victims: int, node_name: str) -> str:

@@ -158,7 +158,7 @@ def test_a_group_without_placed_pods_gives_its_claim_back() -> None:
     work.clear()
     world.add(placed)
     world.pass_time(400, step=20.0)
-    assert any("still not schedulable" in text for text in world.messages("p0")[1:])
+    assert any("preemption" in text for text in world.messages("p0")[1:])
     assert not [one for one in work if isinstance(one, Release)], "one of its pods has a place"
 
 

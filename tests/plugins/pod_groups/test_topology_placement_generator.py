@@ -54,7 +54,7 @@ def test_a_gang_too_large_for_every_domain_is_told_so() -> None:
     )
     refused = [f.message for f in world.failures if f.message.startswith("0/")]
     assert set(refused) == {
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "0/2 nodes are available: 2 Insufficient cpu. "
         "preemption: not eligible due to placement-based pod group scheduling limitation"
     }
 

@@ -183,10 +183,10 @@ def test_a_driver_may_insist_on_being_installed() -> None:
     objects = [*bound("x"), csi_node("a"), csi_driver(preventPodSchedulingIfMissing=True)]
     state = cluster(NODES, [], objects)
     pod = pod_with(*uses("x"))
-    assert ask(make(NodeVolumeLimits, state), pod, state) == {}
-    plugin = make(NodeVolumeLimits, state, FeatureGates({"VolumeLimitScaling": True}))
     missing = (f"{DRIVER} CSI driver is not installed on the node",)
-    assert ask(plugin, pod, state) == {"b": missing}
+    assert ask(make(NodeVolumeLimits, state), pod, state) == {"b": missing}
+    without = make(NodeVolumeLimits, state, FeatureGates({"VolumeLimitScaling": False}))
+    assert ask(without, pod, state) == {}
 
 
 @pytest.mark.parametrize(

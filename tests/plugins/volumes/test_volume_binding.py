@@ -198,7 +198,7 @@ def test_a_volume_that_cannot_be_translated_is_an_error_where_it_would_have_to_b
     assert answer(*objects) == {"a": (text,)}
 
 
-def test_scores_follow_the_share_of_storage_behind_the_gate() -> None:
+def test_scores_follow_the_share_of_storage_unless_the_gate_is_off() -> None:
     objects = [
         storage_class(),
         claim("x", "5Gi"),
@@ -207,12 +207,20 @@ def test_scores_follow_the_share_of_storage_behind_the_gate() -> None:
     ]
     state = cluster(NODES, [], objects)
     shape = (UtilizationShapePoint(0, 0), UtilizationShapePoint(100, 10))
-    gates = FeatureGates({"StorageCapacityScoring": True})
-    plugin = make(VolumeBinding, state, gates, VolumeBindingArgs(shape=shape))
+    plugin = make(VolumeBinding, state, args=VolumeBindingArgs(shape=shape))
     nodes = NodeView(state)
     claims = plugin.pre_score(POD, nodes)
     assert plugin.score(POD, nodes, claims).tolist() == [100, 25, 0]
-    assert make(VolumeBinding, state).pre_score(POD, nodes) is SKIP
+    gates = FeatureGates({"StorageCapacityScoring": False})
+    assert make(VolumeBinding, state, gates).pre_score(POD, nodes) is SKIP
+
+
+def test_pods_without_claims_to_place_are_scored_at_no_cost() -> None:
+    bound = [claim("x", bound_to="1"), volume("1", "5Gi", nodes=["a"])]
+    state = cluster(NODES, [], bound)
+    plugin, nodes = make(VolumeBinding, state), NodeView(state)
+    for pod in (POD, pod_with({"emptyDir": {}})):
+        assert plugin.score(pod, nodes, plugin.pre_score(pod, nodes)) is SKIP
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             if agreed is not candidates:
                 candidates, chosen = agreed, pick(agreed, attempt.now)
         log_lines.TARGET_CHOSEN(chosen.node_name, pod)
-        return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims, candidates)
+        text = (
+            f"preemption: found a potential placement for pod on node {chosen.node_name}, "
+            f"preempting {len(chosen.victims)} victims"
+        )
+        status = Status(Code.SUCCESS, (text,))
+        return PostFilterResult(status, chosen.node_name, chosen.victims, candidates)
 
     def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """Why the pod may not preempt others now, if so."""

@@ -188,12 +188,12 @@ class DynamicResources(
     def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Give back devices that only this pod holds and that keep it from every node."""
         if not self._enabled:
-            return unschedulable("plugin disabled")
+            return unschedulable()
         if self.name not in attempt.before.ran:
             return PostFilterResult(Status(Code.ERROR, (_NO_STATE,)))
         state = attempt.before.states.get(self.name)
         if not isinstance(state, PodState):
-            return unschedulable("no new claims to deallocate")
+            return unschedulable()
         result, work = deallocate(pod, state, self.tracker, self.handle)
         if work is not None:
             self.work.append(work)

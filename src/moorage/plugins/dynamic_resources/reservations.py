@@ -258,9 +258,9 @@ def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorReq
             known.append(requirement)
 
 
-def unschedulable(text: str) -> PostFilterResult:
+def unschedulable(*texts: str) -> PostFilterResult:
     """Nothing was changed that the pod could use at once."""
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, texts))
 
 
 def deallocate(
@@ -292,6 +292,6 @@ def _release_for_group(
     except ClaimError as error:
         return PostFilterResult(Status(Code.ERROR, (str(error),))), None
     if found is None:
-        return unschedulable("still not schedulable"), None
+        return unschedulable(), None
     text = "ResourceClaim unreserved for PodGroup"
     return PostFilterResult(Status(Code.UNRESOLVABLE, (text,))), Release(*found)

@@ -45,6 +45,7 @@ from moorage.plugins.volume_binding.claims import PodClaims, classify, objection
 from moorage.plugins.volume_binding.search import VolumeSearch
 
 SCORING_GATE = "StorageCapacityScoring"
+_NO_CLAIMS = PodClaims()
 _NODES, _ASSUMED = "nodes", "assumed"
 """What the points hand on: the cluster as the pod was looked at, and what was decided."""
 
@@ -75,6 +76,7 @@ class VolumeBinding(
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._settings = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
+        self._scores = handle.gates.enabled(SCORING_GATE)
         # Shared, as all profiles draw on the same volumes, and those of a reloaded configuration
         # must know what pods on their way to a node were promised.
         listers = handle.listers
@@ -108,17 +110,19 @@ class VolumeBinding(
         return self._search(state, nodes).verdicts
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> PodClaims | Skip:
-        """Scores are given only behind a feature gate; then to pods without claims, too."""
-        if not self.handle.gates.enabled(SCORING_GATE):
+        """All pods are scored, those without claims too, unless the feature gate is off."""
+        if not self._scores:
             return SKIP
+        if not _has_claims(pod):
+            return _NO_CLAIMS
         claims = self._classified(pod)
-        return PodClaims() if isinstance(claims, Status) else claims
+        return _NO_CLAIMS if isinstance(claims, Status) else claims
 
-    def score(self, pod: Pod, nodes: NodeView, state: PodClaims | None) -> Ints:
+    def score(self, pod: Pod, nodes: NodeView, state: PodClaims | None) -> Ints | Skip:
         """By how much of its storage the pod would take."""
         shape = self._settings.shape
         if not shape or state is None or not state.delayed:
-            return np.zeros(len(nodes), np.int64)
+            return SKIP
         return scoring.score(self._search(state, nodes), len(nodes), scoring.shape_of(shape))
 
     def reserve(self, pod: Pod, node_name: str) -> Status | None:

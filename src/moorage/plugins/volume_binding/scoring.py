@@ -1,7 +1,4 @@
-"""How well a node's storage suits the pod: a curve over how much of it the pod would take.
-
-Only used behind the feature gate StorageCapacityScoring.
-"""
+"""How well a node's storage suits the pod: a curve over how much of it the pod would take."""
 
 from collections.abc import Sequence
 
