@@ -1,6 +1,6 @@
 """Emulated versions: which gates there were, and which versions may be asked for.
 
-`emulated_gates.json` holds stage and state of every gate as the real kube-scheduler v1.36.4
+`emulated_gates.json` holds stage and state of every gate as the real kube-scheduler v1.37.1
 reports them on `/metrics` under `--emulated-version`.
 """
 
@@ -38,34 +38,45 @@ def test_every_gate_is_what_it_was_in_that_version(version: str) -> None:
 
 def test_cli_081_a_gate_that_did_not_exist_yet_cannot_be_set() -> None:
     text = (
-        "cannot set feature gate GangScheduling to true, feature is PreAlpha at emulated version "
-        "1.33, min compatibility version 1.33"
+        "cannot set feature gate GenericWorkload to true, feature is PreAlpha at emulated version "
+        "1.34, min compatibility version 1.34"
     )
     with pytest.raises(ConfigError) as error:
-        emulating("1.33", "GangScheduling=true")
+        emulating("1.34", "GenericWorkload=true")
     assert str(error.value) == text
-    assert not emulating("1.33").enabled("GangScheduling")
+    assert not emulating("1.34").enabled("GenericWorkload")
 
 
 def test_a_gate_that_was_not_locked_yet_can_be_set() -> None:
-    assert not emulating("1.33", "SchedulerQueueingHints=false").enabled("SchedulerQueueingHints")
+    settings = "DRAExtendedResource=false"
+    assert not emulating("1.36", settings).enabled("DRAExtendedResource")
     with pytest.raises(ConfigError, match="feature is locked to true"):
-        emulating("1.34", "SchedulerQueueingHints=false")
+        emulating("1.37", settings)
+
+
+@pytest.mark.parametrize(("oldest", "on"), [([], False), (["1.36"], False), (["1.37"], True)])
+def test_a_gate_that_concerns_peers_waits_until_all_understand_it(
+    oldest: list[str], on: bool
+) -> None:
+    gates = FeatureGates(version=EffectiveVersion.parse([], oldest))
+    assert gates.enabled("DRAFractionalCapacityRange") is on
+    set_by_hand = FeatureGates.parse("DRAFractionalCapacityRange=true", gates.version)
+    assert set_by_hand.enabled("DRAFractionalCapacityRange")
 
 
 def test_cli_084_whole_stages_follow_the_version() -> None:
-    on = emulating("1.34", "AllBeta=true")
-    off = emulating("1.34", "AllBeta=false,DynamicResourceAllocation=true")
+    on = emulating("1.35", "AllBeta=true")
+    off = emulating("1.35", "AllBeta=false,DynamicResourceAllocation=true")
     assert on.enabled("SchedulerAsyncAPICalls")
     assert not off.enabled("SchedulerAsyncAPICalls")
     assert off.enabled("DynamicResourceAllocation")
 
 
 def test_gates_of_different_versions_differ() -> None:
-    assert emulating("1.35") != FeatureGates()
-    assert emulating("1.36") == FeatureGates()
-    assert "emulation" in repr(emulating("1.35"))
-    assert hash(emulating("1.35")) == hash(emulating("1.35"))
+    assert emulating("1.36") != FeatureGates()
+    assert emulating("1.37") == FeatureGates()
+    assert "emulation" in repr(emulating("1.36"))
+    assert hash(emulating("1.36")) == hash(emulating("1.36"))
 
 
 def test_gates_that_will_go_are_told() -> None:
@@ -79,10 +90,10 @@ def test_gates_that_will_go_are_told() -> None:
     ("emulated", "oldest", "expected"),
     [
         ([], [], CURRENT_VERSION),
-        (["1.34"], [], EffectiveVersion(MajorMinor(1, 34), MajorMinor(1, 33))),
-        (["1.33"], [], EffectiveVersion(MajorMinor(1, 33), MajorMinor(1, 33))),
-        (["kube= v1.35.0-rc.1"], [], EffectiveVersion(MajorMinor(1, 35), MajorMinor(1, 34))),
-        ([], ["1.33"], EffectiveVersion(MajorMinor(1, 36), MajorMinor(1, 33))),
+        (["1.35"], [], EffectiveVersion(MajorMinor(1, 35), MajorMinor(1, 34))),
+        (["1.34"], [], EffectiveVersion(MajorMinor(1, 34), MajorMinor(1, 34))),
+        (["kube= v1.36.0-rc.1"], [], EffectiveVersion(MajorMinor(1, 36), MajorMinor(1, 35))),
+        ([], ["1.34"], EffectiveVersion(MajorMinor(1, 37), MajorMinor(1, 34))),
     ],
 )
 def test_versions_are_read(
@@ -112,11 +123,11 @@ def test_versions_that_cannot_be_read_are_refused(emulated: list[str], text: str
 
 def test_versions_have_limits() -> None:
     assert EffectiveVersion.parse(["1.20"], []).errors() == [
-        "emulation version 1.20 is not between [1.33, 1.36.0]",
-        "minCompatibilityVersion version 1.33 is not between [1.33, 1.20]",
+        "emulation version 1.20 is not between [1.34, 1.37.0]",
+        "minCompatibilityVersion version 1.34 is not between [1.34, 1.20]",
     ]
-    assert EffectiveVersion.parse(["1.34"], ["1.35"]).errors() == [
-        "minCompatibilityVersion version 1.35 is not between [1.33, 1.34]"
+    assert EffectiveVersion.parse(["1.35"], ["1.36"]).errors() == [
+        "minCompatibilityVersion version 1.36 is not between [1.34, 1.35]"
     ]
 
 

@@ -11,15 +11,14 @@ from moorage.errors import ConfigError
 @pytest.mark.parametrize(
     ("name", "on"),
     [
-        ("SchedulerQueueingHints", True),
         ("SchedulerAsyncAPICalls", False),
         ("NodeDeclaredFeatures", True),
-        ("GangScheduling", False),
-        ("DRADeviceTaintRules", False),
-        ("StorageCapacityScoring", False),
+        ("GenericWorkload", False),
+        ("DRADeviceTaintRules", True),
+        ("StorageCapacityScoring", True),
         ("CoordinatedLeaderElection", False),
         ("LoggingBetaOptions", True),
-        ("NativeHistograms", False),
+        ("NativeHistograms", True),
         ("AllAlpha", False),
     ],
 )
@@ -28,8 +27,9 @@ def test_a_gate_that_nobody_set_has_its_default(name: str, on: bool) -> None:
 
 
 def test_a_gate_has_the_value_it_was_set_to() -> None:
-    gates = FeatureGates.parse("GenericWorkload=true,GangScheduling=1,NodeDeclaredFeatures=true")
-    assert gates.enabled("GangScheduling")
+    gates = FeatureGates.parse("GenericWorkload=true,CompositePodGroup=0,NodeDeclaredFeatures=true")
+    assert gates.enabled("GenericWorkload")
+    assert not gates.enabled("CompositePodGroup")
     assert not gates.enabled("TopologyAwareWorkloadScheduling")
 
 
@@ -42,10 +42,14 @@ def test_a_gate_that_does_not_exist_is_a_mistake_of_the_caller() -> None:
     ("text", "expected"),
     [
         pytest.param("NoSuch=true", "unrecognized feature gate: NoSuch", id="CLI-079 unknown"),
+        *(
+            pytest.param(f"{name}=true", f"unrecognized feature gate: {name}", id=f"{name} is gone")
+            for name in ("GangScheduling", "SchedulerQueueingHints", "WorkloadAwarePreemption")
+        ),
         pytest.param("=true", "unrecognized feature gate: ", id="CLI-079 without a name"),
         pytest.param(
-            "SchedulerQueueingHints=false,ImageVolume=false",
-            "[cannot set feature gate SchedulerQueueingHints to false, feature is locked to true, "
+            "NodeDeclaredFeatures=false,ImageVolume=false",
+            "[cannot set feature gate NodeDeclaredFeatures to false, feature is locked to true, "
             "cannot set feature gate ImageVolume to false, feature is locked to true]",
             id="CLI-080 locked",
         ),
@@ -56,13 +60,15 @@ def test_a_gate_that_does_not_exist_is_a_mistake_of_the_caller() -> None:
             id="CLI-082 bad value",
         ),
         pytest.param(
-            "GangScheduling=true",
-            "GangScheduling is enabled, but depends on features that are disabled: "
-            "[GenericWorkload]",
+            "CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,GenericWorkload=true,"
+            "PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false,"
+            "PodLevelResourcesFixDefaulting=false",
+            "PodLevelResourcesFixKubeletQOSClass is enabled, but depends on features that are "
+            "disabled: [PodLevelResources]",
             id="CLI-083 dependency",
         ),
         pytest.param(
-            "kube:GenericWorkload=true,GangScheduling=true",
+            "kube:GenericWorkload=true,CompositePodGroup=true",
             "set kube feature gates with default empty prefix or kube: prefix consistently, "
             "do not mix use",
             id="CLI-066 prefixes are mixed",
@@ -77,15 +83,15 @@ def test_settings_that_are_refused(text: str, expected: str) -> None:
 
 
 def test_cli_066_the_component_may_be_named() -> None:
-    gates = FeatureGates.parse("kube:GenericWorkload=true, kube: GangScheduling = T ,,")
-    assert gates == FeatureGates({"GenericWorkload": True, "GangScheduling": True})
+    gates = FeatureGates.parse("kube:GenericWorkload=true, kube: NativeHistograms = T ,,")
+    assert gates == FeatureGates({"GenericWorkload": True, "NativeHistograms": True})
 
 
 def test_cli_084_all_alpha_leaves_what_was_set_and_other_stages_alone() -> None:
-    gates = FeatureGates.parse("AllAlpha=true,StorageCapacityScoring=false")
-    assert gates.enabled("GangScheduling")
+    gates = FeatureGates.parse("AllAlpha=true,GenericWorkload=true,DRADerivedAttributes=false")
+    assert gates.enabled("CompositePodGroup")
     assert gates.enabled("AllAlpha")
-    assert not gates.enabled("StorageCapacityScoring")
+    assert not gates.enabled("DRADerivedAttributes")
     assert not gates.enabled("SchedulerAsyncAPICalls")
 
 
@@ -93,7 +99,7 @@ def test_cli_084_all_beta_can_switch_off() -> None:
     gates = FeatureGates.parse("AllBeta=false,OpportunisticBatching=true")
     assert gates.enabled("OpportunisticBatching")
     assert gates.enabled("DynamicResourceAllocation")
-    assert not gates.enabled("NodeDeclaredFeatures")
+    assert not gates.enabled("StorageCapacityScoring")
 
 
 def test_gates_with_the_same_settings_are_equal() -> None:
@@ -118,9 +124,7 @@ def test_the_default_plugins_follow_the_gates() -> None:
     default = names(DEFAULT_FEATURE_GATES)
     assert default.index("DynamicResources") + 1 == default.index("DefaultPreemption")
     assert default[-1] == "NodeDeclaredFeatures"
-    workload = FeatureGates.parse(
-        "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
-    )
+    workload = FeatureGates.parse("GenericWorkload=true,TopologyAwareWorkloadScheduling=true")
     added = ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"]
     assert names(workload) == default + added
-    assert names(FeatureGates.parse("AllBeta=false")) == default[:-1]
+    assert names(FeatureGates.parse("AllBeta=false")) == default

@@ -13,17 +13,34 @@ from moorage.config.feature_gates import (
     CURRENT_VERSION,
     DEFAULT_FEATURE_GATES,
     FLOOR,
+    EffectiveVersion,
+    KnownFeature,
+    gates_at,
 )
+from moorage.config.field_errors import go_json
 from moorage.config.gate_table import Stage
 from moorage.tables import read_table
 
+
+def _option(feature: KnownFeature) -> str:
+    shown = f"{feature.name}=true|false ({feature.stage.value} - default="
+    own, among_peers = feature.default, _AMONG_PEERS.get(feature.name, feature).default
+    if own == among_peers:
+        return f"{shown}{go_json(own)})"
+    return (
+        f"{shown}{go_json(own)}), or {shown}{go_json(among_peers)}) "
+        f"if --min-compatibility-version>={BINARY_VERSION}"
+    )
+
+
+_AMONG_PEERS = gates_at(EffectiveVersion(BINARY_VERSION, BINARY_VERSION))
+"""The gates where every component is of this version."""
 _VERSIONS = f"kube={FLOOR}..{BINARY_VERSION}(default:"
 _FILLED_IN = {
     "@emulated@": f"{_VERSIONS}{CURRENT_VERSION.emulation})",
     "@compatible@": f"{_VERSIONS}{CURRENT_VERSION.min_compatibility})",
     "@gates@": "\n".join(
-        f"kube:{feature.name}=true|false ({feature.stage.value} - default="
-        f"{'true' if feature.default else 'false'})"
+        f"kube:{_option(feature)}"
         for feature in DEFAULT_FEATURE_GATES.known()
         if feature.stage in (Stage.ALPHA, Stage.BETA)
     ),

@@ -158,19 +158,16 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(
-    binaries: Path, feature_gates: Mapping[str, bool] | None = None
-) -> Iterator[ControlPlane]:
+def control_plane(binaries: Path, **flags: object) -> Iterator[ControlPlane]:
     """A control plane for a benchmark, with its files in a new folder; both go afterwards."""
-    flags: dict[str, object] = {
+    every = {
         # Pods here have a priority without a class.
         "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition,Priority",
-        "runtime-config": "resource.k8s.io/v1beta2=true,scheduling.k8s.io/v1alpha2=true",
+        "runtime-config": "scheduling.k8s.io/v1alpha3=true,scheduling.k8s.io/v1beta1=true",
+        **{name.replace("_", "-"): value for name, value in flags.items()},
     }
-    if feature_gates:
-        flags["feature-gates"] = gates_flag(feature_gates)
     with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:
-        plane = ControlPlane(binaries, Path(folder), _ADMIN_ALONE, flags)
+        plane = ControlPlane(binaries, Path(folder), _ADMIN_ALONE, every)
         try:
             yield plane
         finally:

@@ -38,7 +38,7 @@ class MajorMinor(msgspec.Struct, frozen=True, order=True):
 
 
 BINARY_VERSION = MajorMinor(1, 37)
-FLOOR = MajorMinor(1, 33)
+FLOOR = MajorMinor(1, 34)
 """The oldest version that can be emulated, or be stayed compatible with."""
 
 
@@ -50,7 +50,7 @@ class EffectiveVersion(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, emulated: Iterable[str], min_compatibility: Iterable[str]) -> "EffectiveVersion":
-        """Read the values of both flags, `[kube=]1.35` each; limits are checked by `errors`."""
+        """Read the values of both flags, `[kube=]1.36` each; limits are checked by `errors`."""
         emulation = _versions(emulated).get(_COMPONENT, BINARY_VERSION)
         oldest = _versions(min_compatibility).get(_COMPONENT)
         return cls(emulation, oldest or max(emulation.before(), FLOOR))
@@ -179,7 +179,7 @@ class FeatureGates:
         """Take the settings of a user by name; a `ConfigError` says why they cannot be had."""
         self.version = version
         self._settings = dict(settings or {})
-        self._known = gates_at(version.emulation)
+        self._known = gates_at(version)
         errors = self._setting_errors() or self._dependency_errors()
         if errors:
             raise ConfigError(aggregate(errors))
@@ -270,15 +270,22 @@ class FeatureGates:
 
 
 @lru_cache(maxsize=8)
-def gates_at(version: MajorMinor) -> Mapping[str, Gate]:
+def gates_at(version: EffectiveVersion) -> Mapping[str, Gate]:
     """Every gate as it was in a version; one that is younger is there as a pre-alpha one."""
-    minor = version.minor if version.major == 1 else BINARY_VERSION.minor * (version.major - 1)
-    return {name: _at(history, minor) for name, history in HISTORY.items()}
+    minor, peers = _minor(version.emulation), _minor(version.min_compatibility)
+    return {name: _at(history, minor, peers) for name, history in HISTORY.items()}
 
 
-def _at(history: Mapping[int, Gate], minor: int) -> Gate:
-    since = [first for first in history if first <= minor]
-    return history[max(since)] if since else _NOT_THERE
+def _minor(version: MajorMinor) -> int:
+    return version.minor if version.major == 1 else BINARY_VERSION.minor * (version.major - 1)
+
+
+def _at(history: Mapping[int, Gate], minor: int, peers: int) -> Gate:
+    since = max((first for first in history if first <= minor), default=None)
+    if since is None:
+        return _NOT_THERE
+    gate = history[since]
+    return msgspec.structs.replace(gate, default=False) if gate.peers and peers < since else gate
 
 
 def _without_component(text: str) -> Iterable[str]:

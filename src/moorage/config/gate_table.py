@@ -1,6 +1,6 @@
-"""The feature gates of kube-scheduler 1.36, as `feature_gates.yaml` has them.
+"""The feature gates of kube-scheduler 1.37, as `feature_gates.yaml` has them.
 
-Owns reading the file: stage, default and lock of each gate in every version that 1.36 can emulate,
+Owns reading the file: stage, default and lock of each gate in every version that 1.37 can emulate,
 and what depends on what. Must not know what a user has set (`feature_gates`).
 """
 
@@ -23,11 +23,15 @@ class Stage(enum.Enum):
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """What is fixed about a gate; a locked one cannot be moved from its default."""
+    """What is fixed about a gate; a locked one cannot be moved from its default.
+
+    One that concerns `peers` is off by default until all of them understand the version it is from.
+    """
 
     stage: Stage
     default: bool
     locked: bool = False
+    peers: bool = False
 
 
 class _File(msgspec.Struct):
@@ -37,7 +41,8 @@ class _File(msgspec.Struct):
 
 def _gate(words: str) -> Gate:
     stage, *rest = words.split()
-    return Gate(Stage(stage.upper()), stage != "alpha" and "off" not in rest, "locked" in rest)
+    default = stage != "alpha" and "off" not in rest
+    return Gate(Stage(stage.upper()), default, "locked" in rest, "peers" in rest)
 
 
 _FILE = read_table("moorage.config", "feature_gates.yaml", _File)

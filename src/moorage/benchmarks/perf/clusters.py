@@ -15,7 +15,7 @@ from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.direct_client import DirectClient
 from moorage.benchmarks.processes import CLIENT_RATE, ChildProcess, SchedulerCommand
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
-from moorage.config.feature_gates import EffectiveVersion, MajorMinor
+from moorage.config.feature_gates import BINARY_VERSION, EffectiveVersion, gates_at
 from moorage.config.gate_table import DEPENDENCIES
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError, ProcessError
@@ -27,9 +27,9 @@ from moorage.kube.resources import resource_for
 from moorage.simulator.documents import parse_documents
 from moorage.simulator.world import full_registry
 
-_HINTS = "SchedulerQueueingHints"
+_LOCKED = "NodeDeclaredFeatures"
 _BATCHING = "OpportunisticBatching"
-_WITHOUT_HINTS = MajorMinor(1, 33)
+_UNLOCKED = BINARY_VERSION.before()
 # Gates that change nothing outside a scheduler; an API server of another version may refuse them.
 _SCHEDULERS_OWN = ("Scheduler", _BATCHING)
 _START_SECONDS = 60.0
@@ -46,15 +46,16 @@ class Cluster(NamedTuple):
 def settings_of(workload: PerfWorkload) -> tuple[dict[str, bool], EffectiveVersion]:
     """The gates of a workload and the version they are set in.
 
-    As upstream has it: hints can be switched off only in the version before they were locked,
-    batches are off where a workload does not ask for them, and a gate that is switched off takes
-    those with it that depend on it.
+    As upstream has it: declared features can be switched off only in the version before they were
+    locked, batches are off where a workload does not ask for them, and a gate that is switched off
+    takes those with it that depend on it.
     """
     given = workload.feature_gates
-    gates = {**{name: False for name in DEPENDENCIES if _is_lost(name, given)}, **given}
-    if gates.get(_HINTS) is False:
-        return gates, EffectiveVersion(_WITHOUT_HINTS, _WITHOUT_HINTS)
-    return {_BATCHING: False, **gates}, EffectiveVersion()
+    unlocked = given.get(_LOCKED) is False
+    version = EffectiveVersion(_UNLOCKED, _UNLOCKED) if unlocked else EffectiveVersion()
+    known = gates_at(version)
+    lost = [name for name in DEPENDENCIES if known[name].default and _is_lost(name, given)]
+    return {_BATCHING: False, **dict.fromkeys(lost, False), **given}, version
 
 
 def _is_lost(gate: str, given: Mapping[str, bool]) -> bool:
@@ -68,12 +69,9 @@ def gates_of(workload: PerfWorkload) -> FeatureGates:
     return FeatureGates(*settings_of(workload))
 
 
-def notes_on(workload: PerfWorkload, *, moorage: bool) -> list[str]:
-    """What differs from upstream's run; some of it only if Moorage is what runs."""
-    gates = workload.feature_gates
+def notes_on(workload: PerfWorkload) -> list[str]:
+    """What differs from upstream's run."""
     notes = []
-    if moorage and gates.get(_HINTS) is False:
-        notes.append("queueing hints cannot be switched off: they are on")
     if workload.workload.params.get("numNodeDeclaredFeatures"):
         notes.append(
             "upstream's test makes up features that pods need; here nodes declare them and no pod "
@@ -139,15 +137,18 @@ async def through_api(
     server_gates = {
         gate: on for gate, on in settings.items() if not gate.startswith(_SCHEDULERS_OWN)
     }
-    flags = [f"--feature-gates={gates_flag(settings)}"]
-    if version != EffectiveVersion():
-        flags.append(f"--emulated-version={version.emulation}")
+    emulated = f"--emulated-version={version.emulation}"
+    flags = [f"--feature-gates={gates_flag(settings)}", emulated]
     _configuration(workload, gates)  # so that mistakes are told in our words
     written = _configuration_file(workload)
     given: Mapping[str, Any] = {}
     if written is not None:
         given = parse_documents(*written, is_json=False)[0]
-    with control_plane(binaries, server_gates) as plane:
+    server_flags = {
+        "feature_gates": gates_flag(server_gates),
+        "emulated_version": version.emulation,
+    }
+    with control_plane(binaries, **server_flags) as plane:
         kubeconfig = plane.kubeconfig()
         access = user_access(str(kubeconfig))
         async with KubeClient(access, qps=CLIENT_RATE, burst=CLIENT_RATE) as client:

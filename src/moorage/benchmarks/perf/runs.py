@@ -14,7 +14,7 @@ from moorage.benchmarks.perf.clusters import Cluster, gates_of, in_process, note
 from moorage.benchmarks.perf.executor import OperationExecutor
 from moorage.benchmarks.perf.throughput import Throughput
 from moorage.benchmarks.pod_watch import PodWatch
-from moorage.benchmarks.processes import SchedulerCommand, moorage_command
+from moorage.benchmarks.processes import SchedulerCommand
 from moorage.benchmarks.progress import Progress
 from moorage.config import FeatureGates
 from moorage.errors import MoorageError, ProcessError
@@ -60,8 +60,7 @@ async def run_workload(
 ) -> WorkloadResult:
     """Run one; what is wrong with it becomes its result."""
     started = time.monotonic()
-    moorage = setting.command is None or setting.command == moorage_command()
-    notes = notes_on(workload, moorage=moorage)
+    notes = notes_on(workload)
     selector = workload.selector
     if selector.name != _THROUGHPUT or selector.data_bucket != "Average":
         notes.append(f"its threshold is about {selector.name} {selector.data_bucket}: not compared")
