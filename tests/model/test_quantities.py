@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.model.quantity import MAX_VALUE, clamp, parse_milli, parse_nano, whole
+from moorage.model.quantity import (
+    MAX_VALUE,
+    NANO,
+    QuantityFormat,
+    clamp,
+    parse_milli,
+    parse_nano,
+    quantity_format,
+    quantity_text,
+    whole,
+)
 
 SUFFIXES = {
     "n": Decimal("1e-9"),
@@ -101,6 +111,12 @@ def test_amounts_beyond_int64_are_capped(text: str) -> None:
     assert clamp(whole(parse_milli(text))) == MAX_VALUE
 
 
+def test_amounts_of_devices_beyond_int64_are_capped_only_if_they_are_binary() -> None:
+    assert parse_nano("20E") == 20 * 10**18 * NANO
+    assert parse_nano("1e30") == 10**30 * NANO
+    assert parse_nano("8Ei") == MAX_VALUE * NANO
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -159,5 +175,41 @@ def test_parsing_agrees_with_decimal_arithmetic(sign: str, number: str, scale: s
     for parse, steps in ((parse_milli, 1000), (parse_nano, 10**9)):
         size = exact.multiply(exact.multiply(Decimal(number), factor), Decimal(steps))
         rounded = int(size.to_integral_value(ROUND_CEILING, exact))
-        expected = min(rounded, MAX_VALUE * steps)
+        capped = parse is parse_milli or scale.endswith("i")
+        expected = min(rounded, MAX_VALUE * steps) if capped else rounded
         assert parse(f"{sign}{number}{scale}") == (-expected if sign == "-" else expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0Ki", "0"),
+        ("1500m", "1500m"),
+        ("2000", "2k"),
+        ("0.000000001", "1n"),
+        ("64000M", "64G"),
+        ("20000P", "20E"),
+        ("512Mi", "512Mi"),
+        ("0.5Gi", "512Mi"),
+        ("1Ki", "1Ki"),
+        ("1000Ki", "1000Ki"),
+        ("-2048Ki", "-2Mi"),
+        ("12e6", "12e6"),
+        ("5e-3", "5e-3"),
+        ("1E3", "1e3"),
+    ],
+)
+def test_quantities_are_written_as_go_writes_them(text: str, written: str) -> None:
+    assert quantity_text(parse_nano(text), quantity_format(text)) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(512, "512"), (1000, "1k"), (1024, "1Ki"), (1536, "1536")]
+)
+def test_small_binary_quantities_are_written_as_decimal_ones(value: int, written: str) -> None:
+    assert quantity_text(value * NANO, QuantityFormat.BINARY) == written
+
+
+@given(st.integers(-(10**25), 10**25), st.sampled_from(QuantityFormat))
+def test_quantities_are_written_without_loss(nano: int, form: QuantityFormat) -> None:
+    assert parse_nano(quantity_text(nano, form)) == nano

@@ -93,8 +93,8 @@ def _table() -> dict[str, Kind]:
         *kinds("storage.k8s.io", v1, StorageClass, CSINode, CSIDriver, namespaced=False),
         *kinds("storage.k8s.io", v1, VolumeAttachment, namespaced=False),
         *kinds("storage.k8s.io", v1, CSIStorageCapacity, namespaced=True),
-        *kinds("resource.k8s.io", dra, DeviceClass, ResourceSlice, namespaced=False),
-        *kinds("resource.k8s.io", ("v1beta2",), DeviceTaintRule, namespaced=False),
+        *kinds("resource.k8s.io", dra, DeviceClass, DeviceTaintRule, namespaced=False),
+        *kinds("resource.k8s.io", dra, ResourceSlice, namespaced=False),
         *kinds("resource.k8s.io", dra, ResourceClaim, ResourceClaimTemplate, namespaced=True),
     ]
     return {row.name: row for row in rows}

@@ -102,6 +102,7 @@ class DeviceCounterConsumption(Object, frozen=True):
 
     counter_set: str = ""
     counters: dict[str, DeviceCounter] = {}
+    compatibility_groups: tuple[str, ...] = ()
 
 
 class NodeAllocatableResourceMapping(Object, frozen=True):
@@ -165,7 +166,7 @@ class DeviceTaintSelector(Object, frozen=True):
 
 
 class DeviceTaintRuleSpec(Object, frozen=True):
-    """A taint, and the devices that have it; without a selector all of them."""
+    """A taint, and the devices that have it; without a selector none, with an empty one all."""
 
     device_selector: DeviceTaintSelector | None = None
     taint: DeviceTaint = DeviceTaint()
@@ -179,7 +180,7 @@ class DeviceTaintRule(ApiObject, frozen=True, dict=True):
     def taints_slice(self, offered: ResourceSlice) -> bool:
         """May devices of the slice be meant?"""
         selector = self.spec.device_selector
-        return selector is None or (
+        return selector is not None and (
             selector.driver in (None, offered.spec.driver)
             and selector.pool in (None, offered.spec.pool.name)
             and (
@@ -191,7 +192,7 @@ class DeviceTaintRule(ApiObject, frozen=True, dict=True):
     def taints_device(self, device: Device) -> bool:
         """Is a device of such a slice meant?"""
         selector = self.spec.device_selector
-        return selector is None or selector.device in (None, device.name)
+        return selector is not None and selector.device in (None, device.name)
 
 
 class DeviceClassConfiguration(Object, frozen=True, omit_defaults=True):
@@ -220,6 +221,13 @@ class CapacityRequirements(Object, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
+class DeviceDerivedAttribute(Object, frozen=True):
+    """An attribute that a request computes from those of a device."""
+
+    name: str = ""
+    expression: str = ""
+
+
 class DevicesWanted(Object, frozen=True):
     """A number of devices of a class, or all of them."""
 
@@ -229,6 +237,7 @@ class DevicesWanted(Object, frozen=True):
     count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
 
 
 class ExactDeviceRequest(DevicesWanted, frozen=True):

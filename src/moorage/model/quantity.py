@@ -7,10 +7,12 @@ rounded on storing; they are read in billionths ("nano"), the finest step upstre
 """
 
 import re
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
 MAX_VALUE = 2**63 - 1
+NANO = 10**9
 
 _FORM = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]*|[eE][+-]?[0-9]+)")
 _SUFFIXES: dict[str, Fraction] = {
@@ -31,6 +33,8 @@ _SUFFIXES: dict[str, Fraction] = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 # An exponent beyond this leaves int64 on either side whatever the digits are; cutting it here
 # keeps a hostile "1e999999999" from building a huge number.
 _EXPONENT_LIMIT = 400
@@ -46,8 +50,11 @@ def parse_milli(text: Quantity) -> int:
 
 @lru_cache(maxsize=8192, typed=True)
 def parse_nano(text: Quantity) -> int:
-    """The quantity in billionths of its unit, rounded away from zero, capped like upstream's."""
-    return _parse(text, 10**9)
+    """The quantity in billionths of its unit, rounded away from zero.
+
+    Like upstream's it is capped if it is written in powers of two, and only then.
+    """
+    return _parse(text, NANO)
 
 
 def _parse(text: Quantity, steps: int) -> int:
@@ -67,8 +74,43 @@ def _parse(text: Quantity, steps: int) -> int:
         exponent = max(-_EXPONENT_LIMIT, min(_EXPONENT_LIMIT, int(suffix[1:])))
         scale = Fraction(10) ** exponent
     exact = Fraction(digits if digits[-1] != "." else digits[:-1]) * scale * steps
-    rounded = min(-(-exact.numerator // exact.denominator), MAX_VALUE * steps)
+    rounded = -(-exact.numerator // exact.denominator)
+    if steps != NANO or suffix.endswith("i"):
+        rounded = min(rounded, MAX_VALUE * steps)
     return -rounded if sign == "-" else rounded
+
+
+class QuantityFormat(StrEnum):
+    """How a quantity is written."""
+
+    DECIMAL = "DecimalSI"
+    BINARY = "BinarySI"
+    EXPONENT = "DecimalExponent"
+
+
+def quantity_format(text: Quantity) -> QuantityFormat:
+    """The format that results of computing with a quantity are written in."""
+    suffix = str(text).strip().lstrip("+-.0123456789")
+    if suffix.endswith("i"):
+        return QuantityFormat.BINARY
+    return QuantityFormat.EXPONENT if len(suffix) > 1 else QuantityFormat.DECIMAL
+
+
+def quantity_text(nano: int, form: QuantityFormat) -> str:
+    """Billionths as Go prints them: without a fraction, in the largest unit that allows it."""
+    if not nano:
+        return "0"
+    if form is QuantityFormat.BINARY and abs(nano) >= 1024 * NANO and nano % NANO == 0:
+        value, unit = nano // NANO, 0
+        while value % 1024 == 0 and unit < len(_BINARY) - 1:
+            value, unit = value // 1024, unit + 1
+        return f"{value}{_BINARY[unit]}"
+    value, exponent = nano, -9
+    while value % 1000 == 0 and (form is QuantityFormat.EXPONENT or exponent < 18):
+        value, exponent = value // 1000, exponent + 3
+    if form is QuantityFormat.EXPONENT:
+        return f"{value}e{exponent}" if exponent else f"{value}"
+    return f"{value}{_DECIMAL[exponent // 3 + 3]}"
 
 
 def whole(milli: int) -> int:

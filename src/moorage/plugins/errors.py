@@ -12,6 +12,10 @@ class AllocationError(Exception):
     """Something is wrong with a claim or class: the whole attempt is given up."""
 
 
+class CapacityError(Exception):
+    """An amount of a device's capacity that nobody can be given; the text is upstream's."""
+
+
 class ClaimBindingError(Exception):
     """Binding the pod has to be tried again; the text is upstream's."""
 

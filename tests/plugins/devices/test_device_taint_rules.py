@@ -1,4 +1,6 @@
-"""DeviceTaintRules: taints that an administrator puts on devices, behind DRADeviceTaintRules."""
+"""DeviceTaintRules: taints that an administrator puts on devices."""
+
+import msgspec
 
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
@@ -22,18 +24,19 @@ from plugins.devices.device_objects import (
     slice_of,
 )
 
-ON = FeatureGates({"DRADeviceTaintRules": True})
+ON = FeatureGates()
+OFF = FeatureGates({"DRADeviceTaintRules": False})
 OFFER = [device_class(), slice_of("s", [device("d0"), device("d1")], node="n")]
 
 
 def rule(name: str = "rule", effect: str = "NoSchedule", **selector: str) -> DeviceTaintRule:
     made = decode_object(
         {
-            "apiVersion": "resource.k8s.io/v1beta2",
+            "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceTaintRule",
             "metadata": {"name": name},
             "spec": {
-                "deviceSelector": selector or None,
+                "deviceSelector": selector,
                 "taint": {"key": "broken", "value": "yes", "effect": effect},
             },
         },
@@ -53,11 +56,18 @@ def feasible(state: ClusterState, gates: FeatureGates, count: int = 1, **exactly
     return not asked.filter(pod, nodes, before.state).reasons_of(0)
 
 
-def test_a_rule_without_selector_taints_every_device_if_the_gate_is_on() -> None:
+def test_a_rule_with_an_empty_selector_taints_every_device_unless_the_gate_is_off() -> None:
     state = cluster([make_node("n")], others=[*OFFER, rule()])
     assert not feasible(state, ON)
     state = cluster([make_node("n")], others=[*OFFER, rule()])
-    assert feasible(state, FeatureGates())
+    assert feasible(state, OFF)
+
+
+def test_a_rule_without_selector_taints_nothing() -> None:
+    everything = rule()
+    spec = msgspec.structs.replace(everything.spec, device_selector=None)
+    nothing = msgspec.structs.replace(everything, spec=spec)
+    assert feasible(cluster([make_node("n")], others=[*OFFER, nothing]), ON)
 
 
 def test_a_rule_taints_only_what_it_selects() -> None:
@@ -99,10 +109,10 @@ def test_a_rule_that_goes_or_changes_frees_the_devices_again() -> None:
     assert feasible(state, ON)
 
 
-def test_rules_are_looked_up_only_if_the_gate_is_on() -> None:
+def test_rules_are_looked_up_unless_the_gate_is_off() -> None:
     state = cluster()
     assert DeviceTaintRule in plugin(state.listers, ON).looks_up
-    assert DeviceTaintRule not in plugin(state.listers).looks_up
+    assert DeviceTaintRule not in plugin(state.listers, OFF).looks_up
 
 
 def test_a_pod_tries_again_when_a_rule_lets_a_device_go() -> None:

@@ -18,7 +18,6 @@ from moorage.framework.status import Code, Status
 from moorage.model.devices import ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
-from moorage.plugins.dynamic_resources.capacity import binary_text
 from moorage.plugins.dynamic_resources.claim_writes import Deallocate
 from moorage.simulator.offline import PodOutcome, place_all
 from moorage.simulator.world import World
@@ -51,8 +50,8 @@ NOT_ENOUGH = "cannot allocate all claims"
 FITS = ""
 
 
-def without(gate: str) -> FeatureGates:
-    return FeatureGates({gate: False})
+def without(*gates: str) -> FeatureGates:
+    return FeatureGates(dict.fromkeys(gates, False))
 
 
 def pool(**reached: Any) -> ResourceSlice:
@@ -119,7 +118,13 @@ class DeviceCase(NamedTuple):
         [TAINTED],
         FITS,
     ),
-    DeviceCase("a taint without the gate", claim("a"), [TAINTED], FITS, without("DRADeviceTaints")),
+    DeviceCase(
+        "a taint without the gate",
+        claim("a"),
+        [TAINTED],
+        FITS,
+        without("DRADeviceTaints", "DRADeviceTaintRules"),
+    ),
     DeviceCase(
         "in use", claim("a"), [ONE, claim("held", status=allocated(("n", "d")))], NOT_ENOUGH
     ),
@@ -399,11 +404,3 @@ def test_deleted_claims_and_slices_wake_nobody() -> None:
     for registration in plugin(cluster().listers).events_to_register():
         if registration.event.resource is not EventResource.NODE:
             assert not registration.event.action & ActionType.DELETE
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (512, "512"), (1000, "1k"), (1024, "1Ki"), (1536, "1536"), (3 * 2**30, "3Gi")],
-)
-def test_amounts_are_written_as_go_writes_them(value: int, text: str) -> None:
-    assert binary_text(value) == text

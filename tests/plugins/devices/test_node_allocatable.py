@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,10 +14,9 @@ from moorage.framework.status import Code
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import Json
 from moorage.model.pod import NodeAllocatableResourceClaimStatus, Pod
-from moorage.model.quantity import parse_nano
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.claim_writes import ClearStatus
-from moorage.plugins.dynamic_resources.node_allocatable import quantity_text, with_statuses
+from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import claim, device, device_class, plugin, request, slice_of
 from plugins.devices.fake_api import FakeApi
@@ -227,25 +224,3 @@ def test_no_node_gives_more_than_it_has(pods: list[tuple[int, int]], cpu: int) -
             trial.plugin.reserve(pod, "n")
         nodes = NodeView(trial.state)
         assert int(nodes.requested("cpu")[0]) <= cpu
-
-
-@given(st.integers(0, 10**15), st.booleans())
-def test_quantities_are_written_without_loss(nano: int, binary: bool) -> None:
-    value = Fraction(nano, 10**9)
-    read = Fraction(parse_nano(quantity_text(value, binary)), 10**9)
-    assert read == value if not binary or value < 1024 else 0 <= read - value < 1
-
-
-@pytest.mark.parametrize(
-    ("value", "binary", "text"),
-    [
-        (Fraction(3, 2), False, "1500m"),
-        (Fraction(2000), False, "2k"),
-        (Fraction(0), False, "0"),
-        (Fraction(2**30), True, "1Gi"),
-        (Fraction(512), True, "512"),
-        (Fraction(1, 10**9), False, "1n"),
-    ],
-)
-def test_how_quantities_are_written(value: Fraction, binary: bool, text: str) -> None:
-    assert quantity_text(value, binary) == text

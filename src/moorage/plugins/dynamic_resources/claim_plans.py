@@ -37,6 +37,8 @@ class Features(NamedTuple):
     binding_conditions: bool = True
     consumable_capacity: bool = True
     device_taints: bool = True
+    fractional_capacity: bool = False
+    list_attributes: bool = False
     partitionable_devices: bool = True
     prioritized_list: bool = True
 
@@ -80,10 +82,7 @@ class RequestPlan:
                     if not device.selected_by(expression):
                         return False
                 except (CompileError, EvaluationError) as error:
-                    kind = "compile" if isinstance(error, CompileError) else "runtime"
-                    raise AllocationError(
-                        f"{owner}: selector #{number}: CEL {kind} error: {error}"
-                    ) from None
+                    raise AllocationError(_complaint(owner, number, device, error)) from None
         return True
 
     def tolerates(self, device: DeviceRecord) -> bool:
@@ -92,6 +91,23 @@ class RequestPlan:
             any(toleration.tolerates(taint) for toleration in self.tolerations)
             for taint in device.taints
         )
+
+
+_MISSING_KEY = "no such key:"
+_HINT = (
+    "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with "
+    "has() for optional fields"
+)
+
+
+def _complaint(
+    owner: str, number: int, device: DeviceRecord, error: CompileError | EvaluationError
+) -> str:
+    where = f"{owner}: selector #{number}"
+    if isinstance(error, CompileError):
+        return f"{where}: CEL compile error: {error}"
+    hint = f". {_HINT}" if _MISSING_KEY in str(error) else ""
+    return f"{where} on device {'/'.join(device.id)}: CEL runtime error: {error}{hint}"
 
 
 class ClaimPlan:
@@ -162,6 +178,10 @@ def _plan(
     find_class: FindClass,
 ) -> RequestPlan:
     where = f"claim {claim.key}, request {name}"
+    if request.derived_attributes:
+        raise AllocationError(
+            f"{where}: cannot handle request with derived attributes, the feature is disabled"
+        )
     for number, selector in enumerate(request.selectors):
         if selector.cel is None:
             raise AllocationError(
@@ -189,28 +209,24 @@ def expressions_of(selectors: tuple[DeviceSelector, ...]) -> tuple[str, ...]:
     return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
-Value = tuple[str, object] | None
-"""The kind of an attribute and its value; None for lists, which are compared with nothing."""
+Values = tuple[str, frozenset[object]] | None
+"""The kind of an attribute and its values; None for lists, unless the feature is on."""
 
 
 class Constraint:
-    """A constraint while devices are being chosen: all have one value, or no two requests do.
+    """A constraint while devices are being chosen: all share a value, or no two do."""
 
-    Of distinct values upstream remembers one per request, the latest: within a request of several
-    devices only neighbours are compared. That is kept here.
-    """
-
-    def __init__(self, constraint: DeviceConstraint) -> None:
+    def __init__(self, constraint: DeviceConstraint, features: Features) -> None:
         """Raises `ValueError` if it is of a kind that is not known."""
+        self._lists = features.list_attributes
         self._distinct = constraint.match_attribute is None
         attribute = constraint.distinct_attribute if self._distinct else constraint.match_attribute
         if attribute is None:
             raise ValueError("empty constraint (unsupported constraint type?)")
         self._attribute = attribute
         self._requests = frozenset(constraint.requests)
-        self._values: dict[str, Value] = {}
-        """By request; of values that must match, the first."""
-        self._count = 0
+        self._chosen: list[Values] = []
+        """By device; where values must match, what the devices up to this one have in common."""
 
     def applies(self, request: RequestPlan) -> bool:
         """Is it about the devices of a request? Naming none means all of them."""
@@ -224,26 +240,39 @@ class Constraint:
         attribute = device.attribute(self._attribute)
         if attribute is None:
             return False
-        value = _value(attribute)
-        others = self._values.values() if self._count else ()
-        if any(value is None or (value == other) is self._distinct for other in others):
+        values = _values(attribute, lists=self._lists)
+        if values is None and (self._lists or self._chosen):
             return False
-        if self._distinct or not self._count:
-            self._values[request.base_name if self._distinct else ""] = value
-        self._count += 1
+        if self._distinct:
+            if any(_common(values, other) is not None for other in self._chosen):
+                return False
+        elif self._chosen:
+            values = _common(values, self._chosen[-1])
+            if values is None:
+                return False
+        self._chosen.append(values)
         return True
 
     def remove(self, request: RequestPlan) -> None:
-        """The last device of the request is given back."""
+        """The last device, which is the request's, is given back."""
         if self.applies(request):
-            self._count -= 1
-            if self._distinct:
-                self._values.pop(request.base_name, None)
+            self._chosen.pop()
 
 
-def _value(attribute: DeviceAttribute) -> Value:
-    for kind in ("string_value", "int_value", "bool_value", "version_value"):
-        value = getattr(attribute, kind)
+def _values(attribute: DeviceAttribute, *, lists: bool) -> Values:
+    for kind in ("int", "bool", "string", "version") if lists else ():
+        several = getattr(attribute, f"{kind}_values")
+        if several:
+            return kind, frozenset(several)
+    for kind in ("int", "bool", "string", "version"):
+        value = getattr(attribute, f"{kind}_value")
         if value is not None:
-            return kind, value
+            return kind, frozenset((value,))
     return None
+
+
+def _common(values: Values, others: Values) -> Values:
+    if values is None or others is None or values[0] != others[0]:
+        return None
+    shared = values[1] & others[1]
+    return (values[0], shared) if shared else None

@@ -68,12 +68,14 @@ class ClaimTracker:
             and enabled("DRAResourceClaimDeviceStatus"),
             consumable_capacity=enabled("DRAConsumableCapacity"),
             device_taints=enabled("DRADeviceTaints"),
+            fractional_capacity=enabled("DRAFractionalCapacityRange"),
+            list_attributes=enabled("DRAListTypeAttributes"),
             partitionable_devices=enabled("DRAPartitionableDevices"),
             prioritized_list=enabled("DRAPrioritizedList"),
         )
         selectors = DeviceSelectors(
             consumable_capacity=self.features.consumable_capacity,
-            list_attributes=enabled("DRAListTypeAttributes"),
+            list_attributes=self.features.list_attributes,
         )
         self.clock = SearchClock(pacing or Pacing())
         self.usage = DeviceUsage(consumable_capacity=self.features.consumable_capacity)
@@ -82,6 +84,7 @@ class ClaimTracker:
             selectors,
             self.clock.checkpoint,
             partitionable=self.features.partitionable_devices,
+            fractional_capacity=self.features.fractional_capacity,
         )
         self.allocator = Allocator(
             self.features, self.inventory, self.usage, self.classes, self.clock

@@ -16,13 +16,17 @@ from moorage.framework.status import Code, Reason
 from moorage.model.devices import Device, NodeAllocatableResourceMapping, ResourceClaim
 from moorage.model.pod import NodeAllocatableResourceClaimStatus, Pod
 from moorage.model.pod_requests import requests_without_pod_level
-from moorage.model.quantity import Quantity, parse_nano
+from moorage.model.quantity import (
+    NANO,
+    Quantity,
+    QuantityFormat,
+    parse_nano,
+    quantity_format,
+    quantity_text,
+)
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages
-from moorage.plugins.dynamic_resources.capacity import binary_text
 from moorage.plugins.errors import NodeAllocatableError
 
-_NANO = 10**9
-_DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _ALWAYS_CHECKED = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 Statuses = tuple[NodeAllocatableResourceClaimStatus, ...]
@@ -63,7 +67,7 @@ def claim_statuses(
 
 
 def _resources(claim: str, devices: Sequence[AllocatedDevice]) -> dict[str, Quantity] | None:
-    totals: dict[str, tuple[Fraction, bool]] = {}
+    totals: dict[str, tuple[Fraction, QuantityFormat]] = {}
     for drawn in devices:
         for name, mapping in drawn.device.node_allocatable_resource_mappings.items():
             amount = _amount(claim, name, mapping, drawn)
@@ -71,17 +75,23 @@ def _resources(claim: str, devices: Sequence[AllocatedDevice]) -> dict[str, Quan
                 known = totals.get(name)
                 # The sum is written as its first part was.
                 totals[name] = amount if known is None else (known[0] + amount[0], known[1])
-    return {name: quantity_text(*total) for name, total in totals.items()} if totals else None
+    return {name: _text(*total) for name, total in totals.items()} if totals else None
+
+
+def _text(total: Fraction, form: QuantityFormat) -> str:
+    return quantity_text(-(-total.numerator * NANO // total.denominator), form)
 
 
 def _amount(
     claim: str, resource: str, mapping: NodeAllocatableResourceMapping, drawn: AllocatedDevice
-) -> tuple[Fraction, bool] | None:
-    """How much of a resource, and whether it is written in powers of two; None: does not apply."""
+) -> tuple[Fraction, QuantityFormat] | None:
+    """How much of a resource, and how it is written; None: does not apply."""
     factor = mapping.allocation_multiplier
     key = mapping.capacity_key
     if not key:
-        return (Fraction(0), False) if factor is None else (_exact(factor), _is_binary(factor))
+        if factor is None:
+            return Fraction(0), QuantityFormat.DECIMAL
+        return _exact(factor), quantity_format(factor)
     if not drawn.consumed:
         raise NodeAllocatableError(
             f"claim {claim}, device {drawn.device.name}: ConsumedCapacity is nil, but Capacity key "
@@ -90,7 +100,7 @@ def _amount(
     consumed = drawn.consumed.get(key)
     if consumed is None:
         return None
-    return _exact(consumed) * (1 if factor is None else _exact(factor)), _is_binary(consumed)
+    return _exact(consumed) * (1 if factor is None else _exact(factor)), quantity_format(consumed)
 
 
 def rejections(pod: Pod, statuses: Statuses, nodes: NodeView, place: int) -> Sequence[Reason]:
@@ -165,19 +175,4 @@ def with_statuses(pod: Pod, statuses: Statuses) -> Pod:
 
 
 def _exact(quantity: Quantity) -> Fraction:
-    return Fraction(parse_nano(quantity), _NANO)
-
-
-def _is_binary(quantity: Quantity) -> bool:
-    return isinstance(quantity, str) and quantity.endswith("i")
-
-
-def quantity_text(value: Fraction, binary: bool) -> str:
-    """As Go prints a quantity: without a fraction, and with the largest unit that allows it."""
-    if binary and abs(value) >= 1024:
-        return binary_text(-(-value.numerator // value.denominator))
-    nano = -(-value.numerator * _NANO // value.denominator)
-    if nano == 0:
-        return "0"
-    exponent = max(power for power in _DECIMAL if nano % 10 ** (power + 9) == 0)
-    return f"{nano // 10 ** (exponent + 9)}{_DECIMAL[exponent]}"
+    return Fraction(parse_nano(quantity), NANO)

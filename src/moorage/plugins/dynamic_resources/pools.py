@@ -189,10 +189,11 @@ class Inventory:
         checkpoint: Callable[[], None],
         *,
         partitionable: bool,
+        fractional_capacity: bool,
     ) -> None:
         self._slices = slices
         self.selectors = selectors
-        self._shapes = DeviceShapes(selectors, checkpoint)
+        self._shapes = DeviceShapes(selectors, checkpoint, fractional_capacity=fractional_capacity)
         self._partitionable = partitionable
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}
@@ -216,7 +217,7 @@ class Inventory:
                 record = SliceRecord(source, self._shapes)
             self._records[source.name] = record
             self._by_pool.setdefault(record.pool, []).append(record)
-            if record.nodes.node_name and not record.has_counters:
+            if record.nodes.node_name:
                 self._on_node.setdefault(record.nodes.node_name, []).append(record)
             else:
                 self._shared.append(record)
@@ -269,6 +270,7 @@ class Inventory:
             record
             for record in records
             if (self._partitionable or not self._uses_partitions(record))
+            and not record.has_compatibility_groups
             and record.relevant_to(node)
         ]
 
@@ -303,6 +305,8 @@ class Inventory:
                     return None
                 if record.generation == generation:
                     everything.append(record)
+            # What cannot be told apart must not be allocated, so it is missing from the pool.
+            everything = [one for one in everything if not one.has_compatibility_groups]
             if len(everything) != expected:
                 return Pool(pool_id, incomplete=True)
         return self._built(pool_id, sorted(records, key=lambda record: record.name), everything)
@@ -310,45 +314,36 @@ class Inventory:
     def _built(
         self, pool_id: PoolId, records: list[SliceRecord], everything: list[SliceRecord]
     ) -> Pool:
+        """Shared counters are the whole pool's, whichever nodes their slices are for."""
         offering = records
-        counters: dict[CounterKey, int] = {}
         if self._partitionable:
             offering = [record for record in records if not record.has_counters]
-            sets = [
-                counter_set.name
-                for record in records
-                for counter_set in record.slice.spec.shared_counters
-            ]
-            if len(set(sets)) != len(sets):
-                return Pool(pool_id, invalid=True)
-            for record in records:
-                counters |= record.counts
         devices = tuple(device for record in offering for device in record.devices)
         if len({device.id for device in devices}) != len(devices):
             return Pool(pool_id, invalid=True)
-        known = {record.name for record in records}
+        if not self._partitionable:
+            return Pool(pool_id, devices=devices, all_devices=devices)
+        bringing = [record for record in everything if record.has_counters]
+        sets = [one.name for record in bringing for one in record.slice.spec.shared_counters]
+        if len(set(sets)) != len(sets):
+            return Pool(pool_id, invalid=True)
+        counters: dict[CounterKey, int] = {}
+        for record in bringing:
+            counters |= record.counts
+        known = {record.name for record in (*records, *bringing)}
         rest = tuple(
             device for record in everything if record.name not in known for device in record.devices
         )
         pool = Pool(pool_id, devices=devices, all_devices=devices + rest, counters=counters)
-        if self._partitionable and not self._counters_exist(pool, records):
-            return Pool(pool_id, invalid=True)
-        return pool
+        return pool if self._counters_exist(pool, sets) else Pool(pool_id, invalid=True)
 
     @staticmethod
-    def _counters_exist(pool: Pool, records: Iterable[SliceRecord]) -> bool:
-        sets = {
-            counter_set.name
-            for record in records
-            for counter_set in record.slice.spec.shared_counters
-        }
-        # Devices of slices that bring counters are not offered, but they are checked.
-        checked = {device for record in records for device in record.devices}
+    def _counters_exist(pool: Pool, sets: Sequence[str]) -> bool:
         return all(
             consumption.counter_set in sets
             and all(
                 (consumption.counter_set, name) in pool.counters for name in consumption.counters
             )
-            for device in checked.union(pool.all_devices)
+            for device in pool.all_devices
             for consumption in device.device.consumes_counters
         )

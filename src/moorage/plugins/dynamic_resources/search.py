@@ -24,6 +24,7 @@ from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, Poo
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 from moorage.plugins.errors import (
     AllocationError,
+    CapacityError,
     NodeAllocationError,
     SearchInterruptedError,
     SearchTimedOutError,
@@ -94,18 +95,20 @@ class DeviceSearch:
 
     def _prepare(self) -> None:
         for plan in self._claims:
-            fewest = 0
+            known = 0
             for alternatives in plan.requests:
-                fewest += min(self._number(request) for request in alternatives)
-            if fewest > MAX_RESULTS:
-                raise AllocationError(
-                    f"claim {plan.claim.key}: number of requested devices {fewest} "
-                    f"exceeds the claim limit of {MAX_RESULTS}"
-                )
+                fewest = min([self._number(request) for request in alternatives])
+                if fewest > MAX_RESULTS - known:
+                    raise AllocationError(
+                        f"claim {plan.claim.key}, request {alternatives[0].base_name}: adding "
+                        f"{fewest} devices exceeds the claim limit of {MAX_RESULTS}, with {known} "
+                        "already accounted for"
+                    )
+                known += fewest
             constraints = []
             for number, constraint in enumerate(plan.constraints):
                 try:
-                    constraints.append(Constraint(constraint))
+                    constraints.append(Constraint(constraint, self._features))
                 except ValueError as error:
                     raise AllocationError(
                         f"claim {plan.claim.key}, constraint #{number}: {error}"
@@ -130,7 +133,7 @@ class DeviceSearch:
             found += [
                 (device, pool)
                 for device in pool.devices
-                if self._selectable(request, device) and self._has_capacity(request, device)
+                if self._selectable(request, device) and self._is_large_enough(request, device)
             ]
         self._all[request] = found
         return len(found)
@@ -188,7 +191,7 @@ class DeviceSearch:
             if (
                 self._available(claim, request, device)
                 and self._selectable(request, device)
-                and self._has_capacity(request, device)
+                and self._has_capacity(request, device, "checking")
                 and self._choose(claim, request, device, pool, must=False)
                 and self._continue(claim, number, request, done, place + 1, device)
             ):
@@ -235,14 +238,26 @@ class DeviceSearch:
             return False
         return device.nodes is None or device.nodes.matches(self._node)
 
-    def _has_capacity(self, request: RequestPlan, device: DeviceRecord) -> bool:
+    def _is_large_enough(self, request: RequestPlan, device: DeviceRecord) -> bool:
+        """Would the device do if nobody used it? Of all devices, those that are in use count."""
+        if not self._features.consumable_capacity:
+            return True
+        try:
+            return device.capacity.allows(request.amounts)
+        except CapacityError as error:
+            raise _capacity_complaint(request, "checking", device.id[2], error) from None
+
+    def _has_capacity(self, request: RequestPlan, device: DeviceRecord, doing: str) -> bool:
         if not self._features.consumable_capacity:
             return True
         used = self._usage.capacity.get(device.id)
         chosen = self._shares.get(device.id)
         if used is None and chosen is None and device.capacity.plain and not request.amounts:
             return True
-        return device.capacity.allows(request.amounts, used or {}, chosen or {})
+        try:
+            return device.capacity.allows(request.amounts, used or {}, chosen or {})
+        except CapacityError as error:
+            raise _capacity_complaint(request, doing, "/".join(device.id), error) from None
 
     def _choose(
         self, claim: int, request: RequestPlan, device: DeviceRecord, pool: Pool, *, must: bool
@@ -271,7 +286,7 @@ class DeviceSearch:
                 )
             return False
         consumed: dict[str, Amount] = {}
-        if not self._has_capacity(request, device):
+        if not self._has_capacity(request, device, "rechecking"):
             self._unconstrain(claim, request, len(self._constraints[claim]))
             self._undraw(device, draws=draws)
             return False
@@ -304,7 +319,11 @@ class DeviceSearch:
 
     def _already_shared(self, device: DeviceRecord) -> bool:
         """Does a share exist that pays for the device's counters already?"""
-        return device.shareable and (device.id in self._usage.capacity or device.id in self._shares)
+        return device.shareable and (
+            device.id in self._usage.capacity
+            or device.id in self._usage.shares
+            or device.id in self._shares
+        )
 
     def _constrain(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
         for number, constraint in enumerate(self._constraints[claim]):
@@ -333,6 +352,15 @@ class DeviceSearch:
             drawn = self._drawn[device.pool]
             for key, value in device.counters:
                 drawn[key] -= value
+
+
+def _capacity_complaint(
+    request: RequestPlan, doing: str, device: str, error: CapacityError
+) -> AllocationError:
+    return AllocationError(
+        f"claim {request.claim}, request {request.name}: {doing} capacity for device {device}: "
+        f"{error}"
+    )
 
 
 class SearchClock:

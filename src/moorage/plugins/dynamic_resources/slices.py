@@ -124,8 +124,15 @@ class Alike:
 class DeviceShapes:
     """The shapes of devices and nodes in use."""
 
-    def __init__(self, selectors: DeviceSelectors, checkpoint: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        selectors: DeviceSelectors,
+        checkpoint: Callable[[], None],
+        *,
+        fractional_capacity: bool,
+    ) -> None:
         self.selectors = selectors
+        self.fractional_capacity = fractional_capacity
         self._checkpoint = checkpoint
         self._known: WeakValueDictionary[bytes, DeviceShape] = WeakValueDictionary()
         self._alike: WeakValueDictionary[Hashable, Alike] = WeakValueDictionary()
@@ -181,7 +188,7 @@ class DeviceRecord:
             device.allow_multiple_allocations
         )
         self.taints = tuple(taint for taint in device.taints if taint.effect in _BLOCKING)
-        self.capacity = CapacityRecord(device)
+        self.capacity = CapacityRecord(device, fractional=shapes.fractional_capacity)
         self.counters = tuple(
             ((consumption.counter_set, name), parse_nano(counter.value))
             for consumption in device.consumes_counters
@@ -229,10 +236,17 @@ class SliceRecord:
             for name, counter in counter_set.counters.items()
         }
 
+    @property
+    def has_compatibility_groups(self) -> bool:
+        """Does a device say with which others it can be in use?"""
+        return any(
+            consumption.compatibility_groups
+            for device in self.slice.spec.devices
+            for consumption in device.consumes_counters
+        )
+
     def relevant_to(self, node: Node) -> bool:
-        """Does the node need it? Counters always are; a slice that names no nodes never is."""
-        if self.has_counters:
-            return True
+        """Does the node reach it? A slice that names no nodes is reached by none."""
         if self.nodes.given:
             return self.nodes.matches(node)
         return self.per_device and any(
