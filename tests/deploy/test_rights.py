@@ -91,7 +91,7 @@ def test_the_cluster_role_lets_moorage_follow_just_what_it_watches_by_default() 
 
 @pytest.mark.parametrize(
     ("name", "gate"),
-    [("device-taint-rules", "DRADeviceTaintRules"), ("pod-groups", "GenericWorkload")],
+    [("pod-groups", "GenericWorkload")],
 )
 def test_a_component_adds_just_what_its_gate_makes_moorage_watch(name: str, gate: str) -> None:
     more = needed_to_watch(f"{gate}=true") - needed_to_watch("")

@@ -45,7 +45,7 @@ KINDS = {
     "ResourceClaim": Kind("/apis/resource.k8s.io/v1", "resourceclaims", True),
     "ResourceSlice": Kind("/apis/resource.k8s.io/v1", "resourceslices", False),
     "DeviceClass": Kind("/apis/resource.k8s.io/v1", "deviceclasses", False),
-    "DeviceTaintRule": Kind("/apis/resource.k8s.io/v1beta2", "devicetaintrules", False),
+    "DeviceTaintRule": Kind("/apis/resource.k8s.io/v1", "devicetaintrules", False),
 }
 
 

@@ -25,7 +25,6 @@ _EVERYTHING_ON = {
     "config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]},
     "featureGates": {
         "CoordinatedLeaderElection": True,
-        "DRADeviceTaintRules": True,
         "GenericWorkload": True,
     },
     "followConfigMap": True,
@@ -95,7 +94,6 @@ def test_all_components_work_together(kubectl: Kubectl, tmp_path: Path) -> None:
         "--explain-annotations",
         "--explain-page",
         "--feature-gates=CoordinatedLeaderElection=true",
-        "--feature-gates=DRADeviceTaintRules=true",
         "--feature-gates=GenericWorkload=true",
     ]
     assert [volume["name"] for volume in pod["volumes"]] == ["tmp"]

@@ -282,7 +282,7 @@ def _slice(node: str, *devices: Json) -> Json:
 
 def _taint_rule(name: str, **selector: str) -> Json:
     return {
-        "apiVersion": "resource.k8s.io/v1beta2",
+        "apiVersion": _DEVICES,
         "kind": "DeviceTaintRule",
         "metadata": {"name": name},
         "spec": {
