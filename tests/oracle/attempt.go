@@ -42,7 +42,8 @@ func (c *cluster) attempt(ctx context.Context) (*Expect, error) {
 	case len(feasible) == 0:
 		return expect, c.postFilter(ctx, state, len(nodes), diagnosis, expect)
 	default:
-		return expect, c.score(ctx, state, feasible, expect)
+		c.score(ctx, state, feasible, expect)
+		return expect, nil
 	}
 }
 
@@ -88,15 +89,15 @@ func (c *cluster) filter(ctx context.Context, state fwk.CycleState, nodes []fwk.
 	return feasible
 }
 
-func (c *cluster) score(ctx context.Context, state fwk.CycleState, feasible []fwk.NodeInfo, expect *Expect) error {
+func (c *cluster) score(ctx context.Context, state fwk.CycleState, feasible []fwk.NodeInfo, expect *Expect) {
 	if status := c.framework.RunPreScorePlugins(ctx, state, c.pod, feasible); !status.IsSuccess() {
 		expect.Error = status.AsError().Error()
-		return nil
+		return
 	}
 	scored, status := c.framework.RunScorePlugins(ctx, state, c.pod, feasible)
 	if !status.IsSuccess() {
 		expect.Error = status.AsError().Error()
-		return nil
+		return
 	}
 	expect.SkippedScorePlugins = sorted(state.GetSkipScorePlugins())
 	expect.NoScorePlugins = !c.framework.HasScorePlugins()
@@ -106,11 +107,10 @@ func (c *cluster) score(ctx context.Context, state fwk.CycleState, feasible []fw
 		expect.Feasible = append(expect.Feasible, name)
 		found := NodeScore{scored[i].TotalScore, map[string]int64{}, map[string]int64{}}
 		for _, part := range scored[i].Scores {
-			raw, err := c.twins.rawScore(ctx, part.Name, state, c.pod, node)
-			if err != nil {
-				return err
-			}
-			found.Plugins[part.Name], found.Raw[part.Name] = part.Score, raw
+			found.Plugins[part.Name] = part.Score
+		}
+		for _, part := range scored[i].RawScores {
+			found.Raw[part.Name] = part.Score
 		}
 		expect.Scores[name] = found
 		highest = max(highest, found.Total)
@@ -130,7 +130,6 @@ func (c *cluster) score(ctx context.Context, state fwk.CycleState, feasible []fw
 		}
 	}
 	slices.Sort(expect.Best)
-	return nil
 }
 
 func (c *cluster) postFilter(ctx context.Context, state fwk.CycleState, nodes int, diagnosis framework.Diagnosis, expect *Expect) error {

@@ -19,7 +19,7 @@ import (
 
 // twins are second instances of some plugins, made as the framework made its own, which it does not
 // hand out. They read the state that the framework's own left behind, and answer what the framework
-// does not tell: scores before they are normalised, all candidates of a preemption, devices.
+// does not tell: all candidates of a preemption, devices.
 type twins struct {
 	plugins map[string]fwk.Plugin
 	devices *deviceSpy
@@ -34,7 +34,7 @@ func newTwins(ctx context.Context, own framework.Framework, profile *config.Kube
 	}
 	enabled := own.ListPlugins()
 	wanted := map[string]bool{}
-	for _, set := range []config.PluginSet{enabled.Score, enabled.PostFilter, enabled.Reserve} {
+	for _, set := range []config.PluginSet{enabled.PostFilter, enabled.Reserve} {
 		for _, plugin := range set.Enabled {
 			wanted[plugin.Name] = true
 		}
@@ -50,16 +50,6 @@ func newTwins(ctx context.Context, own framework.Framework, profile *config.Kube
 		found.plugins[name] = plugin
 	}
 	return found, nil
-}
-
-// rawScore is what a plugin gives a node before normalisation.
-func (t twins) rawScore(ctx context.Context, name string, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, error) {
-	plugin, ok := t.plugins[name].(fwk.ScorePlugin)
-	if !ok {
-		return 0, fmt.Errorf("%s does not score", name)
-	}
-	score, status := plugin.Score(ctx, state, pod, node)
-	return score, status.AsError()
 }
 
 // candidates are all nodes on which evictions would help, found by a dry run without a limit.
