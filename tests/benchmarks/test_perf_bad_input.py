@@ -70,8 +70,8 @@ def test_the_field_that_is_wrong_is_named(
             ": object missing required field `namespace`",
         ),
         (
-            "{opcode: createResourceDriver, nodes: '*'}",
-            ": object missing required field `driverName`",
+            "{opcode: createPodGroups, templatePath: a}",
+            ": object missing required field `namespace`",
         ),
         (
             "{opcode: createPods, skipWaitToCompletion: true, collectMetrics: true}",
@@ -84,6 +84,15 @@ def test_an_operation_that_makes_no_sense_is_refused(
 ) -> None:
     text = GOOD.replace("  workloads:", f"  - {operation}\n  workloads:")
     assert f"Regatta/small: workloadTemplate[2]{complaint}" in refused(run, write, text)
+
+
+def test_a_wrong_workload_keeps_nobody_else_from_running(run: Run, write: Write) -> None:
+    text = GOOD + "  - {name: large}\n"
+    path = write("performance-config.yaml", text)
+    done = run("bench", "perf", "--config", path, "--workload", "Regatta")
+    assert done.code == 1
+    assert "Regatta/small/namespace-1" in done.out
+    assert f"Regatta/large: {path}: Regatta/large: params.nodes is not defined" in done.out
 
 
 def test_a_missing_template_is_named_with_the_field_that_asks_for_it(

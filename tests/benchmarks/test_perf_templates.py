@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.running import Write
+from moorage.benchmarks.perf.go_template import GoTemplate
 from moorage.benchmarks.perf.templates import Template
 from moorage.errors import InputError
 
@@ -39,11 +40,40 @@ def test_numbers_are_put_in(write: Write) -> None:
         ("MultiplyFloat .Index 0.5", 3.5),
         ("SubtractFloat .Index 0.5", 6.5),
         ("Mod .Index 4", 3),
+        ("Mod .Index .few", 1),
+        ("AddInt 8000 (Mod .Index (DivideInt .Count .few))", 8001),
+        ("or .missing 5", 5),
+        ("or .few 5", 3),
+        ("(or .missing nil) | JSON", None),
+        (".list | JSON", [{"a": 1}]),
+        ("AddInt .text 1", 5),
+        (".text | Int", 4),
     ],
 )
-def test_every_function_is_there(write: Write, action: str, value: float) -> None:
+def test_every_function_is_there(write: Write, action: str, value: object) -> None:
     path = write("any.yaml", f"kind: Any\nvalue: {{{{{action}}}}}\n")
-    assert Template(Path(path)).make(7, 9)["value"] == value
+    params = {"few": 3, "text": "4", "list": [{"a": 1}]}
+    assert Template(Path(path)).make(7, 9, params)["value"] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{{if .yes}}a{{else}}b{{end}}", "a"),
+        ("{{if .no}}a{{else}}b{{end}}", "b"),
+        ("{{if .no}}a{{end}}c", "c"),
+        ('{{if eq .word "deep"}}a{{end}}', "a"),
+        ("{{range .yes}}<{{.}}>{{end}}", "<0><1>"),
+        ("{{range $i := .list}}{{$i}},{{end}}", "x,y,"),
+        ("{{range .no}}a{{else}}none{{end}}", "none"),
+        ("{{$n := or .no 2}}{{range $i := $n}}{{if ge $i 1}}{{$i}}of{{$n}}{{end}}{{end}}", "1of2"),
+        ("a {{- .word -}} b{{/* not shown */}}", "adeepb"),
+        ("{{DivideFloat 4 2}} {{DivideFloat 1 2}}", "2 0.5"),
+    ],
+)
+def test_branches_loops_and_variables(text: str, rendered: str) -> None:
+    values = {"yes": 2, "no": 0, "word": "deep", "list": ["x", "y"]}
+    assert GoTemplate(text, "here").render(values) == rendered
 
 
 @given(index=st.integers(0, 10**6), divisor=st.integers(1, 10**4))
@@ -77,7 +107,12 @@ def test_what_was_made_is_free_to_be_changed(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("kind: {{.Name}}\n", "{{.Name}}: not understood"),
+        ("kind: {{.Name}}\n", "{{.Name}}: has no value"),
+        ("kind: {{if .Name}}\n", "{{if .Name}}: has no end"),
+        ("kind: {{end}}\n", "{{end}}: not understood"),
+        ("kind: {{$no}}\n", "{{$no}}: not understood"),
+        ("kind: {{(AddInt 1 2}}\n", "{{(AddInt 1 2}}: not understood"),
+        ("kind: {{.Index.Deep}}\n", "{{.Index.Deep}}: not understood"),
         ("kind: {{Sink .Index}}\n", "{{Sink .Index}}: not understood"),
         ("kind: {{DivideInt 1 .Index}}\n", "division by zero"),
         ("- a\n- b\n", "expected one object"),

@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if not workloads:
         files = ", ".join(str(file) for file in args.config)
         raise InputError(f"{files}: no workload is called {args.workload or '*'} with {label!r}")
+    if all(workload.fault for workload in workloads):
+        raise InputError(workloads[0].fault)
     if args.list:
         _list(workloads)
         return 0

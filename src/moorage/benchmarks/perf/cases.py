@@ -66,7 +66,9 @@ class PerfWorkload(msgspec.Struct, frozen=True):
     file: Path
     case: PerfCase
     workload: WorkloadCase
-    operations: tuple[Operation, ...]
+    operations: tuple[Operation, ...] = ()
+    fault: str = ""
+    """Why it cannot be run, though others of its file can."""
 
     @property
     def name(self) -> str:
@@ -139,14 +141,22 @@ def _workloads(case: PerfCase, file: Path) -> Iterator[PerfWorkload]:
         raise InputError(f"{where}: workloads: expected at least one")
     _refuse_doubles([workload.name for workload in case.workloads], where, "workload")
     for workload in case.workloads:
-        place = f"{where}/{workload.name}"
-        listed = OperationList(case.workload_template, workload.params, place)
-        operations = tuple(listed.read())
-        if not any(_measures(operation) for operation in operations):
-            raise InputError(f"{place}: workloadTemplate: no operation collects metrics")
-        for name in workload.params.keys() - listed.used - OUTSIDE_THE_LIST:
-            raise InputError(f"{place}: params.{name} is used by no operation")
-        yield PerfWorkload(file, case, workload, operations)
+        try:
+            operations = _operations(case, workload, f"{where}/{workload.name}")
+        except InputError as error:
+            yield PerfWorkload(file, case, workload, fault=str(error))
+        else:
+            yield PerfWorkload(file, case, workload, operations)
+
+
+def _operations(case: PerfCase, workload: WorkloadCase, where: str) -> tuple[Operation, ...]:
+    listed = OperationList(case.workload_template, workload.params, where)
+    operations = tuple(listed.read())
+    if not any(_measures(operation) for operation in operations):
+        raise InputError(f"{where}: workloadTemplate: no operation collects metrics")
+    for name in workload.params.keys() - listed.used - OUTSIDE_THE_LIST:
+        raise InputError(f"{where}: params.{name} is used by no operation")
+    return operations
 
 
 def _measures(operation: Operation) -> bool:

@@ -1,6 +1,6 @@
 """Carries out the operations of one workload, one after another, as upstream's executor does.
 
-Upstream: kubernetes@v1.36.4 test/integration/scheduler_perf/executor.go. Works on any client; who
+Upstream: kubernetes@v1.37.1 test/integration/scheduler_perf/executor.go. Works on any client; who
 schedules is not its business.
 """
 
@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from random import Random
 
 import msgspec
@@ -24,7 +23,7 @@ from moorage.benchmarks.objects import (
 from moorage.benchmarks.perf import operations as op
 from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.claims import allocate_claims
-from moorage.benchmarks.perf.nodes import make_nodes, resource_slice, with_allocatable
+from moorage.benchmarks.perf.nodes import make_nodes, with_allocatable
 from moorage.benchmarks.perf.pods import NewPod, PodTemplates
 from moorage.benchmarks.perf.templates import Template
 from moorage.benchmarks.perf.throughput import Throughput, ThroughputCollector
@@ -33,7 +32,6 @@ from moorage.benchmarks.progress import Phase
 from moorage.config import FeatureGates
 from moorage.errors import ApiError, InputError
 from moorage.kube.client import KubeClient
-from moorage.kube.decoding import outline
 from moorage.kube.requests import Request
 from moorage.kube.resources import resource_for
 from moorage.model.meta import Json
@@ -113,14 +111,13 @@ class OperationExecutor:
         namespace = operation.namespace or f"namespace-{self._index}"
         await self._need_namespace(namespace)
         templates = self._pod_templates(operation)
-        pods = templates.make(operation.count, namespace)
         if operation.collect_metrics:
             self._measure(namespace, [namespace], {})
         if operation.steady_state:
             length = op.seconds(operation.duration, "duration")
-            await self._steadily(namespace, pods, length)
+            await self._steadily(namespace, templates, operation.count, length)
         else:
-            await in_flight(pods, self._create_pod, _CREATORS)
+            await in_flight(templates.make(operation.count, namespace), self._create_pod, _CREATORS)
             if operation.skip_wait_to_completion:
                 self._awaited[namespace] += operation.count
             else:
@@ -137,21 +134,28 @@ class OperationExecutor:
             self._templates.get(operation.pod_template_path or default),
             self._templates.get(operation.persistent_volume_template_path),
             self._templates.get(operation.persistent_volume_claim_template_path),
+            operation.template_params,
+            operation.signature_batch_size or 1,
         )
 
-    async def _steadily(self, namespace: str, pods: list[NewPod], length: float) -> None:
-        """Create them, wait until all are scheduled, delete them, and so on for a while."""
+    async def _steadily(
+        self, namespace: str, templates: PodTemplates, count: int, length: float
+    ) -> None:
+        """Keep so many pods waiting for a while: as soon as one is bound, it goes for a new one."""
         end = time.monotonic() + length
+        await in_flight(templates.make(count, namespace), self._create_pod, _CREATORS)
+        gone: set[str] = set()
         while time.monotonic() < end:
-            await in_flight(pods, self._create_pod, _CREATORS)
-            while self.watch.bound(namespace) < len(pods):
-                if time.monotonic() > end:
-                    return
-                self.check()
-                await self.watch.changed(_POLL_SECONDS)
-            await delete_collection(self.client, "Pod", namespace, grace_seconds=0)
-            while any(True for _ in self.watch.pods(namespace)) and time.monotonic() < end:
-                await self.watch.changed(_POLL_SECONDS)
+            self.check()
+            there = {pod.metadata.name: pod for pod in self.watch.pods(namespace)}
+            gone &= there.keys()
+            for name, pod in there.items():
+                if pod.spec.node_name and name not in gone and time.monotonic() < end:
+                    gone.add(name)
+                    pods = resource_for("Pod")
+                    await self.client.delete(pods, namespace, name, grace_seconds=0)
+                    await self._create_pod(templates.make(1, namespace)[0])
+            await self.watch.changed(_POLL_SECONDS)
 
     async def _delete_pods(self, operation: op.DeletePods) -> None:
         work = self._deleting(operation)
@@ -219,22 +223,17 @@ class OperationExecutor:
 
     # Anything else
 
-    async def _create_any(self, operation: op.CreateAny | op.CreateResourceClaims) -> None:
-        template = self._templates[operation.template_path]
+    async def _create_any(self, operation: op.FromTemplate) -> None:
         if operation.namespace:
             await self._need_namespace(operation.namespace)
-        bodies = [template.make(index, operation.count) for index in range(operation.count)]
-        for body in bodies:
-            self._place(body, operation.namespace, template)
+        bodies = [self._made(operation, index) for index in range(operation.count)]
         await create_all(self.client, bodies)
 
     async def _update_any(self, operation: op.UpdateAny) -> None:
-        template = self._templates[operation.template_path]
         ticks = _ticks(operation.update_per_second)
         for index in range(operation.count):
             await anext(ticks)
-            body = template.make(index, operation.count)
-            self._place(body, operation.namespace, template)
+            body = self._made(operation, index)
             await self._update(body, "/".join(operation.subresources))
             await self._update(body, "status")
 
@@ -247,8 +246,9 @@ class OperationExecutor:
         path = resource.item(namespace, metadata["name"], subresource)
         await self.client.send(Request("PUT", path, body=body))
 
-    @staticmethod
-    def _place(body: Json, namespace: str, template: Template) -> None:
+    def _made(self, operation: op.FromTemplate, index: int) -> Json:
+        template, namespace = self._templates[operation.template_path], operation.namespace
+        body = template.make(index, operation.count, operation.template_params)
         resource = resource_of(body)
         if resource.namespaced != bool(namespace):
             given = f"namespace {namespace!r} is given" if namespace else "no namespace is given"
@@ -256,17 +256,7 @@ class OperationExecutor:
             raise InputError(f"{template.path}: {resource.kind} is {kind}, but {given}")
         if namespace:
             body.setdefault("metadata", {})["namespace"] = namespace
-
-    async def _create_driver(self, operation: op.CreateResourceDriver) -> None:
-        listed = await self.client.list_all(
-            resource_for("Node"), lambda raw: outline(raw).metadata.name
-        )
-        chosen = [name for name in listed.items if fnmatchcase(name, operation.nodes)]
-        bodies = (
-            resource_slice(operation.driver_name, name, operation.max_claims_per_node)
-            for name in chosen
-        )
-        await create_all(self.client, bodies)
+        return body
 
     async def _churn(self, operation: op.Churn) -> None:
         namespace = operation.namespace or f"namespace-{self._index}"
@@ -349,9 +339,9 @@ _HANDLERS: Mapping[type[op.Operation], Callable[..., Awaitable[None]]] = {
     op.CreateAny: OperationExecutor._create_any,
     op.CreateNamespaces: OperationExecutor._create_namespaces,
     op.CreateNodes: OperationExecutor._create_nodes,
+    op.CreatePodGroups: OperationExecutor._create_any,
     op.CreatePods: OperationExecutor._create_pods,
     op.CreateResourceClaims: OperationExecutor._create_any,
-    op.CreateResourceDriver: OperationExecutor._create_driver,
     op.DeletePods: OperationExecutor._delete_pods,
     op.Sleep: OperationExecutor._sleep,
     op.StartCollectingMetrics: OperationExecutor._start_collecting,

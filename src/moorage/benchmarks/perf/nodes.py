@@ -23,7 +23,11 @@ def make_nodes(
     """The nodes, each followed by what belongs to it; `features` of them are declared."""
     taken: set[str] = set()
     for index in range(operation.count):
-        node = template.make(index, operation.count) if template else plain("node")
+        node = (
+            template.make(index, operation.count, operation.template_params)
+            if template
+            else plain("node")
+        )
         metadata = node["metadata"]
         generated = metadata.pop("generateName", "" if template else prefix)
         name = metadata.get("name") or _name(generated, random, taken)
@@ -76,25 +80,3 @@ def _csi_node(name: str, limits: NodeAllocatable) -> Json:
             ]
         },
     }
-
-
-def resource_slice(driver: str, node_name: str, devices: int) -> Json:
-    """What upstream's test driver offers on a node."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": node_name},
-        "spec": {
-            "driver": driver,
-            "nodeName": node_name,
-            "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [_device(index) for index in range(devices)],
-        },
-    }
-
-
-def _device(index: int) -> Json:
-    device = plain("device")
-    device["name"] = f"instance-{index}"
-    device["attributes"]["dra.example.com/numa"] = {"int": index}
-    return device

@@ -1,6 +1,6 @@
 """The operations that a scheduler_perf test case lists, as values, checked as upstream checks them.
 
-Upstream: kubernetes@v1.36.4 test/integration/scheduler_perf/operations.go, dra.go and update.go.
+Upstream: kubernetes@v1.37.1 test/integration/scheduler_perf/operations.go, dra.go and update.go.
 Carrying them out is `executor`'s part.
 """
 
@@ -12,6 +12,7 @@ import msgspec
 from moorage.errors import ConfigError, InputError
 from moorage.model.duration import parse_duration
 from moorage.model.meta import Json
+from moorage.simulator.documents import parse_documents
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 """One that must be given."""
@@ -59,6 +60,7 @@ class CreateNodes(Counted, frozen=True, tag="createNodes"):
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: LabelNodesUniquely | None = None
+    template_params: Json = {}
 
 
 class CreateNamespaces(Counted, frozen=True, tag="createNamespaces"):
@@ -79,6 +81,9 @@ class CreatePods(Counted, frozen=True, tag="createPods"):
     skip_wait_to_completion: bool = False
     persistent_volume_template_path: str = ""
     persistent_volume_claim_template_path: str = ""
+    template_params: Json = {}
+    signature_batch_size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How many pods in a row have the same label `signature`."""
 
     def __post_init__(self) -> None:
         if self.skip_wait_to_completion and self.collect_metrics:
@@ -150,12 +155,18 @@ class StopCollectingMetrics(Operation, frozen=True, tag="stopCollectingMetrics")
     """A measurement ends."""
 
 
-class CreateAny(Counted, frozen=True, kw_only=True, tag="createAny"):
+class FromTemplate(Counted, frozen=True, kw_only=True):
+    """Objects made from a template."""
+
+    namespace: str = ""
+    template_path: Text
+    template_params: Json = {}
+
+
+class CreateAny(FromTemplate, frozen=True, kw_only=True, tag="createAny"):
     """Objects of any kind."""
 
     count: Annotated[int, msgspec.Meta(ge=0)] = 1
-    namespace: str = ""
-    template_path: Text
 
 
 class UpdateAny(CreateAny, frozen=True, tag="updateAny"):
@@ -165,19 +176,16 @@ class UpdateAny(CreateAny, frozen=True, tag="updateAny"):
     subresources: list[str] = []
 
 
-class CreateResourceClaims(Counted, frozen=True, kw_only=True, tag="createResourceClaims"):
+class CreateResourceClaims(FromTemplate, frozen=True, kw_only=True, tag="createResourceClaims"):
     """Claims, all alike."""
 
     namespace: Text
-    template_path: Text
 
 
-class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
-    """Devices on every node whose name matches."""
+class CreatePodGroups(FromTemplate, frozen=True, kw_only=True, tag="createPodGroups"):
+    """Pod groups."""
 
-    driver_name: Text
-    max_claims_per_node: int = 0
-    nodes: Text
+    namespace: Text
 
 
 class AllocResourceClaims(Operation, frozen=True, tag="allocResourceClaims"):
@@ -200,7 +208,7 @@ _AnyOperation = (
     | CreateAny
     | UpdateAny
     | CreateResourceClaims
-    | CreateResourceDriver
+    | CreatePodGroups
     | AllocResourceClaims
 )
 
@@ -237,13 +245,32 @@ class OperationList:
     def _with_parameters(self, written: Json, place: str) -> Json:
         """What is written, with `count: 5` in the place of `countParam: $pods`."""
         complete = dict(written)
+        factor = complete.pop("countMultiplierParam", None)
         for field, value in written.items():
             if field == "createPodsOp" and isinstance(value, dict):
                 complete[field] = self._with_parameters(value, f"{place}.{field}")
-            elif field.endswith("Param"):
+            elif field == "templateParams" and isinstance(value, dict):
+                complete[field] = {
+                    name: self._template_parameter(asked, f"{place}.{field}.{name}")
+                    for name, asked in value.items()
+                }
+            elif field in complete and field.endswith("Param"):
                 del complete[field]
                 complete[field.removesuffix("Param")] = self._parameter(value, f"{place}.{field}")
+        if factor is not None:
+            times = self._parameter(factor, f"{place}.countMultiplierParam")
+            complete["count"] = complete.get("count", 0) * times
         return complete
+
+    def _template_parameter(self, asked: object, place: str) -> Any:
+        """A value, or after a $ a parameter's; `$name|5` is 5 without the parameter."""
+        if not isinstance(asked, str) or not asked.startswith("$"):
+            return asked
+        name, has_default, default = asked[1:].partition("|")
+        if not has_default or name in self._params:
+            return self._parameter(f"${name}", place)
+        documents = parse_documents(default, place, is_json=False)
+        return documents[0] if documents else None
 
     def _parameter(self, asked: object, place: str) -> Any:
         name = str(asked).removeprefix("$")

@@ -1,6 +1,7 @@
 """Pods of an op list, with the volumes that some of them bring along."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from moorage.benchmarks.objects import create_one
 from moorage.benchmarks.perf.templates import Template, plain
@@ -16,13 +17,21 @@ class PodTemplates(NamedTuple):
     pod: Template | None
     volume: Template | None = None
     claim: Template | None = None
+    params: Mapping[str, Any] = {}
+    batch: int = 1
+    """How many pods made from the template have the same label `signature`."""
 
     def make(self, count: int, namespace: str) -> "list[NewPod]":
         """All pods, made before the first is created so that making them takes no time from it."""
         return [self._made(index, count, namespace) for index in range(count)]
 
     def _made(self, index: int, count: int, namespace: str) -> "NewPod":
-        pod = self.pod.make(index, count) if self.pod else plain("pod")
+        if self.pod is None:
+            pod = plain("pod")
+        else:
+            pod = self.pod.make(index, count, self.params)
+            labels = pod["metadata"].setdefault("labels", {})
+            labels["signature"] = f"signature-label-{index // self.batch}"
         pod["metadata"]["namespace"] = namespace
         if self.claim is None or self.volume is None:
             return NewPod(pod)

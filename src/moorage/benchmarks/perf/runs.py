@@ -67,6 +67,8 @@ async def run_workload(
     result = WorkloadResult(workload.name, workload.threshold, notes=notes)
     if notes and selector.name != _THROUGHPUT:
         result = msgspec.structs.replace(result, threshold=0.0)
+    if workload.fault:
+        return msgspec.structs.replace(result, reason=workload.fault)
     try:
         measured = await _measured(workload, setting, progress)
     except MoorageError as error:

@@ -1,6 +1,6 @@
 """SchedulingThroughput as upstream measures it: bindings seen, sampled every second.
 
-Upstream: kubernetes@v1.36.4 test/integration/scheduler_perf/util.go (`throughputCollector`). The
+Upstream: kubernetes@v1.37.1 test/integration/scheduler_perf/util.go (`throughputCollector`). The
 first sample is left out, and an interval without a binding is joined with the next one.
 """
 
