@@ -1,6 +1,6 @@
 """What a pod takes from a node; every number is derived by hand from upstream's rules.
 
-Upstream: kubernetes@v1.36.4 staging/src/k8s.io/component-helpers/resource/helpers.go.
+Upstream: kubernetes@v1.37.1 staging/src/k8s.io/component-helpers/resource/helpers.go.
 """
 
 from typing import Any
@@ -217,21 +217,63 @@ def test_a_container_scaled_down_counts_for_what_it_still_has() -> None:
     assert requests.occupied == {"cpu": 3000}
 
 
-def test_a_status_without_resources_changes_nothing() -> None:
+def test_what_is_allocated_counts_even_if_nothing_is_known_to_run() -> None:
     status = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "9"}}]}
     requests = requests_of({"containers": [container("a", {"cpu": "1"})]}, status)
-    assert requests.occupied == {"cpu": 1000}
+    assert requests.occupied == {"cpu": 9000}
 
 
-def test_the_status_of_a_sidecar_counts_but_not_that_of_an_ordinary_init_container() -> None:
+def test_the_status_of_any_init_container_counts() -> None:
     running = {"resources": {"requests": {"cpu": "5"}}}
     status = {"initContainerStatuses": [{"name": "s", **running}, {"name": "i", **running}]}
     spec = {
         "containers": [container("a", {"cpu": "1"})],
         "initContainers": [sidecar("s", {"cpu": "1"}), container("i", {"cpu": "1"})],
     }
-    # Running: 1 + 5. While i runs: 1 (spec) + 5.
-    assert requests_of(spec, status).occupied == {"cpu": 6000}
+    # Running: 1 + 5. While i runs: 5 + 5.
+    assert requests_of(spec, status).occupied == {"cpu": 10000}
+
+
+def test_the_largest_sum_counts_not_the_sum_of_the_largest() -> None:
+    # One container shrinks while the other grows: 4 + 1 wanted, 1 + 4 running, never 4 + 4.
+    status = {
+        "containerStatuses": [
+            {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+            {"name": "b", "resources": {"requests": {"cpu": "4"}}},
+        ]
+    }
+    spec = {"containers": [container("a", {"cpu": "4"}), container("b", {"cpu": "1"})]}
+    assert requests_of(spec, status).occupied == {"cpu": 5000}
+
+
+@pytest.mark.parametrize(
+    ("reported", "milli_cpu"),
+    [
+        pytest.param({}, 3000, id="no requests of the whole pod are running"),
+        pytest.param({"resources": {"requests": {"cpu": "5"}}}, 3000, id="or none is allocated"),
+        pytest.param(
+            {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "4"}},
+            5000,
+            id="what the whole pod runs with takes the containers' place",
+        ),
+    ],
+)
+def test_the_status_of_the_whole_pod_stands_for_its_containers(
+    reported: dict[str, Any], milli_cpu: int
+) -> None:
+    running = [{"name": "a", "resources": {"requests": {"cpu": "3"}}}]
+    spec = {"containers": [container("a", {"cpu": "1"})]}
+    requests = requests_of(spec, {"containerStatuses": running, **reported})
+    assert requests.occupied == {"cpu": milli_cpu}
+
+
+def test_of_an_infeasible_resize_only_what_is_reported_counts() -> None:
+    condition = {"type": "PodResizePending", "reason": "Infeasible"}
+    spec = {"containers": [container("a", {"cpu": "1"}), container("b", {"cpu": "2"})]}
+    assert requests_of(spec, {"conditions": [condition]}).occupied == {}
+    reported = [{"name": "b", "allocatedResources": {"cpu": "3"}}]
+    status = {"conditions": [condition], "containerStatuses": reported}
+    assert requests_of(spec, status).occupied == {"cpu": 3000}
 
 
 @pytest.mark.parametrize(("condition", "milli_cpu"), [("Deferred", 4000), ("Infeasible", 2000)])
@@ -249,7 +291,7 @@ def test_pod_level_requests_are_resized_likewise(condition: str, milli_cpu: int)
     assert requests_of(spec, status).occupied == {"cpu": milli_cpu + 10}
 
 
-def test_a_resource_that_an_infeasible_pod_level_resize_would_add_counts_zero() -> None:
+def test_a_resource_that_an_infeasible_pod_level_resize_would_add_does_not_count() -> None:
     status = {
         "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}],
         "resources": {"requests": {"cpu": "1"}},
@@ -258,7 +300,16 @@ def test_a_resource_that_an_infeasible_pod_level_resize_would_add_counts_zero() 
         "containers": [container("a", {"memory": "1Gi"})],
         "resources": {"requests": {"cpu": "2", "memory": "2Gi"}},
     }
-    assert requests_of(spec, status).occupied == {"cpu": 1000, "memory": 0}
+    assert requests_of(spec, status).occupied == {"cpu": 1000}
+
+
+def test_the_whole_pod_may_be_given_what_its_spec_does_not_ask_for() -> None:
+    status = {"resources": {"requests": {"cpu": "1", "memory": "3Gi", "nvidia.com/gpu": "1"}}}
+    spec = {
+        "containers": [container("a", {"memory": "1Gi"})],
+        "resources": {"requests": {"cpu": "2"}},
+    }
+    assert requests_of(spec, status).occupied == {"cpu": 2000, "memory": 3072 * MI}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """ImageLocality: does the node have the pod's images already?"""
 
 from moorage.model.pod import Container
+from moorage.model.volumes import ImageVolume, Volume
 from moorage.plugins.image_locality import ImageLocality
 from plugins.tables import ScoreCase, check_score, table
 from reference.objects import make_node, make_pod
 
 MIB = 1024 * 1024
+IMAGES = [Volume(name="v", image=ImageVolume(reference="web:v1"))]
 POD = make_pod("p", image="web:v1")
 
 
@@ -53,6 +55,12 @@ POD = make_pod("p", image="web:v1")
     ScoreCase(
         "the more containers, the more is needed for a full score",
         make_pod("p", containers=[Container(name="a", image="web:v1"), Container(name="b")]),
+        [make_node("a", images={"web:v1": 1000 * MIB})],
+        {"a": 100 * (1000 - 23) // (2000 - 23)},
+    ),
+    ScoreCase(
+        "image volumes are images, other volumes are not",
+        make_pod("p", image="db", volumes=[*IMAGES, Volume(name="c")]),
         [make_node("a", images={"web:v1": 1000 * MIB})],
         {"a": 100 * (1000 - 23) // (2000 - 23)},
     ),

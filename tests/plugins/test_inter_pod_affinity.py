@@ -165,8 +165,8 @@ AFFINITY = only("InterPodAffinity")
         (selector({"team": "red"}), False),
         (selector({"team": "blue"}), True),
         (selector(), True),
-        (selector(None, ("team", "DoesNotExist", [])), True),
-        (selector(None, ("team", "NotIn", ["blue"])), True),
+        (selector(None, ("team", "DoesNotExist", [])), False),
+        (selector(None, ("team", "NotIn", ["blue"])), False),
         (selector(None, ("team", "Exists", [])), True),
         (None, False),
     ],
@@ -174,13 +174,13 @@ AFFINITY = only("InterPodAffinity")
         "a selector that does not find the namespace",
         "a selector that finds it",
         "an empty selector finds all",
-        "one that no labels at all satisfy matches everywhere",
+        "one that namespaces without labels satisfy finds no others",
         "not-in is such a one",
         "one that finds the namespace by its labels",
         "none means the pod's own namespace",
     ],
 )
-def test_a_namespace_selector_is_still_matched_against_no_labels(
+def test_a_namespace_selector_stands_for_the_namespaces_it_finds(
     found: Any, near_other: bool
 ) -> None:
     state = make_state(

@@ -31,6 +31,7 @@ from moorage.model.pod import (
 )
 from moorage.model.quantity import Quantity
 from moorage.model.taints import Taint, Toleration
+from moorage.model.volumes import ImageVolume, Volume
 from moorage.model.workloads import (
     ReplicationController,
     ReplicationControllerSpec,
@@ -325,7 +326,7 @@ def _container(random: Random, name: str, *, init: bool = False) -> Container:
     rule = ContainerRestartRule(action="RestartAllContainers")
     return Container(
         name=name,
-        image=random.choice(["", "web:v1", "db", "reg.io:5000/tool:v2", "db:latest-alias"]),
+        image=random.choice(["", *_IMAGES]),
         resources=ResourceRequirements(requests=_amounts(random, REQUESTS)),
         ports=tuple(_some(random, PORTS, 2)) if _rarely(random) else (),
         restart_policy="Always" if init and random.random() < 0.5 else None,
@@ -358,6 +359,13 @@ def _meta(random: Random) -> ObjectMeta:
     )
 
 
+_IMAGES = ["web:v1", "db", "reg.io:5000/tool:v2", "db:latest-alias"]
+
+
+def _image_volume(random: Random) -> Volume:
+    return Volume(name="data", image=ImageVolume(reference=random.choice(_IMAGES)))
+
+
 def _pod(random: Random, *, plain: bool, incoming: bool) -> Pod:
     main = [_container(random, "main")]
     if _rarely(random):
@@ -388,6 +396,7 @@ def _pod(random: Random, *, plain: bool, incoming: bool) -> Pod:
             priority=random.choice([None, 0, 5, 10, -3]),
             host_network=host_network,
             host_users=False if host_network else None,
+            volumes=(_image_volume(random),) if _rarely(random) else (),
         ),
         status=PodStatus(container_statuses=resized),
     )

@@ -139,7 +139,7 @@ def agrees_with_naive(asked: Asked, naive: NaiveScheduler, pod: Pod) -> None:
     if feasible:
         scores_agree(asked, naive, pod, feasible)
     else:
-        assert asked.message == fit_error(asked, len(naive.cluster.nodes))
+        assert asked.message == fit_error(asked, len(naive.cluster.nodes), prepared.naming)
 
 
 def scores_agree(asked: Asked, naive: NaiveScheduler, pod: Pod, feasible: list[str]) -> None:
@@ -154,7 +154,7 @@ def scores_agree(asked: Asked, naive: NaiveScheduler, pod: Pod, feasible: list[s
     assert asked.totals == naive.totals(pod, feasible)
 
 
-def fit_error(asked: Asked, nodes: int) -> str:
+def fit_error(asked: Asked, nodes: int, naming: str) -> str:
     """Upstream's sentence, from the first refusals."""
     counts: dict[str, int] = {}
     for refused in asked.first.values():
@@ -162,7 +162,7 @@ def fit_error(asked: Asked, nodes: int) -> str:
         for reason in refused[1].reasons:
             counts[reason] = counts.get(reason, 0) + 1
     if asked.node_names is not None and nodes > len(asked.first):
-        counts["node(s) didn't satisfy plugin(s) [NodeAffinity]"] = nodes - len(asked.first)
+        counts[f"node(s) didn't satisfy plugin(s) [{naming}]"] = nodes - len(asked.first)
     parts = sorted(f"{count} {reason}" for reason, count in counts.items())
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 

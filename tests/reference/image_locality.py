@@ -24,6 +24,6 @@ def score_images(pod: Pod, node_name: str, cluster: NaiveCluster) -> int:
         if image is not None and node_name in image.nodes:
             share = float(len(image.nodes)) / float(len(cluster.nodes))
             total += int(float(image.size) * share)
-    least, most = 23 * _MIB, 1000 * _MIB * len(containers)
+    least, most = 23 * _MIB, 1000 * _MIB * len(names)
     total = max(least, min(total, most))
     return truncated(100 * (total - least), most - least)

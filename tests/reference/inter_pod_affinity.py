@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from moorage.model.affinity import PodAffinity, PodAffinityTerm
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -42,20 +44,19 @@ def terms_of(pod: Pod, terms: Sequence[PodAffinityTerm]) -> list[Term]:
 
 
 def resolved(terms: Sequence[Term], cluster: NaiveCluster) -> list[Term]:
-    """The terms of the incoming pod, with the namespaces that their selectors find added.
-
-    Upstream leaves the selector in place and later matches it against no labels at all.
-    """
+    """The terms of the incoming pod, with namespaces in the place of the selectors for them."""
     result = []
     for term in terms:
-        names = set(term.namespaces)
         if tests_of(term.api.namespace_selector):
-            names |= {
+            names = {
                 namespace.name
                 for namespace in cluster.all_of(Namespace)
                 if selects(term.api.namespace_selector, namespace.labels)
             }
-        result.append(Term(term.api, names))
+            plain = msgspec.structs.replace(term.api, namespace_selector=None)
+            result.append(Term(plain, term.namespaces | names))
+        else:
+            result.append(term)
     return result
 
 

@@ -29,6 +29,7 @@ from moorage.model.pod import (
 )
 from moorage.model.quantity import Quantity
 from moorage.model.taints import Taint, Toleration
+from moorage.model.volumes import Volume
 from moorage.model.workloads import (
     Namespace,
     OwnerSpec,
@@ -106,6 +107,7 @@ def make_pod(
     pod_level: Amounts | None = None,
     overhead: Amounts | None = None,
     scheduler: str = "default-scheduler",
+    volumes: Sequence[Volume] = (),
 ) -> Pod:
     """A pod with one container."""
     wanted = dict(requests or {})
@@ -146,6 +148,7 @@ def make_pod(
             preemption_policy=preemption_policy,
             host_network=host_network,
             host_users=host_users,
+            volumes=tuple(volumes),
         ),
         status=PodStatus(
             nominated_node_name=nominated, start_time=started, conditions=tuple(conditions)

@@ -16,8 +16,8 @@ from reference.cluster import NaiveCluster, NaiveNode, ports_of
 from reference.image_locality import score_images
 
 FILTERS = (
-    "NodeUnschedulable",
     "NodeName",
+    "NodeUnschedulable",
     "TaintToleration",
     "NodeAffinity",
     "NodePorts",
@@ -61,6 +61,8 @@ class Prepared:
     company: inter_pod_affinity.RequiredState | Skip = SKIP
     skipped: set[str] = field(default_factory=set)
     node_names: set[str] | None = None
+    naming: str = ""
+    """The plugins that named these nodes."""
     rejection: Refusal | None = None
 
     def copy(self) -> "Prepared":
@@ -70,6 +72,7 @@ class Prepared:
             self.company if isinstance(self.company, Skip) else self.company.copy(),
             self.skipped,
             self.node_names,
+            self.naming,
             self.rejection,
         )
 
@@ -98,9 +101,17 @@ class NaiveScheduler:
         prepared = Prepared()
         if not node_plugins.affinity_applies(pod, self.config.added_affinity):
             prepared.skipped.add("NodeAffinity")
-        prepared.node_names = node_plugins.named_nodes(pod)
-        if prepared.node_names is not None and not prepared.node_names:
+        own = {pod.spec.node_name} if pod.spec.node_name else None
+        named = node_plugins.named_nodes(pod)
+        if named is not None and not named:
             prepared.rejection = Refusal(UNRESOLVABLE, ("pod affinity terms conflict",))
+            return prepared
+        prepared.node_names = own if named is None else named if own is None else own & named
+        naming = {"NodeAffinity": named, "NodeName": own}
+        prepared.naming = " ".join(plugin for plugin, names in naming.items() if names is not None)
+        if prepared.node_names is not None and not prepared.node_names:
+            text = f"node(s) didn't satisfy plugin(s) [{prepared.naming}] simultaneously"
+            prepared.rejection = Refusal(UNRESOLVABLE, (text,))
             return prepared
         if not ports_of(pod):
             prepared.skipped.add("NodePorts")

@@ -24,10 +24,10 @@ def pod_level_adjustment(gates: FeatureGates) -> Adjust | None:
 
 
 def _without_pod_level(pod: Pod) -> Pod:
-    if pod.spec.resources is None:
-        return pod
-    spec = msgspec.structs.replace(pod.spec, resources=None)
-    return _without_pod_level_status(msgspec.structs.replace(pod, spec=spec))
+    if pod.spec.resources is not None:
+        spec = msgspec.structs.replace(pod.spec, resources=None)
+        pod = msgspec.structs.replace(pod, spec=spec)
+    return _without_pod_level_status(pod)
 
 
 def _without_pod_level_status(pod: Pod) -> Pod:

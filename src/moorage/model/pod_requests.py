@@ -6,7 +6,7 @@ comes on top. Devices that count as a node's own resources count as containers' 
 running pod whose resize is under way counts for the most it may be using.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +14,6 @@ import msgspec
 from moorage.model.resources import (
     CPU,
     MEMORY,
-    ResourceList,
     Resources,
     in_scheduler_units,
     is_pod_level,
@@ -75,6 +74,7 @@ def _has_status(pod: "Pod") -> bool:
         or pod.status.init_container_statuses
         or pod.status.resources is not None
         or pod.status.node_allocatable_resource_claim_statuses
+        or _resize_is_infeasible(pod)
     )
 
 
@@ -118,17 +118,14 @@ def _reported(status: "ContainerStatus") -> Hashable:
 
 def _compute(pod: "Pod") -> PodRequests:
     has_status = _has_status(pod)
-    read = _status_reader(pod) if has_status else _spec_requests
-    from_spec = _pod_requests(pod, _spec_requests, use_status=False)
-    from_status = _pod_requests(pod, read, use_status=True) if has_status else from_spec
+    from_spec = _pod_requests(pod, {}, use_status=False)
+    from_status = _pod_requests(pod, {}, use_status=True) if has_status else from_spec
     incoming = in_scheduler_units(from_spec)
     occupied = in_scheduler_units(from_status) if has_status else incoming
     defaults = _missing_defaults(pod, from_status)
     occupied_defaulted = occupied
     if defaults:
-        occupied_defaulted = in_scheduler_units(
-            _pod_requests(pod, _defaulting(read, defaults), use_status=has_status)
-        )
+        occupied_defaulted = in_scheduler_units(_pod_requests(pod, defaults, use_status=has_status))
     scoring = container_totals(pod, _defaulting(_spec_requests, _DEFAULTS_IN_MILLI))
     _add(scoring, to_milli(pod.spec.overhead))
     return PodRequests(
@@ -139,23 +136,56 @@ def _compute(pod: "Pod") -> PodRequests:
     )
 
 
-def _pod_requests(pod: "Pod", read: _Effective, *, use_status: bool) -> Resources:
-    total = container_totals(pod, read)
+def _pod_requests(pod: "Pod", defaults: Resources, *, use_status: bool) -> Resources:
+    total = container_totals(pod, _defaulting(_spec_requests, defaults))
     _add_devices(total, pod)
+    if use_status:
+        _resize(total, pod, _running_totals(pod, defaults))
     pod_level = pod.spec.resources
-    if pod_level is not None:
-        spec = to_milli(pod_level.requests)
+    if pod_level is not None and any(map(is_pod_level, pod_level.requests)):
+        whole = to_milli(pod_level.requests)
         status = pod.status.resources
-        resized = None
-        if status is not None and use_status:
-            resized = _effective(
-                pod, pod_level.requests, status.requests, pod.status.allocated_resources
-            )
-        for name, value in spec.items():
-            if is_pod_level(name):
-                total[name] = value if resized is None else resized.get(name, 0)
+        if use_status and status is not None:
+            reported = (to_milli(status.requests), to_milli(pod.status.allocated_resources))
+            _resize(whole, pod, reported)
+        total |= {name: value for name, value in whole.items() if is_pod_level(name)}
     _add(total, to_milli(pod.spec.overhead))
     return total
+
+
+def _resize(total: Resources, pod: "Pod", running: Sequence[Resources]) -> None:
+    """Let what the kubelet runs count as well; what it cannot change to does not count at all."""
+    if _resize_is_infeasible(pod):
+        total.clear()
+    for one in running:
+        _raise_to(total, one)
+
+
+def _running_totals(pod: "Pod", defaults: Resources) -> tuple[Resources, Resources]:
+    """What the kubelet has given to a pod, and what the pod may be using still."""
+    status = pod.status
+    if status.allocated_resources and status.resources is not None and status.resources.requests:
+        return to_milli(status.allocated_resources), to_milli(status.resources.requests)
+    statuses = {
+        one.name: one for one in (*status.container_statuses, *status.init_container_statuses)
+    }
+    is_infeasible = _resize_is_infeasible(pod)
+
+    def allocated(container: "Container") -> Resources:
+        found = statuses.get(container.name)
+        if found is not None and found.allocated_resources:
+            return to_milli(found.allocated_resources)
+        return {} if is_infeasible else _spec_requests(container)
+
+    def actuated(container: "Container") -> Resources:
+        found = statuses.get(container.name)
+        if found is not None and found.resources is not None and found.resources.requests:
+            return to_milli(found.resources.requests)
+        return allocated(container)
+
+    given = container_totals(pod, _defaulting(allocated, defaults))
+    _add_devices(given, pod)
+    return given, container_totals(pod, _defaulting(actuated, defaults))
 
 
 def requests_without_pod_level(pod: "Pod") -> Resources:
@@ -196,39 +226,6 @@ def _spec_requests(container: "Container") -> Resources:
     return to_milli(container.resources.requests)
 
 
-def _status_reader(pod: "Pod") -> _Effective:
-    """Read containers as the kubelet runs them; ordinary init containers keep to the spec."""
-    statuses: dict[str, ContainerStatus] = {
-        status.name: status
-        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    }
-    plain_init = {c.name for c in pod.spec.init_containers if not c.is_sidecar}
-
-    def read(container: "Container") -> Resources:
-        status = statuses.get(container.name)
-        if status is None or status.resources is None or container.name in plain_init:
-            return _spec_requests(container)
-        return _effective(
-            pod,
-            container.resources.requests,
-            status.resources.requests,
-            status.allocated_resources,
-        )
-
-    return read
-
-
-def _effective(
-    pod: "Pod", spec: ResourceList, actuated: ResourceList, allocated: ResourceList
-) -> Resources:
-    result: Resources = {}
-    if not _resize_is_infeasible(pod):
-        _raise_to(result, to_milli(spec))
-    _raise_to(result, to_milli(actuated))
-    _raise_to(result, to_milli(allocated))
-    return result
-
-
 def _resize_is_infeasible(pod: "Pod") -> bool:
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
@@ -245,6 +242,9 @@ def _missing_defaults(pod: "Pod", requests: Resources) -> Resources:
 
 
 def _defaulting(read: _Effective, defaults: Resources) -> _Effective:
+    if not defaults:
+        return read
+
     def read_with_defaults(container: "Container") -> Resources:
         return {**defaults, **read(container)}
 

@@ -15,7 +15,7 @@ from moorage.model.pod import Pod
 
 _MIB = 1024 * 1024
 MIN_THRESHOLD = 23 * _MIB
-MAX_CONTAINER_THRESHOLD = 1000 * _MIB
+MAX_IMAGE_THRESHOLD = 1000 * _MIB
 MAX_IMAGE = 2**48
 
 
@@ -33,15 +33,15 @@ class ImageLocality(ScorePlugin[None]):
             return SKIP
         whole = nodes.whole
         sums: Ints = np.zeros(len(whole), np.int64)
-        for name in _images_of(pod):
+        names = _images_of(pod)
+        for name in names:
             image = nodes.image(normalized_image_name(name))
             if image is not None:
                 spread = len(image.rows) / len(whole)
                 # More than the most that counts would not change a score, and could overflow.
                 share = min(int(float(image.size) * spread), MAX_IMAGE)
                 sums[list(image.rows)] += share
-        containers = len(pod.spec.init_containers) + len(pod.spec.containers)
-        most = MAX_CONTAINER_THRESHOLD * containers
+        most = MAX_IMAGE_THRESHOLD * len(names)
         if most <= MIN_THRESHOLD or not sums.any():
             return SKIP
         clipped = np.clip(sums, MIN_THRESHOLD, most)

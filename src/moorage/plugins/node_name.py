@@ -7,12 +7,12 @@ import numpy as np
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
-from moorage.framework.plugin import FilterPlugin
+from moorage.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.pod import Pod
 
 
-class NodeName(FilterPlugin[None]):
+class NodeName(PreFilterPlugin[None], FilterPlugin[None]):
     """Refuse every node but the one in `spec.nodeName`."""
 
     name = "NodeName"
@@ -22,6 +22,11 @@ class NodeName(FilterPlugin[None]):
     def pod_key(self, pod: Pod) -> Hashable:
         """Only the name matters."""
         return pod.spec.node_name
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
+        """A pod that names its node asks about no other."""
+        wanted = pod.spec.node_name
+        return PreFilterResult(None, frozenset((wanted,)) if wanted else None)
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Compare names, if the pod has one."""

@@ -18,7 +18,7 @@ from moorage.config import KubeSchedulerConfiguration, load_profile
 from moorage.engine.decisions import Bind, Gated, Unschedulable
 from moorage.errors import DecodeError, InputError, PluginError
 from moorage.framework.attempt import AttemptResult
-from moorage.framework.outcomes import FilterOutcome, Scores
+from moorage.framework.outcomes import FilterOutcome, PreFiltered, Scores
 from moorage.framework.plugin import PostFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
@@ -198,7 +198,7 @@ def _filtered(attempt: AttemptResult) -> Json:
     before = attempt.before
     fields: Json = {
         "preFilter": None if before.rejection is None else _status(before.rejection),
-        "preFilterNodes": None if before.node_names is None else sorted(before.node_names),
+        "preFilterNodes": _looked_at(before),
         "skippedFilterPlugins": sorted(before.skipped),
     }
     outcome = attempt.outcome
@@ -283,6 +283,12 @@ def _scores(names: list[str], scores: Scores) -> Json:
         }
         for place, name in enumerate(names)
     }
+
+
+def _looked_at(before: PreFiltered) -> list[str] | None:
+    if before.node_names is None or before.rejection is not None:
+        return None
+    return sorted(before.node_names)
 
 
 def _post_filter(result: PostFilterResult) -> Json:

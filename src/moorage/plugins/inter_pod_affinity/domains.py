@@ -17,6 +17,7 @@ from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.view import NodeView
 from moorage.model.affinity import AffinityTerm
+from moorage.model.labels import NOTHING
 from moorage.model.pod import Pod
 from moorage.model.workloads import Namespace
 
@@ -25,24 +26,28 @@ T = TypeVar("T", bound=np.generic)
 DomainCounts = Mapping[str, Ints]
 
 # The incoming pod's terms are matched against other pods without looking at their namespaces'
-# labels: those were resolved into names beforehand. Upstream leaves the selector in place, so one
-# that is satisfied by *no labels at all* still matches everywhere.
+# labels: those were resolved into names beforehand.
 NO_LABELS: Mapping[str, str] = {}
 
 
 def resolve(term: AffinityTerm, listers: Listers) -> AffinityTerm:
-    """The term with the namespaces its selector finds added to those it names."""
+    """The term with the namespaces its selector finds in the selector's place."""
     selector = term.namespace_selector
     if selector.nothing or not selector.requirements:
         return term
     found = {ns.name for ns in listers.of(Namespace) if selector.matches(ns.labels)}
     names = tuple(sorted(found.union(term.namespaces)))
-    return msgspec.structs.replace(term, namespaces=names)
+    return msgspec.structs.replace(term, namespaces=names, namespace_selector=NOTHING)
 
 
 def matches_all(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
     """Does a pod match every term (and is there one)?"""
     return bool(terms) and all(t.matches(pod.labels, pod.namespace, NO_LABELS) for t in terms)
+
+
+def matches_any(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
+    """Does a pod match one of the terms?"""
+    return any(t.matches(pod.labels, pod.namespace, NO_LABELS) for t in terms)
 
 
 class PodsMatching(msgspec.Struct, frozen=True):
