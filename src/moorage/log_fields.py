@@ -3,7 +3,7 @@
 A message with fields is constant and says what happened; the fields say to whom:
 
     log = logging.getLogger(__name__)
-    log.info("Starting Kubernetes Scheduler", extra=fields(version="v1.36.4"))
+    log.info("Starting Kubernetes Scheduler", extra=fields(version="v1.37.1"))
     log.error("command failed", extra=fields(err=error))
     log.log(V(2), "Add event for scheduled pod", extra=fields(pod=KObj("default", "web-0")))
 

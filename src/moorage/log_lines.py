@@ -1,4 +1,4 @@
-"""What kube-scheduler logs on a pod's way: words, verbosity and fields, as in v1.36.4.
+"""What kube-scheduler logs on a pod's way: words, verbosity and fields, as in v1.37.1.
 
 Lines of single plugins are in the plugins' modules. Must not decide when a line is written, nor
 import anything but `moorage.log_fields`.

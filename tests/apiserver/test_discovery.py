@@ -2,6 +2,7 @@
 
 from apiserver.serving import Client
 from moorage.apiserver.resources import RESOURCES
+from moorage.version import KUBERNETES_VERSION
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -52,7 +53,7 @@ def test_openapi_lets_kubectl_leave_validation_to_the_server(api: Client) -> Non
 
 
 def test_version_and_health(api: Client) -> None:
-    assert api.get("/version").body["gitVersion"] == "v1.36.4"
+    assert api.get("/version").body["gitVersion"] == KUBERNETES_VERSION
     for path in ("/healthz", "/livez", "/readyz", "/readyz/ping"):
         assert api.get(path).body == {"text": "ok"}
     assert api.get("/nowhere").code == 404

@@ -14,6 +14,7 @@ import pytest
 
 from apiserver.serving import PODS, Client, Json, served
 from moorage.apiserver import ApiServer, KubeletOptions
+from moorage.version import KUBERNETES_VERSION
 
 MANIFEST = """
 apiVersion: v1
@@ -35,7 +36,10 @@ spec:
 
 def find_kubectl() -> str | None:
     cache = Path.home() / ".cache/moorage"
-    candidates = [os.environ.get("KUBECTL"), *sorted(cache.glob("controlplane-*/kubectl"))]
+    candidates = [
+        os.environ.get("KUBECTL"),
+        *sorted(cache.glob(f"controlplane-{KUBERNETES_VERSION}-*/kubectl")),
+    ]
     found = next((str(path) for path in candidates if path and Path(path).exists()), None)
     return found or shutil.which("kubectl")
 
@@ -81,7 +85,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 def test_version_and_api_resources(kubectl: Kubectl) -> None:
-    assert "Server Version: v1.36.4" in kubectl.run("version")
+    assert f"Server Version: {KUBERNETES_VERSION}" in kubectl.run("version")
     listed = kubectl.run("api-resources", "-o", "name").split()
     assert {"pods", "leases.coordination.k8s.io", "resourceclaims.resource.k8s.io"} <= set(listed)
 

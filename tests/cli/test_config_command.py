@@ -229,7 +229,7 @@ def test_a_policy_without_counterpart_needs_consent(run: Run, write: Write) -> N
     done = run("config", "convert-policy", path)
     assert (done.code, done.out) == (1, "")
     first, last = done.err.splitlines()
-    assert f'{path}: no counterpart in v1.36: priority "Zones" (serviceAntiAffinity): ' in first
+    assert f'{path}: no counterpart in v1.37: priority "Zones" (serviceAntiAffinity): ' in first
     assert "topologySpreadConstraints" in first
     assert last == "moorage: error: nothing was converted; --drop-unsupported leaves these out"
     done = run("config", "convert-policy", path, "--drop-unsupported")

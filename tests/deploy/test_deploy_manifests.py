@@ -181,7 +181,7 @@ def test_the_static_pod_is_kubeadms_but_for_image_command_and_confinement() -> N
     context = {**CONFINED, "runAsGroup": 0, "runAsUser": 0}
     assert list(differences(theirs, without_temporary_files(ours))) == [
         "/spec/containers/0/command/0: 'kube-scheduler' -> 'moorage-scheduler'",
-        f"/spec/containers/0/image: 'kube-scheduler:v1.36.4' -> 'moorage:{__version__}'",
+        f"/spec/containers/0/image: 'kube-scheduler:v1.37.1' -> 'moorage:{__version__}'",
         f"/spec/containers/0/securityContext: None -> {context}",
     ]
     assert ours["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}

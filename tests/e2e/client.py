@@ -37,7 +37,7 @@ KINDS = {
     "LeaseCandidate": Kind("/apis/coordination.k8s.io/v1beta1", "leasecandidates", True),
     "Lease": Kind("/apis/coordination.k8s.io/v1", "leases", True),
     "PriorityClass": Kind("/apis/scheduling.k8s.io/v1", "priorityclasses", False),
-    "PodGroup": Kind("/apis/scheduling.k8s.io/v1alpha2", "podgroups", True),
+    "PodGroup": Kind("/apis/scheduling.k8s.io/v1beta1", "podgroups", True),
     "PodDisruptionBudget": Kind("/apis/policy/v1", "poddisruptionbudgets", True),
     "StorageClass": Kind("/apis/storage.k8s.io/v1", "storageclasses", False),
     "CSINode": Kind("/apis/storage.k8s.io/v1", "csinodes", False),

@@ -29,15 +29,10 @@ _LEFT_BEHIND = (
     "PodGroup",
 )
 _GATES = (
-    *("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"),
-    *("WorkloadAwarePreemption", "DRADeviceTaintRules", "DRAListTypeAttributes"),
-    *("DRAWorkloadResourceClaims", "DRANodeAllocatableResources"),
-    "CoordinatedLeaderElection",
+    *("GenericWorkload", "TopologyAwareWorkloadScheduling", "DRAListTypeAttributes"),
+    *("DRAWorkloadResourceClaims", "DRANodeAllocatableResources", "CoordinatedLeaderElection"),
 )
-_APIS = (
-    *("scheduling.k8s.io/v1alpha2", "resource.k8s.io/v1beta2"),
-    "coordination.k8s.io/v1beta1",
-)
+_APIS = ("scheduling.k8s.io/v1beta1", "coordination.k8s.io/v1beta1")
 SCHEDULER = "system:kube-scheduler"
 # All requests of this group are in the audit log, not only what becomes of pods.
 _AUDITED = "e2e:audited"
@@ -105,7 +100,7 @@ class ControlPlane(BareControlPlane):
             "client-ca-file": folder / "clients.crt",
             "audit-policy-file": folder / "audit.yaml",
             "audit-log-path": folder / "audit.log",
-            # Alpha, so off by default; without objects of that API nothing else changes.
+            # Off by default; without objects of that API nothing else changes.
             "feature-gates": ",".join(f"{gate}=true" for gate in _GATES),
             "runtime-config": ",".join(f"{api}=true" for api in _APIS),
         }

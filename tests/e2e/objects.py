@@ -77,7 +77,7 @@ def pod_group(name: str, count: int, topology: str | None = None) -> Json:
     if topology is not None:
         spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name},
         "spec": spec,

@@ -16,7 +16,7 @@ from e2e.trial import Trial, trial
 from metrics.test_upstream_families import LEFT_OUT
 from metrics.upstream import described
 
-_GATES = "GenericWorkload=true,GangScheduling=true"
+_GATES = "GenericWorkload=true"
 _PAGES = ("/metrics", "/metrics/resources", "/metrics/slis")
 # The same whenever the load is; of durations only how many were measured. What is done to batch
 # pods (Sign) is left out.

@@ -117,7 +117,7 @@ _REFUSED = {
     "no boolean": ["--leader-elect=perhaps"],
     "port out of range": ["--secure-port=70000"],
     "unknown gate": ["--feature-gates=Nonsense=true"],
-    "a gate without the one it needs": ["--feature-gates=GangScheduling=true"],
+    "a gate without the one it needs": ["--feature-gates=TopologyAwareWorkloadScheduling=true"],
     "unknown log format": ["--logging-format=xml"],
     "a version too old": ["--emulated-version=1.20"],
     "hidden metrics of long ago": ["--show-hidden-metrics-for-version=1.20"],

@@ -2,7 +2,7 @@
 
 Namespaces must exist, pods and pod groups get their priority, pods their merged selectors, claims
 their storage class. Reads the store, never writes it.
-Upstream: kubernetes@v1.36.4 plugin/pkg/admission/{namespace/lifecycle,priority,
+Upstream: kubernetes@v1.37.1 plugin/pkg/admission/{namespace/lifecycle,priority,
 defaulttolerationseconds,podtopologylabels,storage/storageclass/setdefault}.
 """
 

@@ -1,7 +1,7 @@
 """The columns `kubectl get` shows, per resource: `columns.yaml`, and the cells it names.
 
 Upstream:
-kubernetes@v1.36.4 pkg/printers/internalversion/printers.go.
+kubernetes@v1.37.1 pkg/printers/internalversion/printers.go.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """What the API server fills into objects of each kind when they are created, on plain JSON.
 
 Plain values are in `defaults.yaml`; what depends on the object is here, as are ports, probes and
-QoS. Upstream: kubernetes@v1.36.4 pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/helper/qos.
+QoS. Upstream: kubernetes@v1.37.1 pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/helper/qos.
 """
 
 from collections.abc import Callable, Mapping

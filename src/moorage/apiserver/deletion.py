@@ -4,7 +4,7 @@ The part of the garbage collector and the namespace controller that clients noti
 too, since no controller manager runs beside this server. Events go after an hour, like
 kube-apiserver's `--event-ttl`, or when there are too many: each pod leaves at least one, so a busy
 hour would otherwise fill the memory.
-Upstream: apiserver pkg/registry/rest/delete.go, kubernetes@v1.36.4 pkg/registry/core/pod.
+Upstream: apiserver pkg/registry/rest/delete.go, kubernetes@v1.37.1 pkg/registry/core/pod.
 """
 
 import asyncio

@@ -15,8 +15,8 @@ from moorage.apiserver.requests import wants_aggregated_discovery
 from moorage.apiserver.resources import ApiResource, ResourceTable
 from moorage.apiserver.responses import answer_json, answer_text
 from moorage.tables import read_table
+from moorage.version import KUBERNETES_VERSION
 
-GIT_VERSION = "v1.36.4"
 _TABLE = read_table("moorage.apiserver", "discovery.yaml", Json)
 _UPDATES = ("get", "patch", "update")
 _SUBRESOURCES = {
@@ -145,7 +145,7 @@ def _kind(group: str, version: str, kind: str) -> Json:
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 V2_PROTOBUF_TOLD = V2_PROTOBUF.replace("@", ".")
 """What is answered to it: an @ may stand where types are asked for, not where they are told."""
-_INFO = {"title": "Kubernetes", "version": GIT_VERSION}
+_INFO = {"title": "Kubernetes", "version": KUBERNETES_VERSION}
 # A document without definitions, so that clients use their own types.
 _V2 = {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
@@ -251,8 +251,13 @@ def answer_plain(path: str, request: web.BaseRequest, table: ResourceTable) -> w
 
 def _document(path: str, table: ResourceTable) -> Json:
     if path == "/version":
-        major, minor, _ = GIT_VERSION.removeprefix("v").split(".")
-        return {"major": major, "minor": minor, "gitVersion": GIT_VERSION, **_TABLE["version"]}
+        major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+        return {
+            "major": major,
+            "minor": minor,
+            "gitVersion": KUBERNETES_VERSION,
+            **_TABLE["version"],
+        }
     if path == "/openapi/v2":
         return _V2
     if path == "/openapi/v3":

@@ -2,7 +2,7 @@
 
 Everything that refuses a request raises `ApiStatusError`; the HTTP layer turns it into a response
 and nothing else does. Clients compare reasons and messages, so both follow upstream.
-Upstream: kubernetes@v1.36.4 staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go, apiserver
+Upstream: kubernetes@v1.37.1 staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go, apiserver
 pkg/server/config.go and pkg/endpoints/handlers/{patch,rest}.go.
 """
 

@@ -4,7 +4,7 @@ A row says where the API has a resource, under which words, in which form it is 
 fields can be selected by or never change; how it is defaulted or printed is decided elsewhere. Most
 resources are stored as clients speak them. Events are written under two groups with different field
 names; resources served in two versions differ only in `apiVersion`.
-Upstream: kubernetes@v1.36.4 pkg/apis/events/v1/conversion.go.
+Upstream: kubernetes@v1.37.1 pkg/apis/events/v1/conversion.go.
 """
 
 from collections.abc import Iterable, Mapping

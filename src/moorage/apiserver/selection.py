@@ -2,7 +2,7 @@
 
 Used by lists, watches and collection deletes. The values of fields are taken once, when an object
 is stored, so that selecting needs no decoding. Upstream: apimachinery pkg/labels/selector.go and
-pkg/fields/selector.go; kubernetes@v1.36.4 `ToSelectableFields` in registries.
+pkg/fields/selector.go; kubernetes@v1.37.1 `ToSelectableFields` in registries.
 """
 
 import re

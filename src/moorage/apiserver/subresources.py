@@ -1,7 +1,7 @@
 """The subresources that are more than a part of an object: binding, eviction, scale.
 
 No disruption controller runs beside this server, so a budget whose status nobody maintains is
-computed here from the pods it selects. Upstream: kubernetes@v1.36.4 pkg/registry/core/pod/storage
+computed here from the pods it selects. Upstream: kubernetes@v1.37.1 pkg/registry/core/pod/storage
 (`BindingREST`, `EvictionREST`) and pkg/registry/apps/*/storage (`ScaleREST`).
 """
 

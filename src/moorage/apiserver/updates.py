@@ -1,7 +1,7 @@
 """What a client may change in an object that exists, and what the server keeps.
 
 Main updates keep the status, status updates keep the rest; identity always stays.
-Upstream: each registry's strategy; kubernetes@v1.36.4 pkg/apis/core/validation
+Upstream: each registry's strategy; kubernetes@v1.37.1 pkg/apis/core/validation
 `ValidatePodUpdate`.
 """
 

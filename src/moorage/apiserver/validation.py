@@ -2,7 +2,7 @@
 
 Names and container lists are checked here; everything a scheduler reads is checked by
 `moorage.model.checks`, whose sentences become causes with a field path. Must not repair anything.
-Upstream: apimachinery pkg/api/validation, kubernetes@v1.36.4 pkg/apis/core/validation.
+Upstream: apimachinery pkg/api/validation, kubernetes@v1.37.1 pkg/apis/core/validation.
 """
 
 from collections.abc import Iterator

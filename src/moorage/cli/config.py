@@ -168,7 +168,7 @@ def _convert(args: argparse.Namespace) -> int:
     conversion = _conversion(args)
     if conversion.refused and not args.drop_unsupported:
         for refused in conversion.refused:
-            fail(f"{_policy_source(args)}: no counterpart in v1.36: {refused}")
+            fail(f"{_policy_source(args)}: no counterpart in v1.37: {refused}")
         return fail("nothing was converted; --drop-unsupported leaves these out")
     for dropped in conversion.dropped:
         warn(f"{_policy_source(args)}: {dropped}")

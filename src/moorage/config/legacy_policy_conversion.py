@@ -114,7 +114,7 @@ class Conversion(msgspec.Struct, frozen=True):
         """Raise a `ConfigError` if dropping something changes decisions."""
         if self.refused:
             texts = "; ".join(str(one) for one in self.refused)
-            raise ConfigError(f"this has no counterpart in v1.36: {texts}")
+            raise ConfigError(f"this has no counterpart in v1.37: {texts}")
 
 
 def convert_policy(

@@ -41,7 +41,7 @@ Needed = Callable[[], bool]
 
 
 def user_agent(suffix: str = "") -> str:
-    """`moorage/0.1.0 (linux/amd64) kubernetes/v1.36.4/scheduler`."""
+    """`moorage/0.37.0 (linux/amd64) kubernetes/v1.37.1/scheduler`."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     system = f"{platform.system().lower()}/{machine}"
     base = f"moorage/{__version__} ({system}) kubernetes/{KUBERNETES_VERSION}"

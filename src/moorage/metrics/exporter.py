@@ -1,7 +1,7 @@
 """All metrics of a scheduler in one place: who records what, and the texts that are served.
 
 Owns the assembly, and what the options do: `--disabled-metrics`, `--allow-metric-labels` and its
-manifest. `--show-hidden-metrics-for-version` is taken, but no metric of 1.36 that a scheduler has
+manifest. `--show-hidden-metrics-for-version` is taken, but no metric of 1.37 that a scheduler has
 is hidden, so it shows nothing more.
 """
 

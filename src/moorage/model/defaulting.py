@@ -3,7 +3,7 @@
 Files hold objects as people write them; plugins expect them as the API server stores them. These
 functions close the gap. They are pure, and applied to a stored object they change nothing that a
 scheduling decision depends on. Objects from a cluster do not pass here.
-Upstream: kubernetes@v1.36.4 pkg/apis/*/v1/defaults.go, pkg/registry/core/pod/strategy.go,
+Upstream: kubernetes@v1.37.1 pkg/apis/*/v1/defaults.go, pkg/registry/core/pod/strategy.go,
 plugin/pkg/admission/{priority,storage/storageclass/setdefault}.
 """
 

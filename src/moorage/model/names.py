@@ -1,6 +1,6 @@
 """The spelling of names and times, as the API server wants it.
 
-Upstream: apimachinery pkg/api/validation and kubernetes@v1.36.4 pkg/apis/core/validation. Answers
+Upstream: apimachinery pkg/api/validation and kubernetes@v1.37.1 pkg/apis/core/validation. Answers
 with a complaint, or with an empty string if there is none.
 """
 

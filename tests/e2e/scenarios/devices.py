@@ -227,7 +227,7 @@ def gang_with_claims(trial: Trial) -> Json:
     names = ("first", "second")
     for name in names:
         trial.add(_claim(name))
-    trial.start(gates="GenericWorkload=true,GangScheduling=true")
+    trial.start(gates="GenericWorkload=true")
     for name in names:
         trial.add_pod(name, schedulingGroup={"podGroupName": "gang"}, **_uses(name))
     for name in names:

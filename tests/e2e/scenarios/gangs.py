@@ -9,7 +9,7 @@ from e2e.extender import extender
 from e2e.objects import ZONE, pod_group
 from e2e.trial import Trial
 
-_GATES = "GenericWorkload=true,GangScheduling=true"
+_GATES = "GenericWorkload=true"
 _PLACEMENTS = f"{_GATES},TopologyAwareWorkloadScheduling=true"
 _ONE_PROFILE = [{"schedulerName": "default-scheduler"}]
 _PERMIT_SECONDS = 300
@@ -144,7 +144,7 @@ def _told(trial: Trial, status: str, name: str = "gang") -> Json:
     def condition() -> Json | None:
         group = trial.api.get("PodGroup", name, trial.namespace)
         for one in group.get("status", {}).get("conditions", ()):
-            if one["type"] == "PodGroupScheduled" and one["status"] == status:
+            if one["type"] == "PodGroupInitiallyScheduled" and one["status"] == status:
                 return {key: one.get(key) for key in ("status", "reason", "message")}
         return None
 

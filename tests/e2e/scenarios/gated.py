@@ -1,5 +1,7 @@
 """Features behind gates: those that are off by default switched on, and some others off."""
 
+import json
+
 from e2e.client import Json
 from e2e.objects import pod, pod_group, priority_class
 from e2e.storage import (
@@ -15,9 +17,7 @@ from e2e.trial import Trial
 
 _DRIVER = "device.example.com"
 _DEVICES = "resource.k8s.io/v1"
-_TAINT_RULES = "DRADeviceTaintRules=true"
-_GROUPS = "GenericWorkload=true,GangScheduling=true"
-_PREEMPTION = f"{_GROUPS},WorkloadAwarePreemption=true"
+_GROUPS = "GenericWorkload=true"
 
 
 def taint_rule(trial: Trial) -> Json:
@@ -26,7 +26,7 @@ def taint_rule(trial: Trial) -> Json:
     trial.add(_class())
     trial.add(_slice("n1", {"name": "d0"}, {"name": "d1"}))
     trial.add(_taint_rule("broken"))
-    trial.start(gates=_TAINT_RULES)
+    trial.start()
     trial.add(_claim("plain"))
     trial.add_pod("waits", **_uses("plain"))
     trial.refused("waits")
@@ -87,7 +87,7 @@ def group_preempts(trial: Trial) -> Json:
         trial.add_bound(name, node, cpu="2", terminationGracePeriodSeconds=0)
     group = pod_group("gang", 2)
     group["spec"]["priorityClassName"] = "high"
-    trial.start(gates=_PREEMPTION)
+    trial.start(gates=_GROUPS)
     trial.add(group)
     names = ("p0", "p1")
     for name in names:
@@ -102,7 +102,7 @@ def group_preempts(trial: Trial) -> Json:
     return {
         "victims": {name: _preempted(trial, name) for name in ("a", "b")},
         "nodes": sorted(trial.pods_per_node().items()),
-        "after": trial.observe(*names, where=False),
+        "after": _in_any_order(trial, *names, where=False),
     }
 
 
@@ -113,7 +113,7 @@ def group_may_not_preempt(trial: Trial) -> Json:
     trial.add_bound("a", "n1", cpu="2")
     group = pod_group("gang", 2)
     group["spec"]["priorityClassName"] = "high"
-    trial.start(gates=_PREEMPTION)
+    trial.start(gates=_GROUPS)
     trial.add(group)
     for name in ("p0", "p1"):
         trial.add_pod(
@@ -126,7 +126,7 @@ def group_may_not_preempt(trial: Trial) -> Json:
         trial.refused(name)
     return {
         "group": _condition(trial, "gang"),
-        "pods": trial.observe("p0", "p1"),
+        "pods": _in_any_order(trial, "p0", "p1"),
         "nodes": sorted(trial.pods_per_node().items()),
     }
 
@@ -193,16 +193,21 @@ def group_owns_claim(trial: Trial) -> Json:
 def devices_as_resources(trial: Trial) -> Json:
     """Devices that stand for cpu and memory of their node count there with the pod's requests."""
     trial.add_node("n1", cpu="2", memory="4Gi")
+    declared = {"status": {"declaredFeatures": ["DRANodeAllocatableResources"]}}
+    trial.api.patch("Node", "n1", declared, subresource="status")
     trial.add(_class())
     mappings = {
-        "cpu": {"allocationMultiplier": "1500m"},
-        "memory": {"capacityKey": "units", "allocationMultiplier": "256Mi"},
+        "cpu": {"mapping": {"deviceMultiplier": "1500m"}},
+        "memory": {
+            "mapping": {"capacityKey": "units", "capacityMultiplier": "256Mi"},
+            "overhead": {"perPod": "64Mi", "perContainer": "16Mi"},
+        },
     }
     shared = {
         "name": "d0",
         "allowMultipleAllocations": True,
         "capacity": {"units": {"value": "8"}},
-        "nodeAllocatableResourceMappings": mappings,
+        "nodeAllocatableResources": mappings,
     }
     trial.add(_slice("n1", shared))
     trial.start(gates="DRANodeAllocatableResources=true")
@@ -326,6 +331,13 @@ def _preempted(trial: Trial, name: str) -> list[str]:
     uid = trial.api.get("PodGroup", "gang", trial.namespace)["metadata"]["uid"]
     lines = trial.event_lines(name)
     return [line.replace(uid, "<uid of gang>") for line in lines if "Preempted" in line]
+
+
+def _in_any_order(trial: Trial, *names: str, where: bool = True) -> list[Json]:
+    """What is seen of each pod of a group; which of them is tried first is left open."""
+    seen = trial.observe(*names, where=where)
+    told = sorted(json.dumps(seen[name]).replace(name, "<pod>") for name in names)
+    return [json.loads(text) for text in told]
 
 
 def _condition(trial: Trial, name: str) -> Json:
