@@ -47,13 +47,16 @@ kind: Pod
 metadata: {name: "sailor-{{.Index}}"}
 spec:
   schedulingGroup: {podGroupName: "crew-{{DivideInt .Index .size}}"}
-  containers: [{name: bunk, image: pause}]
+  containers: [{name: bunk, image: pause, resources: {claims: [{name: gear}]}}]
+  resourceClaims: [{name: gear, resourceClaimTemplateName: gear}]
 """
 CREWS = """\
 apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup
 metadata: {name: "crew-{{.Index}}"}
-spec: {schedulingPolicy: {gang: {minCount: {{.size}}}}}
+spec:
+  schedulingPolicy: {gang: {minCount: {{.size}}}}
+  resourceClaims: [{name: gear, resourceClaimTemplateName: gear}]
 """
 STUCK = POD.replace("type: boat", "type: stuck").replace(
     "spec:", "spec:\n  nodeSelector: {hazard: rocks}"
@@ -120,7 +123,8 @@ spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}
 """
 CONFIG = """\
 - name: Everything
-  featureGates: {DynamicResourceAllocation: true, GenericWorkload: true}
+  featureGates:
+    {DynamicResourceAllocation: true, GenericWorkload: true, DRAWorkloadResourceClaims: true}
   defaultPodTemplatePath: pod.yaml
   workloadTemplate:
   - opcode: createNodes
@@ -184,6 +188,15 @@ CONFIG = """\
     countParam: $divers
     podTemplatePath: claiming.yaml
     collectMetrics: true
+  - opcode: createNodes
+    countParam: $crews
+    nodeTemplatePath: node.yaml
+    templateParams: {prefix: ship}
+  - opcode: createAny
+    countParam: $crews
+    templatePath: slice.yaml
+    templateParams: {devices: 1, node: ship}
+  - {opcode: createAny, templatePath: claim-template.yaml, namespace: watch}
   - opcode: createPodGroups
     namespace: watch
     countParam: $crews
@@ -242,7 +255,8 @@ def test_every_operation_runs_and_every_measured_phase_is_told(run: Run, write: 
     (told,) = json.loads(done.out)
     assert (told["name"], told["reason"], told["threshold"]) == ("Everything/small", "", 0.001)
     phases = {phase["name"]: phase for phase in told["measured"]}
-    # Four nodes of three devices, of which two went to claims without a pod: ten divers fit.
+    # Four nodes of three devices, of which two went to claims without a pod: ten divers fit. Each
+    # crew shares the one device of a ship.
     assert {name: phase["scheduled"] for name, phase in phases.items()} == {
         "namespace-6": 10,
         "freed": 2,

@@ -25,8 +25,13 @@ class _Meta(msgspec.Struct, rename="camel"):
     labels: dict[str, str] | None = None
 
 
+class _Group(msgspec.Struct, rename="camel"):
+    pod_group_name: str = ""
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
+    scheduling_group: _Group | None = None
     resource_claims: list[msgspec.Raw] | None = None
 
 

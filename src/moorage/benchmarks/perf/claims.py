@@ -32,24 +32,32 @@ from moorage.simulator.world import World
 _API = "resource.k8s.io/v1"
 _TEMPLATES = resource_of({"apiVersion": _API, "kind": "ResourceClaimTemplate"})
 _CLAIMS = resource_for("ResourceClaim")
+_GROUPS = resource_for("PodGroup")
 _POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 _WORKERS = 16
 _KINDS = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
 
 
-class _PodClaim(msgspec.Struct, rename="camel"):
+class _NamedClaim(msgspec.Struct, frozen=True, rename="camel"):
+    """A claim as a pod or a pod group names it."""
+
     name: str
     resource_claim_template_name: str = ""
 
 
+_GroupClaims = dict[_NamedClaim, str]
+"""The objects that were made for the claims of a pod group."""
+
+
 class ClaimController:
-    """Makes the claims that pods' templates ask for, and removes them with the pods."""
+    """Makes the claims that templates ask for: of a pod, removed with it, or of its group."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
         self._queue: asyncio.Queue[tuple[str, WatchedPod]] = asyncio.Queue()
         self._templates: dict[tuple[str, str], Json] = {}
         self._made: dict[str, list[str]] = {}
+        self._groups: dict[tuple[str, str], asyncio.Task[_GroupClaims]] = {}
         self._seen: set[str] = set()
         self._workers = [asyncio.create_task(self._work()) for _ in range(_WORKERS)]
 
@@ -63,9 +71,10 @@ class ClaimController:
 
     async def close(self) -> None:
         """Stop; whoever failed earlier says so now."""
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+        tasks = [*self._workers, *self._groups.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def check(self) -> None:
         """Raise what went wrong."""
@@ -84,13 +93,18 @@ class ClaimController:
                 await self._make(pod)
 
     async def _make(self, pod: WatchedPod) -> None:
+        meta = pod.metadata
+        of_group = await self._of_group(pod)
         statuses = []
         for raw in pod.spec.resource_claims or ():
-            wanted = msgspec.json.decode(raw, type=_PodClaim)
+            wanted = msgspec.json.decode(raw, type=_NamedClaim)
             if wanted.resource_claim_template_name:
-                name = await self._claim(pod, wanted)
+                name = of_group.get(wanted)
+                if name is None:
+                    owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
+                    name = await self._claim(meta.namespace, owner, wanted)
+                    self._made.setdefault(meta.uid, []).append(name)
                 statuses.append({"name": wanted.name, "resourceClaimName": name})
-        meta = pod.metadata
         if statuses:
             try:
                 await self._client.patch_pod_status(
@@ -100,34 +114,52 @@ class ClaimController:
                 if not error.is_not_found:  # the pod may be gone by now
                     raise
 
-    async def _claim(self, pod: WatchedPod, wanted: _PodClaim) -> str:
-        meta = pod.metadata
-        key = meta.namespace, wanted.resource_claim_template_name
+    async def _of_group(self, pod: WatchedPod) -> _GroupClaims:
+        """The claims of the pod's group, made when the first of its pods comes."""
+        group = pod.spec.scheduling_group
+        if group is None:
+            return {}
+        key = pod.metadata.namespace, group.pod_group_name
+        if key not in self._groups:
+            self._groups[key] = asyncio.create_task(self._make_for_group(*key))
+        return await self._groups[key]
+
+    async def _make_for_group(self, namespace: str, name: str) -> _GroupClaims:
+        group = await self._client.get(_GROUPS, namespace, name)
+        wanted = msgspec.convert(group["spec"].get("resourceClaims", []), list[_NamedClaim])
+        owner = {key: group[key] for key in ("apiVersion", "kind")}
+        owner |= {"name": name, "uid": group["metadata"]["uid"]}
+        made = {
+            claim: await self._claim(namespace, owner, claim)
+            for claim in wanted
+            if claim.resource_claim_template_name
+        }
+        if made:
+            told = [{"name": one.name, "resourceClaimName": made[one]} for one in made]
+            status = {"status": {"resourceClaimStatuses": told}}
+            await self._client.patch(
+                _GROUPS, namespace, name, status, content_type=MERGE, subresource="status"
+            )
+        return made
+
+    async def _claim(self, namespace: str, owner: Json, wanted: _NamedClaim) -> str:
+        key = namespace, wanted.resource_claim_template_name
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = await self._client.get(_TEMPLATES, *key)
         spec: Json = template["spec"]
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": meta.name,
-            "uid": meta.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         body = {
             "apiVersion": _API,
             "kind": "ResourceClaim",
             "metadata": {
-                "generateName": f"{meta.name}-{wanted.name}-",
+                "generateName": f"{owner['name']}-{wanted.name}-",
                 "annotations": {_POD_CLAIM_NAME: wanted.name},
-                "ownerReferences": [owner],
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
             },
             "spec": spec["spec"],
         }
-        made = await self._client.create(_CLAIMS, meta.namespace, body)
+        made = await self._client.create(_CLAIMS, namespace, body)
         name: str = made["metadata"]["name"]
-        self._made.setdefault(meta.uid, []).append(name)
         return name
 
     async def _remove(self, pod: WatchedPod) -> None:
