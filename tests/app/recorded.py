@@ -1,4 +1,4 @@
-"""What the real kube-scheduler v1.36.4 said, as recorded under `data`."""
+"""What the real kube-scheduler v1.37.1 said, as recorded under `data`."""
 
 import json
 from pathlib import Path

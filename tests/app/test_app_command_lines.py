@@ -1,4 +1,4 @@
-"""Command lines whose outcome was recorded from the real kube-scheduler v1.36.4.
+"""Command lines whose outcome was recorded from the real kube-scheduler v1.37.1.
 
 `accepted` means that it went on to look for a cluster, `usage` that it printed the usage before
 the sentence, `failed` that it logged the sentence, `err` that it printed it, `out` that it printed

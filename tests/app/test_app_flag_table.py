@@ -1,6 +1,6 @@
 """Every flag of kube-scheduler: its default, a value it takes, and one it refuses.
 
-The numbers are rows of the list of flags that v1.36.4 has.
+The numbers are rows of the list of flags that v1.37.1 has.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The help and the usage, compared with those of the real kube-scheduler v1.36.4."""
+"""The help and the usage, compared with those of the real kube-scheduler v1.37.1."""
 
 import pytest
 

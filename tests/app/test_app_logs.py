@@ -97,7 +97,7 @@ def test_a_message_with_fields_is_quoted_and_one_without_is_not() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        ("v1.36.4", '"v1.36.4"'),
+        ("v1.37.1", '"v1.37.1"'),
         ("", '""'),
         ('a"b', '"a\\"b"'),
         (5, "5"),
@@ -140,7 +140,7 @@ def test_a_line_of_json_is_component_bases() -> None:
             "Starting Kubernetes Scheduler",
             V(2),
             created=1794794810.2171802,
-            version="v1.36.4",
+            version="v1.37.1",
             pod=KObj("a", "b"),
             node=KObj("", "c"),
             plugins=[Plugin("x", 0)],
@@ -151,7 +151,7 @@ def test_a_line_of_json_is_component_bases() -> None:
     stamp, rest = line[:24], line[24:]
     assert re.fullmatch(r'\{"ts":1794794810217\.\d+', stamp)
     assert rest.partition(",")[2] == (
-        '"caller":"app/run.py:72","msg":"Starting Kubernetes Scheduler","v":2,"version":"v1.36.4",'
+        '"caller":"app/run.py:72","msg":"Starting Kubernetes Scheduler","v":2,"version":"v1.37.1",'
         '"pod":{"name":"b","namespace":"a"},"node":{"name":"c"},'
         '"plugins":[{"Name":"x","Weight":0}],"after":"0s","mark":"<b>"}'
     )

@@ -124,7 +124,7 @@ def test_cli_009_the_version_is_printed() -> None:
 def test_cli_010_the_raw_version_has_upstreams_fields() -> None:
     text = over("--version=raw").stdout
     fields = dict(re.findall(r'(\w+):"([^"]*)"', text))
-    assert text.startswith('version.Info{Major:"1", Minor:"36", EmulationMajor:""')
+    assert text.startswith('version.Info{Major:"1", Minor:"37", EmulationMajor:""')
     assert list(fields)[-5:] == ["GitTreeState", "BuildDate", "GoVersion", "Compiler", "Platform"]
     assert fields["GitVersion"] == KUBERNETES_VERSION
     assert fields["GoVersion"] == f"python{platform.python_version()}"
@@ -132,7 +132,7 @@ def test_cli_010_the_raw_version_has_upstreams_fields() -> None:
 
 def test_cli_011_another_version_may_be_reported() -> None:
     assert options().reported_version == KUBERNETES_VERSION
-    assert options("--version=v1.36.4-mine+1").reported_version == "v1.36.4-mine+1"
+    assert options("--version=v1.37.1-mine+1").reported_version == "v1.37.1-mine+1"
     assert options("--version=false").reported_version == KUBERNETES_VERSION
 
 

@@ -126,14 +126,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_gates_reach_the_configuration_and_its_checks(tmp_path: Path) -> None:
     names = {
         ref.name
-        for ref in completed("--feature-gates=GenericWorkload=true,GangScheduling=true")
+        for ref in completed("--feature-gates=GenericWorkload=true")
         .profiles[0]
         .plugins.multi_point.enabled
     }
     assert "GangScheduling" in names
-    older = options("--emulated-version=1.33", "--feature-gates=SchedulerQueueingHints=false")
-    assert not older.gates.enabled("SchedulerQueueingHints")
-    assert not older.gates.enabled("NodeDeclaredFeatures")
+    older = options("--emulated-version=1.36", "--feature-gates=DRAExtendedResource=false")
+    assert not older.gates.enabled("DRAExtendedResource")
+    assert not older.gates.enabled("StorageCapacityScoring")
 
 
 def test_a_document_from_elsewhere_takes_the_place_of_a_file() -> None:

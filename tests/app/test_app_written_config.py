@@ -1,4 +1,4 @@
-"""The configuration as it is written, compared with files of the real kube-scheduler v1.36.4."""
+"""The configuration as it is written, compared with files of the real kube-scheduler v1.37.1."""
 
 import logging
 from pathlib import Path

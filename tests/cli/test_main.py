@@ -20,7 +20,7 @@ SAMPLE = str(files("moorage") / "samples" / "harbour.yaml")
 
 
 def test_the_version_names_both_versions(run: Run) -> None:
-    assert run("--version").out == f"moorage {__version__} (kube-scheduler v1.36.4)\n"
+    assert run("--version").out == f"moorage {__version__} (kube-scheduler v1.37.1)\n"
 
 
 @pytest.mark.parametrize("argv", [(), ("schedule",), ("conformance",), ("bench", "engine")])
@@ -120,7 +120,7 @@ def test_an_interrupt_ends_quietly(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_scheduler_binary_knows_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert scheduler.main(["--version"]) == 0
-    assert capsys.readouterr().out == "Kubernetes v1.36.4\n"
+    assert capsys.readouterr().out == "Kubernetes v1.37.1\n"
 
 
 def test_the_scheduler_binary_ends_with_1_on_a_wrong_flag(

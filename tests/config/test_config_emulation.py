@@ -131,8 +131,8 @@ def test_versions_have_limits() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["v1.36", "v1.36.04", "v1.36.4-01", "v1.36.4-a_b", "v"])
+@pytest.mark.parametrize("text", ["v1.37", "v1.37.04", "v1.37.1-01", "v1.37.1-a_b", "v"])
 def test_a_strict_version_has_three_numbers_and_a_clean_ending(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_semantic(text)
-    assert parse_semantic("v1.36.4-a.1+b") == (1, 36, 4)
+    assert parse_semantic("v1.37.1-a.1+b") == (1, 37, 1)

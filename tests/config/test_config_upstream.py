@@ -1,4 +1,4 @@
-"""Configurations whose outcome was recorded from the real kube-scheduler v1.36.4.
+"""Configurations whose outcome was recorded from the real kube-scheduler v1.37.1.
 
 `upstream.json` holds the cases (`gates` and `text`) with the answers of upstream's own code, run
 in turn: setting the gates, decoding, validating, building a scheduler. `stage` and `error` say

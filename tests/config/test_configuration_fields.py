@@ -1,6 +1,6 @@
 """Every field of a configuration, row by row of the parity list: taken, defaulted or refused.
 
-`fields.json` was recorded from the binary of kube-scheduler v1.36.4: each case's `text` was given
+`fields.json` was recorded from the binary of kube-scheduler v1.37.1: each case's `text` was given
 as `--config`, and either `error` is what it said when it refused to start, or `written` are the
 top-level fields of what it wrote with `--write-config-to`, as far as they differ from `defaults`.
 (Upstream's name of its table of kinds depends on how the binary was built; it is the one of its

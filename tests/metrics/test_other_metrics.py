@@ -143,10 +143,10 @@ def test_gates_are_shown_with_their_stage_and_state() -> None:
 def test_versions_are_those_of_the_scheduler_that_is_stood_in_for() -> None:
     text = all_metrics().render()[1]
     [build] = values_in(text, "kubernetes_build_info")
-    assert 'git_version="v1.36.4"' in build
-    assert 'major="1",minor="36"' in build
+    assert 'git_version="v1.37.1"' in build
+    assert 'major="1",minor="37"' in build
     assert values_in(text, "version_info") == {
-        'binary="1.36.4",component="kube",emulation="1.36",min_compat="1.35"': 1
+        'binary="1.37.1",component="kube",emulation="1.37",min_compat="1.36"': 1
     }
 
 

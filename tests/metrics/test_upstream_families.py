@@ -1,4 +1,4 @@
-"""Our metric families beside those of the real kube-scheduler v1.36.4."""
+"""Our metric families beside those of the real kube-scheduler v1.37.1."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Answers of the real kube-scheduler's secure port, recorded once, and the asking for them.
 
 `python tests/secure_port/recording.py https://127.0.0.1:10259 > recorded.json` records them with a
-kube-scheduler v1.36.4 that runs with leader election, profiling and access to a kube-apiserver
+kube-scheduler v1.37.1 that runs with leader election, profiling and access to a kube-apiserver
 which knows the tokens below (--token-auth-file) and lets `reader` do everything with every path.
 """
 

@@ -248,7 +248,7 @@ def test_statusz_does_not_name_what_kube_scheduler_does_not_have() -> None:
     async def scenario(stage: Stage) -> None:
         endpoints = Endpoints(
             extra=explain_routes(stage.explainer),
-            statusz=ProcessStatus(time.time(), "python3", "1.36.4"),
+            statusz=ProcessStatus(time.time(), "python3", "1.37.1"),
         )
         async with open_port(endpoints) as port:
             status, body, _ = await port.ask("/statusz")

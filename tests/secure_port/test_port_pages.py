@@ -156,12 +156,12 @@ def test_statusz_lists_all_pages_that_are_no_debugging_aids() -> None:
 
     endpoints = Endpoints(
         flags=dict,
-        statusz=ProcessStatus(time.time() - 3725, "python3", "1.36.4"),
+        statusz=ProcessStatus(time.time() - 3725, "python3", "1.37.1"),
         profiling=True,
         extra=[Route("/explain", page, prefix=True)],
     )
     status, below, beside = _ask(endpoints, "/statusz", "/explain/default/pod", "/explained")
-    assert "\nUp: 1 hr 02 min 05 sec\nGo version: python3\nBinary version: 1.36.4\n\n" in status[1]
+    assert "\nUp: 1 hr 02 min 05 sec\nGo version: python3\nBinary version: 1.37.1\n\n" in status[1]
     assert status[1].endswith("Paths: /configz /explain /flagz /healthz /livez /metrics /readyz\n")
     assert below[1] == "because"
     assert beside[0] == 404

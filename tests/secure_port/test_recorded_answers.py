@@ -1,4 +1,4 @@
-"""The port answers as kube-scheduler v1.36.4 did: status, headers and body of recorded requests."""
+"""The port answers as kube-scheduler v1.37.1 did: status, headers and body of recorded requests."""
 
 import asyncio
 import json

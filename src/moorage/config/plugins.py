@@ -103,6 +103,7 @@ _ORDER = (
     ExtensionPoint.QUEUE_SORT,
     ExtensionPoint.PLACEMENT_GENERATE,
     ExtensionPoint.PLACEMENT_SCORE,
+    ExtensionPoint.POD_GROUP_POST_FILTER,
 )
 """Upstream's order of looking at the points; it decides which of several errors is seen."""
 

@@ -38,6 +38,7 @@ class ExtensionPoint(enum.Enum):
     POST_BIND = "postBind"
     PLACEMENT_GENERATE = "placementGenerate"
     PLACEMENT_SCORE = "placementScore"
+    POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
 
 class ConfigValue(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -76,6 +77,7 @@ class Plugins(ConfigValue, frozen=True):
     multi_point: PluginSet = PluginSet()
     placement_generate: PluginSet = PluginSet()
     placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
 
     def at(self, point: ExtensionPoint) -> PluginSet:
         """The set configured at one extension point, MultiPoint left aside."""

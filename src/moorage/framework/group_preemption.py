@@ -7,16 +7,19 @@ else ever sees the cluster without them. What is done in the end is the engine's
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from moorage.cluster.state import ClusterState
 from moorage.framework.guard import guard
 from moorage.framework.plugin import Plugin
-from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
+
+if TYPE_CHECKING:
+    from moorage.framework.profile import Profile
 
 NOT_CONFIGURED = Status(
     Code.UNSCHEDULABLE,
@@ -88,14 +91,12 @@ class PodGroupPostFilterPlugin(Plugin, ABC):
 
 
 def group_victims(
-    profile: Profile, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
+    profile: "Profile", group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
 ) -> GroupVictims:
     """Ask the plugin who has to go; in the end everything is given back."""
-    plugin = next(
-        (p for p in profile.plugins.values() if isinstance(p, PodGroupPostFilterPlugin)), None
-    )
-    if plugin is None:
+    if not profile.pod_group_post_filter:
         return GroupVictims(NOT_CONFIGURED)
+    plugin = profile.pod_group_post_filter[0]
     try:
         with guard(plugin, "PodGroupPostFilter"):
             return plugin.pod_group_post_filter(group, pods, rehearsal)

@@ -13,6 +13,7 @@ from moorage.errors import ConfigError, MoorageError, reason_of
 from moorage.framework.calls import watched
 from moorage.framework.faults import is_ours, raised_at
 from moorage.framework.guard import FAULTS, events_of, may_take_long
+from moorage.framework.group_preemption import PodGroupPostFilterPlugin
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
@@ -78,6 +79,9 @@ class Profile:
             ExtensionPoint.PLACEMENT_GENERATE
         )
         self.placement_score: tuple[PlacementScorePlugin, ...] = at(ExtensionPoint.PLACEMENT_SCORE)
+        self.pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = at(
+            ExtensionPoint.POD_GROUP_POST_FILTER
+        )
 
     def may_take_long(self, pod: Pod) -> bool:
         """May an attempt to place the pod take long, as far as its plugins can say?"""

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from moorage.config.types import ExtensionPoint
 from moorage.errors import ConfigError, reason_of
+from moorage.framework.group_preemption import PodGroupPostFilterPlugin
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,
@@ -42,6 +43,7 @@ POINT_CLASSES: Mapping[ExtensionPoint, type[Plugin]] = {
     ExtensionPoint.POST_BIND: PostBindPlugin,
     ExtensionPoint.PLACEMENT_GENERATE: PlacementGeneratePlugin,
     ExtensionPoint.PLACEMENT_SCORE: PlacementScorePlugin,
+    ExtensionPoint.POD_GROUP_POST_FILTER: PodGroupPostFilterPlugin,
 }
 """Which class a plugin inherits from to take part in a point."""
 
