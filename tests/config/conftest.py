@@ -9,7 +9,9 @@ from moorage.config.types import ExtensionPoint
 _POINTS = {
     "DefaultBinder": "bind",
     "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
-    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind podGroupPostFilter",
+    "DynamicResources": (
+        "preEnqueue preFilter filter postFilter score reserve preBind podGroupPostFilter"
+    ),
     "GangScheduling": "preEnqueue permit",
     "ImageLocality": "score",
     "InterPodAffinity": "preFilter filter preScore score",

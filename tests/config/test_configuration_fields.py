@@ -120,7 +120,7 @@ def test_cli_125_plugins_do_not_mind_in_which_order_they_are_built() -> None:
     world = World(msgspec.structs.replace(config, profiles=(profile,)))
     filters = [plugin.name for plugin in world.profiles["default-scheduler"].filter]
     assert filters[0] == "NodeDeclaredFeatures"
-    assert filters[-1] == "NodeUnschedulable"
+    assert filters[-1] == "NodeName"
 
 
 def test_cli_126_a_pod_belongs_to_the_profile_that_it_names() -> None:

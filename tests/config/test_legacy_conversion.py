@@ -54,41 +54,40 @@ PREDICATES = [
     (
         "CLI-192",
         "GeneralPredicates",
-        ["NodeResourcesFit", "NodePorts", "NodeAffinity"],
         ["NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity"],
     ),
-    ("CLI-193", "PodFitsResources", ["NodeResourcesFit"], ["NodeResourcesFit"]),
-    ("CLI-194", "HostName", [], ["NodeName"]),
-    ("CLI-195", "PodFitsHostPorts", ["NodePorts"], ["NodePorts"]),
-    ("CLI-195", "PodFitsPorts", ["NodePorts"], ["NodePorts"]),
-    ("CLI-196", "MatchNodeSelector", ["NodeAffinity"], ["NodeAffinity"]),
-    ("CLI-197", "PodToleratesNodeTaints", [], []),
-    ("CLI-198", "CheckNodeUnschedulable", [], []),
-    ("CLI-199", "NoDiskConflict", ["VolumeRestrictions"], ["VolumeRestrictions"]),
-    ("CLI-200", "NoVolumeZoneConflict", ["VolumeZone"], ["VolumeZone"]),
-    ("CLI-201", "CheckVolumeBinding", ["VolumeBinding"], ["VolumeBinding"]),
-    ("CLI-202", "MaxCSIVolumeCountPred", ["NodeVolumeLimits"], ["NodeVolumeLimits"]),
-    ("CLI-203", "MaxEBSVolumeCount", ["NodeVolumeLimits"], ["NodeVolumeLimits"]),
-    ("CLI-203", "MaxGCEPDVolumeCount", ["NodeVolumeLimits"], ["NodeVolumeLimits"]),
-    ("CLI-203", "MaxAzureDiskVolumeCount", ["NodeVolumeLimits"], ["NodeVolumeLimits"]),
-    ("CLI-203", "MaxCinderVolumeCount", ["NodeVolumeLimits"], ["NodeVolumeLimits"]),
-    ("CLI-204", "MatchInterPodAffinity", ["InterPodAffinity"], ["InterPodAffinity"]),
-    ("CLI-205", "EvenPodsSpread", ["PodTopologySpread"], ["PodTopologySpread"]),
-    ("CLI-206", "CheckNodeLabelPresence", [], []),
-    ("CLI-207", "CheckServiceAffinity", [], []),
+    ("CLI-193", "PodFitsResources", ["NodeResourcesFit"]),
+    ("CLI-194", "HostName", ["NodeName"]),
+    ("CLI-195", "PodFitsHostPorts", ["NodePorts"]),
+    ("CLI-195", "PodFitsPorts", ["NodePorts"]),
+    ("CLI-196", "MatchNodeSelector", ["NodeAffinity"]),
+    ("CLI-197", "PodToleratesNodeTaints", []),
+    ("CLI-198", "CheckNodeUnschedulable", []),
+    ("CLI-199", "NoDiskConflict", ["VolumeRestrictions"]),
+    ("CLI-200", "NoVolumeZoneConflict", ["VolumeZone"]),
+    ("CLI-201", "CheckVolumeBinding", ["VolumeBinding"]),
+    ("CLI-202", "MaxCSIVolumeCountPred", ["NodeVolumeLimits"]),
+    ("CLI-203", "MaxEBSVolumeCount", ["NodeVolumeLimits"]),
+    ("CLI-203", "MaxGCEPDVolumeCount", ["NodeVolumeLimits"]),
+    ("CLI-203", "MaxAzureDiskVolumeCount", ["NodeVolumeLimits"]),
+    ("CLI-203", "MaxCinderVolumeCount", ["NodeVolumeLimits"]),
+    ("CLI-204", "MatchInterPodAffinity", ["InterPodAffinity"]),
+    ("CLI-205", "EvenPodsSpread", ["PodTopologySpread"]),
+    ("CLI-206", "CheckNodeLabelPresence", []),
+    ("CLI-207", "CheckServiceAffinity", []),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "pre_filters", "filters"),
+    ("name", "plugins"),
     [pytest.param(*case, id=f"{row} {case[0]}") for row, *case in PREDICATES],
 )
-def test_a_predicate_becomes_plugins(name: str, pre_filters: list[str], filters: list[str]) -> None:
+def test_a_predicate_becomes_plugins(name: str, plugins: list[str]) -> None:
     conversion = convert(predicates=[{"name": name}], priorities=[])
-    assert [*at(conversion, "preFilter")] == pre_filters
     mandatory = ("NodeUnschedulable", "TaintToleration")
-    assert [one for one in at(conversion, "filter") if one not in mandatory] == filters
+    assert [one for one in at(conversion, "filter") if one not in mandatory] == plugins
     assert {*mandatory} <= at(conversion, "filter").keys()
+    assert [*at(conversion, "preFilter")] == [*at(conversion, "filter")]
     assert conversion.refused == ()
 
 

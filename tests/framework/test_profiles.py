@@ -41,8 +41,8 @@ def enabled(point: str, *names: str) -> dict[str, Any]:
 def test_the_default_profile_runs_filters_in_upstreams_order() -> None:
     profile = make_profile(make_state())
     assert [plugin.name for plugin in profile.filter] == [
-        "NodeUnschedulable",
         "NodeName",
+        "NodeUnschedulable",
         "TaintToleration",
         "NodeAffinity",
         "NodePorts",

@@ -12,8 +12,8 @@ from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, Kub
 from moorage.errors import ConfigError, MoorageError, reason_of
 from moorage.framework.calls import watched
 from moorage.framework.faults import is_ours, raised_at
-from moorage.framework.guard import FAULTS, events_of, may_take_long
 from moorage.framework.group_preemption import PodGroupPostFilterPlugin
+from moorage.framework.guard import FAULTS, events_of, may_take_long
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
     BindPlugin,

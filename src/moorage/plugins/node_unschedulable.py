@@ -6,7 +6,7 @@ from typing import Any
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
-from moorage.framework.plugin import FilterPlugin, Handle
+from moorage.framework.plugin import FilterPlugin, Handle, PreFilterPlugin, PreFilterResult
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
@@ -14,7 +14,7 @@ from moorage.model.pod import Pod
 from moorage.model.taints import UNSCHEDULABLE_TAINT, tolerated
 
 
-class NodeUnschedulable(FilterPlugin[None]):
+class NodeUnschedulable(PreFilterPlugin[None], FilterPlugin[None]):
     """Refuse nodes with `spec.unschedulable`."""
 
     name = "NodeUnschedulable"
@@ -28,6 +28,10 @@ class NodeUnschedulable(FilterPlugin[None]):
     def pod_key(self, pod: Pod) -> Hashable:
         """Does the pod tolerate a cordon?"""
         return self._tolerates(pod)
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
+        """Nothing to find out; upstream has the point too."""
+        return PreFilterResult(None)
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Cordoned nodes are refused, unless tolerated."""

@@ -14,7 +14,14 @@ from moorage.framework.cluster_events import (
     on,
     own_change,
 )
-from moorage.framework.plugin import FilterPlugin, Handle, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin import (
+    FilterPlugin,
+    Handle,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
 from moorage.framework.scores import normalize_to_max
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.log_fields import Line, V
@@ -34,7 +41,12 @@ _UNTOLERATED = Line(
 )
 
 
-class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlugin[Tolerations]):
+class TaintToleration(
+    PreFilterPlugin[None],
+    FilterPlugin[None],
+    PreScorePlugin[Tolerations],
+    ScorePlugin[Tolerations],
+):
     """Filter by hard taints, score by the number of soft ones."""
 
     name = "TaintToleration"
@@ -48,6 +60,10 @@ class TaintToleration(FilterPlugin[None], PreScorePlugin[Tolerations], ScorePlug
     def pod_key(self, pod: Pod) -> Hashable:
         """Only the tolerations matter."""
         return pod.spec.tolerations
+
+    def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None]:
+        """Nothing to find out; upstream has the point too."""
+        return PreFilterResult(None)
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
         """Refuse nodes with a hard taint the pod does not tolerate."""
