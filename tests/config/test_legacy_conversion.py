@@ -397,7 +397,7 @@ def test_what_is_no_more_is_refused_with_advice(
     (refused,) = conversion.refused
     assert str(item["name"]) in refused.item
     assert instead in refused.reason
-    with pytest.raises(ConfigError, match=r"^this has no counterpart in v1\.36: "):
+    with pytest.raises(ConfigError, match=r"^this has no counterpart in v1\.37: "):
         conversion.check()
     # Whoever agrees to lose it gets the rest.
     assert conversion.document == convert(predicates=[], priorities=[]).document
