@@ -47,6 +47,7 @@ kind: Pod
 metadata: {name: "sailor-{{.Index}}"}
 spec:
   schedulingGroup: {podGroupName: "crew-{{DivideInt .Index .size}}"}
+  priority: 7
   containers: [{name: bunk, image: pause, resources: {claims: [{name: gear}]}}]
   resourceClaims: [{name: gear, resourceClaimTemplateName: gear}]
 """
@@ -55,6 +56,7 @@ apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup
 metadata: {name: "crew-{{.Index}}"}
 spec:
+  priority: 7
   schedulingPolicy: {gang: {minCount: {{.size}}}}
   resourceClaims: [{name: gear, resourceClaimTemplateName: gear}]
 """

@@ -34,7 +34,7 @@ class Admission:
     def __init__(self, store: Storage) -> None:
         self._store = store
         self.free_priorities = False
-        """Let pods keep the priority they come with, as with upstream's plugin switched off."""
+        """Let pods and groups keep the priority they come with, as without upstream's plugin."""
         self._classes = Classes.among(())
         self._classes_as_of = (-1, -1)
 
@@ -129,6 +129,8 @@ class Admission:
         self._check_class(plural, api_group, group.name, spec.priority_class_name)
         bare = msgspec.structs.replace(group, spec=msgspec.structs.replace(spec, priority=None))
         computed = with_defaults(bare, self.classes()).spec
+        if self.free_priorities and spec.priority is not None:
+            return
         if spec.priority not in (None, computed.priority):
             why = (
                 f"priority set in the pod group ({spec.priority}) must match the priority computed "
