@@ -132,7 +132,7 @@ def group_may_not_preempt(trial: Trial) -> Json:
 
 
 def list_attributes(trial: Trial) -> Json:
-    """Attributes with several values: selectors look into them, constraints do not."""
+    """Attributes with several values: selectors look into them, constraints compare all."""
     trial.add_node("n1")
     roots = ({"strings": ["r0", "r1"]}, {"strings": ["r1"]})
     devices = [{"name": f"d{i}", "attributes": {"roots": root}} for i, root in enumerate(roots)]
@@ -142,21 +142,28 @@ def list_attributes(trial: Trial) -> Json:
     trial.add(_claim("first", f"device.attributes['{_DRIVER}'].roots.exists(r, r == 'r0')"))
     trial.place("user", **_uses("first"))
     first = _given(trial, "first")
-    trial.api.delete("Pod", "user", trial.namespace, grace=0)
-    trial.api.patch("ResourceClaim", "first", {"metadata": {"finalizers": None}}, trial.namespace)
-    trial.api.delete("ResourceClaim", "first", trial.namespace)
+    _free(trial, "user", "first")
     alike = _claim("alike", count=2)
     alike["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{_DRIVER}/roots"}]
     trial.add(alike)
-    trial.add_pod("waits", **_uses("alike"))
+    trial.place("both", **_uses("alike"))
+    both = _given(trial, "alike")
+    _free(trial, "both", "alike")
+    unlike = _claim("unlike", count=2)
+    unlike["spec"]["devices"]["constraints"] = [{"distinctAttribute": f"{_DRIVER}/roots"}]
+    trial.add(unlike)
+    trial.add_pod("waits", **_uses("unlike"))
     trial.refused("waits")
-    return {"first": first, **trial.observe("waits")}
+    return {"first": first, "both": both, **trial.observe("waits")}
 
 
 def pod_level_off(trial: Trial) -> Json:
     """What is asked for a pod as a whole does not count, neither for it nor for later ones."""
     trial.add_node("n1", cpu="2")
-    off = ("PodLevelResources", "InPlacePodLevelResourcesVerticalScaling")
+    off = (
+        *("PodLevelResources", "InPlacePodLevelResourcesVerticalScaling"),
+        *("PodLevelResourcesFixDefaulting", "PodLevelResourcesFixKubeletQOSClass"),
+    )
     trial.start(gates=",".join(f"{gate}=false" for gate in off))
     trial.place("whole", cpu="1", pod_level={"cpu": "3"})
     trial.place("next", cpu="900m")
@@ -331,6 +338,13 @@ def _preempted(trial: Trial, name: str) -> list[str]:
     uid = trial.api.get("PodGroup", "gang", trial.namespace)["metadata"]["uid"]
     lines = trial.event_lines(name)
     return [line.replace(uid, "<uid of gang>") for line in lines if "Preempted" in line]
+
+
+def _free(trial: Trial, pod_name: str, claim: str) -> None:
+    """Delete a pod and its claim, so that the devices are free."""
+    trial.api.delete("Pod", pod_name, trial.namespace, grace=0)
+    trial.api.patch("ResourceClaim", claim, {"metadata": {"finalizers": None}}, trial.namespace)
+    trial.api.delete("ResourceClaim", claim, trial.namespace)
 
 
 def _in_any_order(trial: Trial, *names: str, where: bool = True) -> list[Json]:
