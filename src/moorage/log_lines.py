@@ -42,16 +42,29 @@ CACHE_REMOVE_FAILED = Line(
 )
 CACHE_REMOVE_NODE_FAILED = Line(ERROR, "Scheduler cache RemoveNode failed", "err", logger=UNHANDLED)
 
+ADD_GROUP = Line(V(3), "Add event for pod group", "podGroup")
+UPDATE_GROUP = Line(V(4), "Update event for pod group", "podGroup")
+DELETE_GROUP = Line(V(3), "Delete event for pod group", "podGroup")
+
 # The queue
 
-_MOVED = "Pod moved to an internal scheduling queue"
-MOVED = Line(V(5), _MOVED, "pod", "event", "queue")
-MOVED_GATED = Line(V(5), f"{_MOVED}, because the pod is gated", "pod", "event", "queue")
-MOVED_UPDATED = Line(V(5), f"{_MOVED} because the Pod is updated", "pod", "event", "queue")
+_MOVED = "Entity moved to an internal scheduling queue"
+MOVED = Line(V(5), _MOVED, "type", "entity", "event", "queue")
+MOVED_GATED = Line(V(5), f"{_MOVED}, because it is gated", *("type", "entity", "event", "queue"))
+MOVED_UPDATED = Line(
+    V(5),
+    f"{_MOVED} because the Pod is updated",
+    *("type", "entity", "pod", "event", "queue"),
+)
 MOVED_BACK = Line(
     V(3),
-    _MOVED,
+    "Pod moved to an internal scheduling queue",
     *("pod", "event", "queue", "schedulingCycle", "hint", "unschedulable plugins"),
+)
+GROUP_MOVED_BACK = Line(
+    V(3),
+    "Pod group moved to an internal scheduling queue",
+    *("podGroup", "event", "queue", "schedulingCycle", "unschedulable plugins"),
 )
 GATED = Line(V(4), "Status after running PreEnqueue plugin", "pod", "plugin", "status")
 GATE_FAILED = Line(
@@ -60,8 +73,8 @@ GATE_FAILED = Line(
     *("err", "pod", "plugin"),
     logger=UNHANDLED,
 )
-NOT_HELPED = Line(V(5), "Event is not making pod schedulable", "pod", "event")
-EVENT_IN_FLIGHT = Line(V(5), "Event received while pods are in flight", "event")
+NOT_HELPED = Line(V(5), "Event is not making entity schedulable", "type", "entity", "event")
+EVENT_IN_FLIGHT = Line(V(5), "Event received while entities are in flight", "event")
 CHECKING_EVENTS = Line(
     V(5),
     "Checking events for in-flight pod",
@@ -78,7 +91,14 @@ NO_HINTS = Line(
     ERROR, "No QueueingHintMap is registered for this profile", "profile", "pod", logger=UNHANDLED
 )
 NO_EVENTS = Line(ERROR, "Error getting cluster events for pod", "err", "pod", logger=UNHANDLED)
-POD_DISCARDED = Line(ERROR, "Discarding the popped pod", "err", logger=UNHANDLED)
+ENTITY_DISCARDED = Line(
+    ERROR, "Discarding the popped entity", "err", "type", "entity", logger=UNHANDLED
+)
+MEMBER_DISCARDED = Line(
+    ERROR,
+    "Discarding the popped pod group member. It's tracked in multiple places in the scheduler",
+    *("pod", "podGroup"),
+)
 QUEUE_CLOSED = Line(V(2), "Scheduling queue is closed")
 NOMINATED_POD_GONE = Line(
     V(4), "Pod doesn't exist in podLister, aborted adding it to the nominator", "pod"
@@ -91,6 +111,10 @@ NOMINATED_POD_PLACED = Line(
 
 ABOUT_TO_TRY = Line(V(4), "About to try and schedule pod", "pod")
 ATTEMPTING = Line(V(3), "Attempting to schedule pod", "pod")
+ATTEMPTING_GROUP = Line(V(3), "Attempting to schedule pod group", "podGroupType", "podGroup")
+ATTEMPTING_MEMBER = Line(
+    V(4), "Attempting to schedule a pod belonging to a pod group", "podGroup", "pod"
+)
 SKIPPED_DELETION = Line(V(3), "Skip schedule deleting pod", "pod")
 NODE_REJECTIONS = Line(V(4), "")
 """Not a line, but what plugins say of single nodes (`FilterPlugin.log_rejections`)."""

@@ -9,9 +9,9 @@ from moorage.config.plugins import EffectivePlugins
 from moorage.config.types import ExtensionPoint
 from moorage.engine.clock import VirtualClock
 from moorage.engine.observer import SchedulerObserver
+from moorage.engine.queue.entities import QueuedPodInfo
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.queue import SchedulingQueue
-from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.plugin import FilterPlugin, Plugin, PreEnqueuePlugin, QueueSortPlugin
 from moorage.framework.profile import Profile
@@ -115,14 +115,18 @@ class Ledger(SchedulerObserver):
         return +Counter(self.queue.sizes())
 
     def __init__(self) -> None:
-        self.incoming: list[tuple[str, str]] = []
+        self.came: list[tuple[str, str]] = []
+        self.moved: Counter[tuple[str, str, str]] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.in_flight: Counter[str] = Counter()
         self.hints: list[tuple[str, str, str]] = []
         self.gates: list[tuple[str, str, str]] = []
 
-    def incoming_pods(self, queue: str, event: str) -> None:
-        self.incoming.append((queue, event))
+    def incoming_pods(self, queue: str, event: str, pods: int) -> None:
+        self.came += [(queue, event)] * pods
+
+    def incoming_entity(self, queue: str, event: str, kind: str) -> None:
+        self.moved[queue, event, kind] += 1
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         self.reasons[plugin, profile] += change
@@ -165,7 +169,16 @@ class Bench:
     def pop(self) -> QueuedPodInfo:
         """The next pod, which must exist."""
         info = self.queue.pop()
-        assert info is not None, self.queue.pending_pods().summary
+        assert isinstance(info, QueuedPodInfo), self.queue.pending_pods().summary
+        return info
+
+    def pop_specific(self, name: str = "pod") -> QueuedPodInfo:
+        """A certain waiting pod, popped before its turn."""
+        taken = self.queue._places.take(f"default/{name}")
+        assert taken is not None
+        info, _ = taken
+        assert isinstance(info, QueuedPodInfo)
+        assert self.queue._start_attempt(info)
         return info
 
     def reject(
@@ -181,9 +194,7 @@ class Bench:
     def rejected(self, *plugins: str, name: str = "pod", **fields: Any) -> QueuedPodInfo:
         """A new pod that was tried once and rejected; everything else is left alone."""
         self.pod(name, **fields)
-        info = self.queue.pop_specific(make_pod(name, **fields))
-        assert info is not None
-        return self.reject(info, *plugins)
+        return self.reject(self.pop_specific(name), *plugins)
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass in one go, then do what is due."""
@@ -199,6 +210,8 @@ class Bench:
             "gated": pending.gated,
             "unschedulable": [pod for pod in pending.unschedulable if pod not in pending.gated],
             "in flight": pending.in_flight,
+            "incomplete": pending.incomplete,
+            "pending": pending.pending,
         }
         found = [place for place, pods in places.items() if any(p.name == name for p in pods)]
         assert len(found) <= 1, f"{name} is in several places: {found}"

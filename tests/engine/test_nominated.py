@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.queueing import Bench, judge, profile
+from engine.queueing import Bench, gate, judge, profile
 from moorage.cluster.view import NodeView
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.framework.cluster_events import ActionType, EventResource, on
@@ -91,14 +91,21 @@ def test_updates_of_waiting_pods_reach_their_nominations__qc_012_qc_076() -> Non
     assert on_node(bench.nominated) == ["active", "backoff", "pool"]
 
 
-def test_a_plain_update_that_wakes_the_pod_goes_by_its_status__qc_012() -> None:
+def test_a_plain_update_that_wakes_the_pod_leaves_its_nomination_alone__qc_012() -> None:
     bench = Bench(profile(judge("Picky", on(EventResource.POD, ActionType.UPDATE))))
     info = bench.rejected("Picky")
     bench.nominated.add(info.pod, "quay")
     bench.clock.advance(5)
     bench.queue.update(info.pod, make_pod(metadata={"annotations": {"a": "b"}}))
     assert bench.place() == "active"
-    assert on_node(bench.nominated) == []
+    assert on_node(bench.nominated) == ["pod"]
+
+
+def test_a_gated_pod_is_nominated_too__qc_012() -> None:
+    bench = Bench(profile(gate("Gate", lambda pod: True)))
+    bench.queue.add(nominee())
+    assert bench.place() == "gated"
+    assert on_node(bench.nominated) == ["pod"]
 
 
 def test_an_event_that_wakes_the_pod_leaves_its_nomination_alone__qc_012() -> None:

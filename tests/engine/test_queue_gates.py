@@ -18,13 +18,13 @@ NODE_ADDED = on(EventResource.NODE, ActionType.ADD)
 def test_a_pod_that_is_kept_out_waits_in_the_pool__qc_005_qc_010_qc_034() -> None:
     bench = Bench(profile(gate("Gate", lambda pod: True)))
     bench.pod()
-    info = bench.queue.get("default/pod")
+    info = bench.queue.find(make_pod("pod"))
     assert info is not None
     assert (info.gated, info.gating_plugin) == (True, "Gate")
     assert info.unschedulable_plugins == {"Gate"}
     assert info.initial_attempt_timestamp is None
     assert bench.place() == "gated"
-    assert bench.ledger.incoming == [("unschedulable", "UnschedulablePodAdd")]
+    assert bench.ledger.came == [("unschedulable", "UnschedulablePodAdd")]
     assert bench.ledger.pending == {"gated": 1}
     assert bench.queue.pop() is None
 
@@ -142,7 +142,7 @@ def test_a_gated_pod_is_touched_only_by_events_of_the_plugin_that_gates_it__qc_0
     guard = gate("Gate", lambda pod: True, NODE_ADDED)
     bench = Bench(profile(guard, judge("Picky", on(EventResource.NODE, ActionType.DELETE))))
     bench.pod()
-    info = bench.queue.get("default/pod")
+    info = bench.queue.find(make_pod("pod"))
     assert info is not None
     info.unschedulable_plugins.add("Picky")
     guard.asked.clear()
@@ -160,7 +160,7 @@ def test_a_wildcard_touches_gated_pods_too__qc_029_qc_051() -> None:
     bench.queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None)
     assert guard.asked == ["pod"]
     assert bench.place() == "gated"
-    assert bench.ledger.incoming[-1] == ("unschedulable", "UnschedulableTimeout")
+    assert bench.ledger.came[-1] == ("unschedulable", "UnschedulableTimeout")
 
 
 def test_a_pod_without_gates_left_becomes_ready_at_once__qc_023_qc_037() -> None:
@@ -171,7 +171,7 @@ def test_a_pod_without_gates_left_becomes_ready_at_once__qc_023_qc_037() -> None
     assert bench.place() == "gated"
     bench.queue.update(fewer, make_pod())
     assert bench.place() == "active"
-    assert bench.ledger.incoming[-1] == (
+    assert bench.ledger.came[-1] == (
         "active",
         "UnschedulablePodUpdatePodSchedulingGatesEliminated",
     )

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from engine.queueing import Bench, gate, judge, profile
 from moorage.engine.events import ASSIGNED_POD_DELETE, FORCE_ACTIVATE, NODE_ADD, NODE_DELETE, label
 from moorage.engine.events import pod_update_events as events_of_update
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedEntity, QueuedPodInfo
 from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -38,6 +39,10 @@ def _plugins() -> list[Any]:
         ),
         judge("Stubborn"),
     ]
+
+
+def _pods(entities: Iterable[QueuedEntity]) -> list[QueuedPodInfo]:
+    return [info for entity in entities for info in entity.infos]
 
 
 class QueueLaws(RuleBasedStateMachine):
@@ -107,13 +112,13 @@ class QueueLaws(RuleBasedStateMachine):
         pending = self.queue.pending_pods()
         expected = self._first(self.queue._active)
         if expected is None and self.early:
-            rejected = [info for info in self.queue._backoff.pods if info.rejectors]
+            rejected = [info for info in _pods(self.queue._backoff.entities) if info.rejectors]
             expected = self._first(rejected, self._end)
         info = self.queue.pop()
         if expected is None:
             assert info is None, f"popped {info} from {pending.summary}"
             return
-        assert info is not None
+        assert isinstance(info, QueuedPodInfo)
         assert self._order(info) == self._order(expected)
         name = info.pod.name
         assert info.pod is self.waiting.pop(name)
@@ -169,8 +174,10 @@ class QueueLaws(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.1, 0.9, 1.0, 1.0, 2.5, 31.0, 400.0]))
     def pass_time(self, seconds: float) -> None:
-        backing_off = {info.pod.name: self._end(info) for info in self.queue._backoff.pods}
-        left_alone = {info.pod.name for info in self.queue._unschedulable}
+        backing_off = {
+            info.pod.name: self._end(info) for info in _pods(self.queue._backoff.entities)
+        }
+        left_alone = {info.pod.name for info in _pods(self.queue._unschedulable)}
         self.bench.pass_time(seconds)
         for name, end in backing_off.items():
             if self.bench.place(name) == "backoff":
@@ -181,7 +188,7 @@ class QueueLaws(RuleBasedStateMachine):
         if seconds == 400:
             still = {
                 info.pod.name: info
-                for info in self.queue._unschedulable
+                for info in _pods(self.queue._unschedulable)
                 if info.pod.name in left_alone
             }
             assert all(info.gated for info in still.values())
@@ -239,8 +246,9 @@ class QueueLaws(RuleBasedStateMachine):
         for _ in range(30):
             self.bench.pass_time(30)
             while (found := self.queue.pop()) is not None:
-                popped.add(found.pod.name)
-                self.queue.done(found.pod.uid)
+                for info in found.infos:
+                    popped.add(info.pod.name)
+                    self.queue.done(info.pod.uid)
         assert popped == set(self.waiting)
         assert self.queue.next_wakeup() is None
 
@@ -263,7 +271,7 @@ class QueueLaws(RuleBasedStateMachine):
         return math.floor(now) if self.early else now
 
     def _infos(self) -> dict[str, QueuedPodInfo]:
-        return {info.pod.name: info for info in self.queue._unschedulable if not info.gated}
+        return {info.pod.name: info for info in _pods(self.queue._unschedulable) if not info.gated}
 
     def _judge_move(self, info: QueuedPodInfo, place: str, node_added: bool) -> None:
         """Where a pod of the pool may be after an event."""

@@ -191,7 +191,7 @@ def test_a_refused_reservation_undoes_everything_and_names_the_plugin(
     [failure] = run(scheduler)
     assert failure.message == "0/1 nodes are available: 1 no room in the book."
     assert scheduler.state.node_of(pod) is None
-    info = scheduler.queue.get(pod.key)
+    info = scheduler.queue.find(pod)
     assert info is not None
     assert info.unschedulable_plugins == {"Bookkeeper"}
 

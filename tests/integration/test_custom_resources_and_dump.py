@@ -98,4 +98,4 @@ def test_the_dump_shows_nodes_pods_and_queue_and_what_differs_from_the_api(
     assert "Cache mismatch missedNodes=['n2'] redundantNodes=[]" in text
     assert '"Dump of cached NodeInfo" nodes=<\n\tNode name: n1\n' in text
     assert "name: moored, namespace: default" in text
-    assert "activeQ:1; backoffQ:0; unschedulablePods:0" in text
+    assert "activeQ:1; backoffQ:0; unschedulableEntities:0" in text

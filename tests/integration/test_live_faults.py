@@ -15,7 +15,7 @@ from moorage.apiserver.server import ApiServer
 from moorage.config import DEFAULT_FEATURE_GATES, default_config
 from moorage.engine.actions import Binding
 from moorage.engine.clock import WallClock
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedPodInfo
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder

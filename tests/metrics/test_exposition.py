@@ -121,7 +121,7 @@ def test_label_values_beside_the_allow_list_become_unexpected() -> None:
     )
     metrics = AllMetrics(DEFAULT_FEATURE_GATES, options)
     for event in ("NodeAdd", "NodeDelete", "AssignedPodAdd"):
-        metrics.scheduler.incoming_pods("active", event)
+        metrics.scheduler.incoming_pods("active", event, 1)
     text = metrics.render()[1]
     assert values_in(text, "scheduler_queue_incoming_pods_total") == {
         'event="NodeAdd",queue="active"': 1,

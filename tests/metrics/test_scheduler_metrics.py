@@ -22,6 +22,7 @@ from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 from moorage.simulator.world import World
 from moorage.testing import make_node, make_pod
+from plugins.pod_groups.gangs import make_group
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 ATTEMPT_COUNT = "scheduler_scheduling_attempt_duration_seconds_count"
@@ -280,6 +281,8 @@ def test_the_queue_shows_where_pods_wait_and_what_brought_them_there(measured: M
         'queue="backoff"': 0,
         'queue="gated"': 0,
         'queue="unschedulable"': 0,
+        'queue="incomplete"': 0,
+        'queue="pending"': 0,
     }
     measured.run()
     assert nonzero(measured.values(PENDING)) == {'queue="unschedulable"': 1}
@@ -290,6 +293,10 @@ def test_the_queue_shows_where_pods_wait_and_what_brought_them_there(measured: M
         'event="ScheduleAttemptFailure",queue="unschedulable"': 1,
         'event="NodeAdd",queue="backoff"': 1,
     }
+    moved = measured.values("scheduler_queue_incoming_entities_total")
+    assert moved == {'event="UnschedulablePodAdd",queue="active",type="pod"': 1}
+    entities = nonzero(measured.values("scheduler_queued_entities"))
+    assert entities == {'queue="backoff",type="pod"': 1}
     hints = measured.values("scheduler_queueing_hint_execution_duration_seconds_count")
     assert hints == {'event="NodeAdd",hint="Queue",plugin="NodeResourcesFit"': 1}
 
@@ -372,6 +379,7 @@ def test_a_pod_group_is_measured_as_a_whole_and_pod_by_pod() -> None:
     handlers = measured.scheduler.handlers
     for name in ("n", "m"):
         handlers.add_node(make_node(name, cpu="4"))
+    handlers.add_object(make_group("team"))
     group = {"schedulingGroup": {"podGroupName": "team"}}
     for name in ("a", "b"):
         handlers.add_pod(make_pod(name, cpu="1", spec=group))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from moorage.engine.pod_groups import GroupConditionUpdate
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.group_attempt import GroupConditionUpdate
+from moorage.engine.queue.entities import QueuedPodInfo
 from moorage.framework.extenders import Extender
 from moorage.framework.profile import Profile
 from moorage.framework.timing import UNTIMED, AttemptTimes

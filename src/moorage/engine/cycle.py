@@ -130,12 +130,22 @@ class Cycle:
         return self.attempt(profile, pod, times=times)
 
     def attempt(
-        self, profile: Profile, pod: Pod, within: Bools | None = None, times: AttemptTimes = UNTIMED
+        self,
+        profile: Profile,
+        pod: Pod,
+        within: Bools | None = None,
+        times: AttemptTimes = UNTIMED,
+        *,
+        in_group: bool = False,
     ) -> tuple[Bind | Unschedulable, AttemptResult | None]:
-        """Decide about a pod that is past the gate; `within` names the only rows that count."""
+        """Decide about a pod that is past the gate; `within` names the only rows that count.
+
+        For a pod that is tried with its group nothing is done if no node will do.
+        """
         if not len(self.state):
             return Unschedulable(pod, NO_NODES, code=Code.UNRESOLVABLE), None
         attempt = self.filter(profile, pod, within, times)
+        attempt.in_group = in_group
         if log_lines.NODE_REJECTIONS:
             attempt.log_filtering()
         outcome = attempt.outcome
@@ -202,7 +212,9 @@ class Cycle:
         diagnosis = attempt.diagnosis
         pod = attempt.pod
         result = PostFilterResult(Status(Code.SUCCESS))
-        if attempt.profile.post_filter:
+        if attempt.in_group:
+            pass  # the group's plugins are asked in the end
+        elif attempt.profile.post_filter:
             result = attempt.post_filter = post_filter(attempt)
             failed = result.status.code is Code.ERROR
             told = log_lines.POST_FILTER_FAILED if failed else log_lines.POST_FILTERED

@@ -35,6 +35,7 @@ from moorage.model.devices import DeviceTaintRule, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 
 Change = Callable[[Pod], None]
 
@@ -65,7 +66,6 @@ class EventHandlers:
         self._preempting = handle.preempting
         self._pods = state.listers.of(Pod)
         self._groups = handle.groups
-        self._gangs = handle.gates.enabled("GenericWorkload")
         self._declared_features = handle.gates.enabled("NodeDeclaredFeatures")
 
     # Pods
@@ -81,7 +81,7 @@ class EventHandlers:
             log_lines.ADD_PENDING(pod)
             self._groups.put(pod)
             self._queue.add(pod)
-            if self._gangs:
+            if self._groups.enabled:
                 # It may be the one that others of its gang wait for.
                 self._queue.move_all_to_active_or_backoff(UNSCHEDULABLE_POD_ADD, None, pod)
             self._handled(UNSCHEDULABLE_POD_ADD, started)
@@ -111,15 +111,16 @@ class EventHandlers:
         started = self._observer.time()
         self._pods.remove(pod)
         self._preempting.left(pod)
-        self._groups.remove(pod)
         if pod.spec.node_name:
             log_lines.DELETE_ASSIGNED(pod)
             self._apply(log_lines.CACHE_REMOVE_FAILED, self._state.remove_pod, pod)
+            self._groups.remove(pod)
             self._wake(ASSIGNED_POD_DELETE, pod, None, started)
         elif self._is_responsible(pod) or self._state.is_assumed(pod):
             # One that is assumed may be of a profile that is not configured any more.
             log_lines.DELETE_PENDING(pod)
             self._queue.delete(pod)
+            self._groups.remove(pod)
             if self._state.is_assumed(pod):
                 self._drop_assumed(pod)
             elif pod.status.nominated_node_name:
@@ -233,18 +234,27 @@ class EventHandlers:
         """An object of another kind appeared; custom resources come with their name."""
         self.recorder.changed(obj)
         self._state.listers.put(obj, custom_resource or type(obj))
+        if isinstance(obj, PodGroup) and self._groups.enabled:
+            log_lines.ADD_GROUP(obj)
+            self._queue.groups.group_added(obj)
         self._report(ActionType.ADD, None, obj, custom_resource)
 
     def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind changed."""
         self.recorder.changed(new, old)
         self._state.listers.put(new, custom_resource or type(new))
+        if isinstance(new, PodGroup) and self._groups.enabled:
+            log_lines.UPDATE_GROUP(new)
+            self._queue.groups.group_updated(new)
         self._report(ActionType.UPDATE, old, new, custom_resource)
 
     def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
         """An object of another kind is gone."""
         self.recorder.deleted(obj)
         self._state.listers.remove(obj, custom_resource or type(obj))
+        if isinstance(obj, PodGroup) and self._groups.enabled:
+            log_lines.DELETE_GROUP(obj)
+            self._queue.groups.group_deleted(obj)
         self._report(ActionType.DELETE, obj, None, custom_resource)
 
     def _report(

@@ -18,6 +18,9 @@ SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 WAITING_ON_PREEMPTION = "waiting_on_preemption"
+# What a placement can be.
+FEASIBLE = "feasible"
+INFEASIBLE = "infeasible"
 
 POD_POPPED = "PodPopped"
 """Stands for the pods themselves among the in-flight events."""
@@ -30,11 +33,15 @@ class SchedulerObserver(FrameworkObserver):
         """These profiles are in use from now on."""
 
     def sizes_known(
-        self, cache: Callable[[], Mapping[str, int]], queue: Callable[[], Mapping[str, int]]
+        self,
+        cache: Callable[[], Mapping[str, int]],
+        queue: Callable[[], Mapping[str, int]],
+        entities: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
         """Where to ask what there is.
 
-        The cache has `nodes`, `pods` and `assumed_pods`, the queue the pods in each of its places.
+        The cache has `nodes`, `pods` and `assumed_pods`, the queue the pods in each of its places,
+        and how many entities of which kind there are.
         """
 
     def attempt_failed(self, result: str, profile: str, seconds: float) -> None:
@@ -69,16 +76,25 @@ class SchedulerObserver(FrameworkObserver):
     def group_algorithm_finished(self, seconds: float) -> None:
         """So long after its beginning it is known what becomes of a pod group."""
 
+    def placements_generated(self, profile: str, placements: int) -> None:
+        """So many placements are tried for a pod group."""
+
+    def placement_evaluated(self, result: str, profile: str, seconds: float) -> None:
+        """One of them was tried for so long, and is FEASIBLE or INFEASIBLE."""
+
     def api_calls_pending(self, call_type: str, change: int) -> None:
         """There are more or fewer calls `pod_binding` or `pod_status_patch` not yet answered."""
 
     def api_call_finished(self, call_type: str, result: str, seconds: float) -> None:
         """Such a call ended with `success` or `error`."""
 
-    # In the queue; its places are named in `engine.queue.queued_pod`, events go by their labels.
+    # In the queue; `engine.queue.entities` names places and kinds, events go by their labels.
 
-    def incoming_pods(self, queue: str, event: str) -> None:
-        """A pod entered ACTIVE, BACKOFF or UNSCHEDULABLE because of an event."""
+    def incoming_pods(self, queue: str, event: str, pods: int) -> None:
+        """So many pods entered ACTIVE, BACKOFF or UNSCHEDULABLE because of an event."""
+
+    def incoming_entity(self, queue: str, event: str, kind: str) -> None:
+        """An entity (POD, POD_GROUP) was moved there, or is new."""
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         """There are more or fewer waiting pods that a plugin turned away."""

@@ -3,49 +3,44 @@
 Owns the algorithm over a group: pod by pod, each seeing the others in place; once per placement if
 the group has a choice. Everything that was assumed on the way is taken back before anything is
 done, so a failed try leaves no trace. Deciding about a single pod is `engine.cycle`'s work, what a
-pod is told `engine.pod_groups`', and assuming, binding and requeueing are the scheduler's.
+pod is told `engine.group_attempt`'s, and assuming, binding and requeueing are the scheduler's.
 """
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from moorage import log_lines
 from moorage.cluster.columns import Bools
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.engine.actions import EVERYWHERE, Eviction
-from moorage.engine.decisions import (
-    Bind,
-    Refusal,
-    Unschedulable,
-    error_status,
-    refused_decision,
-)
-from moorage.engine.pod_groups import (
+from moorage.engine.decisions import Bind, error_status, refused_decision
+from moorage.engine.group_attempt import (
     GROUP_UNSCHEDULABLE,
-    WAITING_FOR_PREEMPTION,
     FoundMember,
     GroupResult,
     broken,
     condition_update,
     failure_of,
-    gather,
+    mismatch,
 )
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.observer import FEASIBLE, INFEASIBLE
+from moorage.engine.queue.entities import QueuedPodGroupInfo, QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
 from moorage.errors import CorruptStateError
-from moorage.framework.group_preemption import GroupVictims, Rehearsal, group_victims
+from moorage.framework.group_preemption import Assignment, Rehearsal, pod_group_post_filter
 from moorage.framework.guard import FAULTS
 from moorage.framework.placements import (
     Assignments,
     Placement,
     generate_placements,
+    placement_feasible,
     score_placements,
 )
 from moorage.framework.plugin import Handle
@@ -58,18 +53,33 @@ from moorage.model.pod_group import PodGroup
 if TYPE_CHECKING:  # the scheduler makes its group cycle, which acts through the scheduler
     from moorage.engine.scheduler import Scheduler
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(slots=True)
 class _GroupAttempt:
     """The pods of a group that are tried together."""
 
-    key: GroupKey
+    entity: QueuedPodGroupInfo
     profile: Profile
-    infos: Sequence[QueuedPodInfo]
     times: AttemptTimes
-    result: GroupResult = field(default_factory=lambda: GroupResult(None))
+    result: GroupResult = field(default_factory=GroupResult)
+    root_status: Status | None = None
+    """What came out before PodGroupPostFilter; None: success."""
+
+    @property
+    def group(self) -> PodGroup:
+        return self.entity.group
+
+    @property
+    def key(self) -> GroupKey:
+        return self.entity.group_key
+
+    @property
+    def infos(self) -> Sequence[QueuedPodInfo]:
+        return self.entity.infos
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(info.pod for info in self.infos)
 
 
 class PodGroupCycle:
@@ -79,45 +89,77 @@ class PodGroupCycle:
         self._scheduler = scheduler
         self._handle = handle
         self._groups = handle.groups
-        self._pod_groups = handle.listers.of(PodGroup)
-        self._by_placement = handle.gates.enabled("TopologyAwareWorkloadScheduling")
+        gates = handle.gates
+        self._by_placement = gates.enabled("TopologyAwareWorkloadScheduling")
+        self._group_decides = gates.enabled("PodGroupPreemptionPolicy")
         self._tried: _GroupAttempt | None = None
         """The group whose pods have not been sent on their way yet."""
-        self._infos: list[QueuedPodInfo] = []
-        """The pods that were last taken from the queue together."""
-        handle.members.activate = self._activate
 
-    def run(self, first: QueuedPodInfo, key: GroupKey) -> None:
-        """Try the group of a popped pod."""
-        self._infos = [first]
-        with self._retried_after_faults():
-            self._try_group(first, key)
+    def run(self, entity: QueuedPodGroupInfo) -> None:
+        """Try a popped group."""
+        with self._retried_after_faults(entity):
+            self._try_group(entity)
 
-    def _try_group(self, first: QueuedPodInfo, key: GroupKey) -> None:
+    def _try_group(self, entity: QueuedPodGroupInfo) -> None:
         scheduler = self._scheduler
-        state = self._groups.get(key)
-        if state is None:
-            # Upstream loses the error on the way, so nobody is told; the pod is tried again.
-            log.error("pod %s: pod group state not found for pod group %s", first.pod.key, key)
-            scheduler.requeue(first, Unschedulable(first.pod, "", code=Code.ERROR))
+        problem = self._problem(entity)
+        if problem is not None:
+            self._refuse(entity, problem)
             return
-        gather(self._infos, state, scheduler.queue)
-        profile = self._common_profile(self._infos)
-        if profile is None:
+        profile = scheduler.profiles[entity.infos[0].pod.spec.scheduler_name]
+        entity.infos = [info for info in entity.infos if not scheduler.skip(info, profile)]
+        if not entity.infos:
+            scheduler.queue.group_attempted(entity, None)
             return
-        infos = [info for info in self._infos if not scheduler.skip(info, profile)]
-        if not infos:
-            return
-        self._handle.members.trying = frozenset(info.pod.uid for info in infos)
-        times = scheduler.observer.attempt_begins(profile.name)
-        group = _GroupAttempt(key, profile, infos, times)
+        log_lines.ATTEMPTING_GROUP(entity.kind, entity.group)
+        self._handle.members.trying = frozenset(info.pod.uid for info in entity.infos)
+        group = _GroupAttempt(entity, profile, scheduler.observer.attempt_begins(profile.name))
         group.result = self._decide(group)
-        scheduler.observer.group_algorithm_finished(times.seconds())
-        self._make_room(group)
+        group.root_status = status = group.result.status
+        scheduler.observer.group_algorithm_finished(group.times.seconds())
+        if status is not None and status.code is Code.UNSCHEDULABLE:
+            self._make_room(group)
         self._tried = group
         extenders = scheduler.cycle.extenders
-        if not any(one.is_interested(info.pod) for one in extenders for info in infos):
+        if not any(one.is_interested(pod) for one in extenders for pod in group.pods):
             self.finish()
+
+    def _problem(self, entity: QueuedPodGroupInfo) -> str | None:
+        """Why the group cannot be tried at all, if so."""
+        state = self._groups.get(entity.group_key)
+        if state is None:
+            return f"pod group state not found for pod group {entity.group_key}"
+        waiting = [info.pod for info in entity.infos]
+        scheduled = (pod for pod, _ in state.scheduled)
+        found = mismatch(entity.group, waiting, scheduled, by_group=self._group_decides)
+        name = waiting[0].spec.scheduler_name
+        if found is None and name not in self._scheduler.profiles:
+            return f'profile not found for scheduler name "{name}"'
+        return found
+
+    def _refuse(self, entity: QueuedPodGroupInfo, problem: str) -> None:
+        """The group is not tried; its pods and whoever looks at it are told why."""
+        scheduler = self._scheduler
+        for info in entity.infos:
+            profile = scheduler.profiles.get(info.pod.spec.scheduler_name)
+            if profile is None:
+                log_lines.ATTEMPT_BROKEN(problem, info.pod)
+                scheduler.queue.done(info.pod.uid)
+            else:
+                failure = broken(info.pod, problem)
+                ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
+                scheduler.recorder.attempt_ended(ended)
+                scheduler.fail(info, profile, failure)
+        self._ended(entity, Status(Code.ERROR, (problem,)))
+
+    def _ended(
+        self, entity: QueuedPodGroupInfo, status: Status | None, told: Status | None = None
+    ) -> None:
+        """Write what became of the group (`told`, where it differs), and let it wait again."""
+        update = condition_update(entity.group, told or status)
+        if update is not None:
+            self._scheduler.outbox.append(update)
+        self._scheduler.queue.group_attempted(entity, status)
 
     @property
     def unfinished(self) -> bool:
@@ -132,12 +174,13 @@ class PodGroupCycle:
         """Act on what was found for the group that was tried."""
         tried, self._tried = self._tried, None
         assert tried is not None, "asked for only if there is something unfinished"
-        with self._retried_after_faults():
+        with self._retried_after_faults(tried.entity):
             self._act(tried)
 
     @contextmanager
-    def _retried_after_faults(self) -> Iterator[None]:
+    def _retried_after_faults(self, entity: QueuedPodGroupInfo) -> Iterator[None]:
         """After a fault outside of plugins the pods that have no answer yet are tried again."""
+        tried = list(entity.infos)
         try:
             yield
         except CorruptStateError:
@@ -145,14 +188,15 @@ class PodGroupCycle:
         except FAULTS as error:
             scheduler = self._scheduler
             self._handle.members.trying = frozenset()
-            message = error_status(self._infos[0].pod, error).message
-            for info in self._infos:
+            status = error_status(tried[0].pod, error)
+            for info in tried:
                 pod = info.pod
                 profile = scheduler.profiles.get(pod.spec.scheduler_name)
                 if profile is None:
                     scheduler.queue.done(pod.uid)
                 elif scheduler.queue.is_in_flight(pod) and not scheduler.state.is_assumed(pod):
-                    scheduler.give_up(info, profile, broken(pod, message))
+                    scheduler.give_up(info, profile, broken(pod, status.message))
+            scheduler.queue.group_attempted(entity, status)
 
     def _act(self, group: _GroupAttempt) -> None:
         scheduler, result = self._scheduler, group.result
@@ -162,121 +206,57 @@ class PodGroupCycle:
             self._handle.members.trying = frozenset()
         seconds = group.times.seconds()
         scheduler.observer.group_attempt_finished(result.outcome, group.profile.name, seconds)
-        update = condition_update(
-            self._pod_groups.get(group.key.name, group.key.namespace), result.status
-        )
-        if update is not None:
-            scheduler.outbox.append(update)
-
-    # What plugins do to other pods of a group.
-
-    def _activate(self, pods: Iterable[Pod]) -> None:
-        # Pods of the group being tried come back by themselves and always after a back-off, so
-        # telling the queue of them would only pile up events, a square of the group's size.
-        trying = self._handle.members.trying
-        self._scheduler.queue.activate(pod for pod in pods if pod.uid not in trying)
-
-    # Which profile.
-
-    def _common_profile(self, infos: Sequence[QueuedPodInfo]) -> Profile | None:
-        """The profile of all the pods; if they differ, all of them fail."""
-        scheduler = self._scheduler
-        name = infos[0].pod.spec.scheduler_name
-        other = next((n for n in (i.pod.spec.scheduler_name for i in infos) if n != name), None)
-        if other is None and name in scheduler.profiles:
-            return scheduler.profiles[name]
-        message = f'profile not found for scheduler name "{name}"'
-        if other is not None:
-            message = (
-                "all pods in a single pod group should have the same .spec.schedulerName set, "
-                f'got: "{other}" and "{name}"'
-            )
-        for info in infos:
-            profile = scheduler.profiles.get(info.pod.spec.scheduler_name)
-            if profile is None:
-                log.error("pod %s: %s", info.pod.key, message)
-                scheduler.queue.done(info.pod.uid)
-            else:
-                failure = broken(info.pod, message)
-                ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
-                scheduler.recorder.attempt_ended(ended)
-                scheduler.fail(info, profile, failure)
-        return None
+        self._ended(group.entity, group.root_status, result.status)
 
     # The algorithm.
 
     def _decide(self, group: _GroupAttempt) -> GroupResult:
         try:
-            return self._try_placements(group) if self._by_placement else self._try(group, None)
+            result = self._try_placements(group) if self._by_placement else self._try(group, None)
         except FAULTS as error:
             return GroupResult(error_status(group.infos[0].pod, error))
-
-    def _make_room(self, group: _GroupAttempt) -> None:
-        """Have less important pods evicted, anywhere, if the whole group fits without them."""
-        result, key, profile = group.result, group.key, group.profile
-        status, pod_group = result.status, self._pod_groups.get(key.name, key.namespace)
-        if status is None or status.code is not Code.UNSCHEDULABLE:
-            return
-        if pod_group is None:
-            text = f'podgroup.scheduling.k8s.io "{key.name}" not found'
-            result.status = Status(Code.ERROR, (f"failed to get pod group object: {text}",))
-            return
-        scheduler, pods = self._scheduler, tuple(info.pod for info in group.infos)
-        rehearsed = replace(group, profile=profile.without_post_filter())
-        try:
-            found = group_victims(
-                profile,
-                pod_group,
-                pods,
-                Rehearsal(
-                    scheduler.state, scheduler.clock.now(), lambda: self._decide(rehearsed).status
-                ),
-            )
-        except FAULTS as error:
-            found = GroupVictims(error_status(pods[0], error))
-        if found.status is None:
-            result.preempting = True
-            scheduler.evict(
-                Eviction(pods[0], profile.name, EVERYWHERE, found.victims, pod_group, pods)
-            )
-        elif found.status.code.rejected:
-            reasons = (*status.reasons, found.status.message)
-            result.status = Status(status.code, reasons, status.plugin)
-        else:
-            result.status = found.status
+        if result.status is None and not result.placed:
+            result.status = Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE,))
+        return result
 
     def _try_placements(self, group: _GroupAttempt) -> GroupResult:
         """Try every placement; of those that will do, take the one that scores best."""
         profile, key, state = group.profile, group.key, self._scheduler.state
-        placements = generate_placements(profile, key, NodeView(state))
+        observer = self._scheduler.observer
+        placements = generate_placements(profile, key, NodeView(state), group.times)
         if isinstance(placements, Status):
             return GroupResult(placements)
+        observer.placements_generated(profile.name, len(placements))
         first: GroupResult | None = None
         fitting: list[tuple[Placement, GroupResult]] = []
         for placement in placements:
+            began = observer.time()
             result = self._try(group, self._mask(placement))
-            if result.status is not None and not result.status.code.rejected:
+            status = result.status
+            if status is not None and not status.code.rejected:
                 return result
+            outcome = FEASIBLE if status is None else INFEASIBLE
+            observer.placement_evaluated(outcome, profile.name, observer.time() - began)
             first = first or result
-            if result.status is None or result.preempting:
+            if status is None:
                 fitting.append((placement, result))
         assert first is not None, "placements are never an empty list"
         if not fitting:
             # Which placement's findings the pods are told is arbitrary upstream too.
-            text = (
-                f"0/{len(placements)} placements are available, "
-                f"first placement status: {GROUP_UNSCHEDULABLE}"
-            )
-            first.status = Status(Code.UNSCHEDULABLE, (text,))
+            assert first.status is not None, "it does not fit"
+            untold = first.status.reasons[0] == GROUP_UNSCHEDULABLE
+            why = GROUP_UNSCHEDULABLE if untold else first.status.message
+            text = f"0/{len(placements)} placements are available, first placement status: {why}"
+            first.status = Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE, text))
             return first
         if len(fitting) == 1:
             return fitting[0][1]
         candidates = [
-            Assignments(placement, tuple(f.info.pod for f in result.found if f.node_name))
+            Assignments(placement, tuple(found.info.pod for found in result.placed))
             for placement, result in fitting
         ]
         # The tries changed the state that the old view showed.
-        totals = score_placements(profile, key, candidates, NodeView(state))
+        totals = score_placements(profile, key, candidates, NodeView(state), group.times)
         if isinstance(totals, Status):
             return GroupResult(totals)
         # Upstream draws lots among the best; the first is one of its answers, and repeatable.
@@ -292,58 +272,121 @@ class PodGroupCycle:
 
     def _try(self, group: _GroupAttempt, within: Bools | None) -> GroupResult:
         """Place pod after pod, each seeing the earlier ones; then take everything back."""
-        profile = group.profile
-        result = GroupResult(Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE,)))
-        needs_preemption = False
+        state = self._groups.get(group.key)
+        scheduled = 0 if state is None else state.scheduled_count
+        remaining = len(group.infos)
+        result = GroupResult(self._feasible(group, scheduled, remaining))
+        if result.status is not None and result.status.code is Code.UNSCHEDULABLE:
+            result.status = _unschedulable(result.status)
+            return result
         with ExitStack() as held:
             for info in group.infos:
-                found = self._find(profile, info, within)
+                if result.status is not None and result.status.code is not Code.WAIT:
+                    break
+                log_lines.ATTEMPTING_MEMBER(group.group, info.pod)
+                found = self._find(group.profile, info, within)
                 if found.node_name:
-                    held.callback(self._release, profile, found)
+                    held.callback(self._release, group.profile, found)
                 found.seconds = found.times.seconds()
                 result.found.append(found)
                 failure = found.ended.failure
-                if failure is not None and not found.node_name:
-                    if failure.code.rejected:
-                        continue  # the group may do without this pod
+                if failure is not None and not failure.code.rejected:
                     text = f"failed to schedule other pod from a pod group: {failure.message}"
                     result.status = Status(Code.ERROR, (text,))
-                    result.preempting = False
                     break
-                needs_preemption |= failure is not None
-                if found.held_by is None:
-                    # One pod that may pass is enough: Permit knows how many the group needs.
-                    result.preempting = needs_preemption
-                    result.status = None
-                    if needs_preemption:
-                        reasons = (GROUP_UNSCHEDULABLE, WAITING_FOR_PREEMPTION)
-                        result.status = Status(Code.UNSCHEDULABLE, reasons)
+                remaining -= 1
+                scheduled += bool(found.node_name)
+                result.status = self._feasible(group, scheduled, remaining)
+        if result.status is not None and result.status.code is Code.WAIT:
+            result.status = _unschedulable(result.status)
         return result
+
+    def _feasible(self, group: _GroupAttempt, scheduled: int, remaining: int) -> Status | None:
+        """Can the group still have what it needs? WAIT: if more pods find a place."""
+        status = placement_feasible(group.profile, group.group, scheduled, remaining, group.times)
+        if status is not None and status.code is Code.ERROR:
+            text = f"failed to evaluate placement feasibility: {status.message}"
+            return Status(Code.ERROR, (text,), status.plugin)
+        return status
 
     def _find(self, profile: Profile, info: QueuedPodInfo, within: Bools | None) -> FoundMember:
         pod, scheduler = info.pod, self._scheduler
         times = scheduler.observer.attempt_begins(profile.name)
-        ended = scheduler.decide(info, profile, times, within)
+        ended = scheduler.decide(info, profile, times, within, in_group=True)
         found = FoundMember(info, ended, times)
         if ended.placed is not None:
             node_name = ended.placed.node_name
-        else:
-            node_name = (ended.failure and ended.failure.nominated_node) or ""
-        if node_name:
-            answer = scheduler.hold(profile, pod, node_name, times)
-            if isinstance(answer, Refusal):
-                # Nobody is on record as who refused it: this was a try.
-                ended.failure = msgspec.structs.replace(refused_decision(pod, answer), refusal=None)
-            else:
+            refusal = scheduler.reserve(profile, pod, node_name, times)
+            if refusal is None:
                 found.node_name = node_name
-                found.held_by = None if answer is None else answer.message
+            else:
+                # Nobody is on record as who refused it: this was a try.
+                failure = refused_decision(pod, refusal)
+                ended.failure = msgspec.structs.replace(failure, refusal=None)
         return found
 
     def _release(self, profile: Profile, found: FoundMember) -> None:
-        scheduler, pod = self._scheduler, found.info.pod
-        scheduler.undo(profile, pod, found.node_name, found.times)
+        self._take_back(profile, found.info.pod, found.node_name, found.times)
+
+    def _take_back(
+        self, profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED
+    ) -> None:
+        scheduler = self._scheduler
+        scheduler.undo(profile, pod, node_name, times)
         if pod.status.nominated_node_name:
             scheduler.cycle.nominated.add(pod, pod.status.nominated_node_name)
+
+    # Room for a group that does not fit.
+
+    def _make_room(self, group: _GroupAttempt) -> None:
+        """Ask plugins what could be done for the group; they may have others evicted."""
+        scheduler, result, pods = self._scheduler, group.result, group.pods
+        assert result.status is not None, "it does not fit"
+        result.untried = result.status
+        rehearsal = Rehearsal(
+            scheduler.state,
+            scheduler.clock.now(),
+            lambda: self._assignments(group),
+            lambda assignments: self._still_fits(group, assignments),
+        )
+        try:
+            found = pod_group_post_filter(group.profile, group.group, pods, rehearsal, group.times)
+        except FAULTS as error:
+            result.status = error_status(pods[0], error)
+            return
+        if found.victims:
+            scheduler.evict(
+                Eviction(pods[0], group.profile.name, EVERYWHERE, found.victims, group.group, pods)
+            )
+        if found.status.code is Code.SUCCESS:
+            result.nominations = dict(found.nominations)
+        if found.status.code is Code.ERROR:
+            result.status = found.status
+        else:
+            reasons = (*result.status.reasons, found.status.message)
+            result.status = msgspec.structs.replace(result.status, reasons=reasons)
+
+    def _assignments(self, group: _GroupAttempt) -> Sequence[Assignment] | Status:
+        """Where the pods of the group would go as things are, or why it does not fit."""
+        result = self._decide(group)
+        if result.status is not None:
+            return result.status
+        return [Assignment(found.info.pod, found.node_name) for found in result.placed]
+
+    def _still_fits(self, group: _GroupAttempt, assignments: Sequence[Assignment]) -> bool:
+        """Would the pods, one after the other, still be let onto their nodes?"""
+        scheduler, profile = self._scheduler, group.profile
+        with ExitStack() as held:
+            for pod, node_name in assignments:
+                row = scheduler.state.nodes.row_of[node_name]
+                here = np.zeros(len(scheduler.state), np.bool_)
+                here[row] = True
+                outcome = scheduler.cycle.filter(profile, pod, here).outcome
+                if outcome is None or not len(outcome.feasible):
+                    return False
+                if scheduler.reserve(profile, pod, node_name) is None:
+                    held.callback(self._take_back, profile, pod, node_name)
+        return True
 
     # What it means for the pods.
 
@@ -363,3 +406,8 @@ class PodGroupCycle:
             scheduler.recorder.attempt_ended(ended)
             if ended.failure is not None:
                 scheduler.fail(info, profile, ended.failure, times)
+
+
+def _unschedulable(status: Status) -> Status:
+    """What the group is told if nothing but more pods or places would help."""
+    return Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE, *status.reasons), status.plugin)

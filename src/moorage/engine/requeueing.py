@@ -12,7 +12,7 @@ from moorage import log_lines
 from moorage.engine.events import is_wildcard, label
 from moorage.engine.hint_lines import HINTS, log_hint
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedPodInfo
 from moorage.errors import MoorageError
 from moorage.framework.cluster_events import (
     ActionType,

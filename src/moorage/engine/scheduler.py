@@ -13,7 +13,6 @@ import msgspec
 
 from moorage import log_lines
 from moorage.cluster.columns import Bools
-from moorage.cluster.pod_groups import group_of
 from moorage.engine.actions import Action, Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.cycle import NO_NODES, Cycle
 from moorage.engine.decisions import (
@@ -28,8 +27,8 @@ from moorage.engine.events import ASSIGNED_POD_DELETE
 from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import ERROR, UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.pod_group_cycle import PodGroupCycle
+from moorage.engine.queue.entities import QueuedPodGroupInfo, QueuedPodInfo
 from moorage.engine.queue.queue import SchedulingQueue
-from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt
 from moorage.errors import CorruptStateError, StateError
 from moorage.framework.extenders import Extender
@@ -75,11 +74,12 @@ class Scheduler:
         self.groups = handle.groups
         self.groups.enabled = handle.gates.enabled("GenericWorkload")
         self._group_cycle = PodGroupCycle(self, handle)
+        handle.members.activate = queue.activate
         self.handlers = EventHandlers(state, queue, profiles, handle, self.observer)
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
         self.observer.profiles_known(profiles)
-        self.observer.sizes_known(state.sizes, queue.sizes)
+        self.observer.sizes_known(state.sizes, queue.sizes, queue.entities)
         self.recorder: DecisionRecorder = NO_RECORD
         self.keeps_scores = False
         """Does whoever carries bindings out want to know how good the other nodes were?"""
@@ -90,19 +90,18 @@ class Scheduler:
         recorder.follow(self.cycle, self.profiles)
 
     def schedule_one(self) -> bool:
-        """Take the next pod, if any is ready, and decide about it."""
+        """Take the next pod or pod group, if any is ready, and decide about it."""
         if self._group_cycle.unfinished:
             self._group_cycle.finish()
             return True
         info = self.queue.pop()
         if info is None:
             return False
-        pod = info.pod
-        self.handle.faults.attempt_begins(pod.spec.scheduler_name)
-        group = group_of(pod) if self.groups.enabled else None
-        if group is not None:
-            self._group_cycle.run(info, group)
+        self.handle.faults.attempt_begins(info.sorted_as.spec.scheduler_name)
+        if isinstance(info, QueuedPodGroupInfo):
+            self._group_cycle.run(info)
             return True
+        pod = info.pod
         log_lines.ABOUT_TO_TRY(pod)
         profile = self.profiles.get(pod.spec.scheduler_name)
         if profile is None:
@@ -280,10 +279,13 @@ class Scheduler:
         profile: Profile,
         times: AttemptTimes,
         within: Bools | None = None,
+        *,
+        in_group: bool = False,
     ) -> EndedAttempt:
         """Find a node for a pod, or have others evicted; `within` names the only rows that count.
 
-        Not `Cycle.decide`: PreEnqueue is the queue's business, and a pod it let in is tried.
+        Nobody is evicted for a pod that is tried with its group (`in_group`). Not `Cycle.decide`:
+        PreEnqueue is the queue's business, and a pod it let in is tried.
         """
         cycle, pod = self.cycle, info.pod
         ended = EndedAttempt(
@@ -294,7 +296,7 @@ class Scheduler:
             search_start=cycle.search_start,
         )
         try:
-            decision, ended.attempt = cycle.attempt(profile, pod, within, times)
+            decision, ended.attempt = cycle.attempt(profile, pod, within, times, in_group=in_group)
         except FAULTS as error:
             decision = error_decision(pod, error)
         self.observer.algorithm_finished(times, ended.attempt)
@@ -353,24 +355,36 @@ class Scheduler:
         self, profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED
     ) -> Refusal | WaitingPod | None:
         """Assume a pod on a node and ask Reserve and Permit; a refusal leaves nothing behind."""
+        refusal = self.reserve(profile, pod, node_name, times)
+        if refusal is not None:
+            return refusal
         try:
-            self.state.assume(assumed(profile, pod, node_name), node_name)
-        except FAULTS as error:
-            return Refusal(error_status(pod, error), "Reserve")
-        point = "Reserve"
-        try:
-            self.groups.assume(pod, node_name)
-            self.cycle.nominated.remove(pod)
-            answer: Status | WaitingPod | None = reserve(profile, pod, node_name, times)
-            if answer is None:
-                point = "Permit"
-                answer = permit(profile, pod, node_name, self.clock.now(), times)
+            answer = permit(profile, pod, node_name, self.clock.now(), times)
         except FAULTS as error:
             answer = error_status(pod, error)
         if isinstance(answer, Status):
             self.undo(profile, pod, node_name, times)
-            return Refusal(answer, point)
+            return Refusal(answer, "Permit")
         return answer
+
+    def reserve(
+        self, profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED
+    ) -> Refusal | None:
+        """Assume a pod on a node and ask Reserve; a refusal leaves nothing behind."""
+        try:
+            self.state.assume(assumed(profile, pod, node_name), node_name)
+        except FAULTS as error:
+            return Refusal(error_status(pod, error), "Reserve")
+        try:
+            self.groups.assume(pod, node_name)
+            self.cycle.nominated.remove(pod)
+            answer = reserve(profile, pod, node_name, times)
+        except FAULTS as error:
+            answer = error_status(pod, error)
+        if answer is None:
+            return None
+        self.undo(profile, pod, node_name, times)
+        return Refusal(answer, "Reserve")
 
     def undo(
         self, profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = UNTIMED

@@ -6,7 +6,7 @@ Owns the words. The queue is only read: no back-off is worked out in it and no h
 from collections.abc import Iterable, Iterator
 
 from moorage.engine.events import label
-from moorage.engine.queue.queued_pod import ACTIVE, BACKOFF, GATED, QueuedPodInfo
+from moorage.engine.queue.entities import ACTIVE, BACKOFF, GATED, QueuedPodInfo
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.report import QueueState, Waker
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
@@ -63,7 +63,7 @@ def queue_state(scheduler: Scheduler, pod: Pod) -> QueueState:
         return QueueState(BINDING, message=f"being bound to {node}")
     if queue.is_in_flight(pod):
         return QueueState(IN_FLIGHT, message="being tried at this moment")
-    info = queue.get(pod.key)
+    info = queue.find(pod)
     if info is None or info.pod.uid != pod.uid:
         return QueueState(ABSENT, message="not in the queue of this scheduler")
     return _waiting(scheduler, info)

@@ -40,6 +40,8 @@ class AttemptResult:
     extenders: Sequence[Extender] = ()
     """Who else is to be asked, in the order of asking."""
     times: AttemptTimes = UNTIMED
+    in_group: bool = False
+    """Is the pod tried with its group? Then PostFilter is not asked about it alone."""
     podless: bool = False
     """Did an extender's answer make the nodes look empty? See `framework.extenders.passing`."""
     kept: Mapping[str, KeptAnswers] = field(default_factory=dict)

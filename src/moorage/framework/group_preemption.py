@@ -1,43 +1,52 @@
-"""Preemption for a whole pod group: who has to go, found by trying.
+"""Making room for a whole pod group: the extension point, and asking its plugins.
 
-Owns the extension point, its rehearsals, and asking the plugin. Pods are really taken out of the
+Owns the rehearsals in which plugins find out who has to go. Pods are really taken out of the
 cluster state and put back, and whatever is still missing in the end is restored, so that nobody
 else ever sees the cluster without them. What is done in the end is the engine's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from moorage.cluster.state import ClusterState
-from moorage.framework.guard import guard
+from moorage.framework.guard import guard, wrong_answer
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import AttemptTimes
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a profile has plugins of this point
     from moorage.framework.profile import Profile
 
-NOT_CONFIGURED = Status(
-    Code.UNSCHEDULABLE,
-    ("default preemption plugin is not registered, workload aware preemption is disabled",),
-)
+
+class Assignment(NamedTuple):
+    """A pod, and the node it would go to."""
+
+    pod: Pod
+    node_name: str
 
 
 class Rehearsal:
     """The cluster, with pods taken away and given back for a try.
 
-    `rejection` says why the group cannot be placed; None if it can.
+    `place` says where the pods of the group would go, or why they cannot; `still_fits` whether
+    these places will do with pods that were given back since.
     """
 
     def __init__(
-        self, state: ClusterState, now: float, rejection: Callable[[], Status | None]
+        self,
+        state: ClusterState,
+        now: float,
+        place: Callable[[], Sequence[Assignment] | Status],
+        still_fits: Callable[[Sequence[Assignment]], bool],
     ) -> None:
         self.now = now
-        self.rejection = rejection
+        self.place = place
+        self.still_fits = still_fits
         self._state = state
         self._gone: dict[str, tuple[Pod, str, bool]] = {}
 
@@ -49,6 +58,11 @@ class Rehearsal:
             for row in self._state.order.rows(nodes.row_of)
             for pod in self._state.pods.on(int(row))
         ]
+
+    def pods_on(self, node_name: str) -> Iterable[Pod]:
+        """The pods on a node; none if there is no such node."""
+        row = self._state.nodes.row_of.get(node_name)
+        return () if row is None else self._state.pods.on(row)
 
     def take(self, pods: Iterable[Pod]) -> None:
         """Let pods be gone."""
@@ -73,32 +87,63 @@ class Rehearsal:
         self.give_back([pod for pod, _, _ in self._gone.values()])
 
 
-class GroupVictims(msgspec.Struct, frozen=True):
-    """Who has to go so that a group can be placed; `status` None means that it helps."""
+class PodGroupPostFilterResult(msgspec.Struct, frozen=True):
+    """What could be done for a group that fits nowhere."""
 
-    status: Status | None = None
+    status: Status
+    """SUCCESS: it will fit soon. UNSCHEDULABLE leaves the matter to the other plugins."""
     victims: tuple[Pod, ...] = ()
+    """Who is to be evicted, from any nodes."""
+    nominations: Mapping[str, str] = {}
+    """By the uids of the group's pods, the nodes they wait for; "" takes a nomination back."""
+    pdb_violations: int = 0
+    disrupted_groups: int = 0
+    """How many victims, or groups that go as a whole, belong to groups."""
 
 
 class PodGroupPostFilterPlugin(Plugin, ABC):
-    """May make room for a group that cannot be placed."""
+    """May do something about a pod group that fits nowhere, such as have others evicted."""
 
     @abstractmethod
     def pod_group_post_filter(
         self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
-    ) -> GroupVictims:
-        """Propose victims for a group, whose waiting `pods` are given."""
+    ) -> PodGroupPostFilterResult:
+        """Propose something for a group, whose waiting `pods` are given; asked once per attempt.
+
+        What a rehearsal takes away is given back afterwards in any case.
+        """
 
 
-def group_victims(
-    profile: "Profile", group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
-) -> GroupVictims:
-    """Ask the plugin who has to go; in the end everything is given back."""
-    if not profile.pod_group_post_filter:
-        return GroupVictims(NOT_CONFIGURED)
-    plugin = profile.pod_group_post_filter[0]
-    try:
-        with guard(plugin, "PodGroupPostFilter"):
-            return plugin.pod_group_post_filter(group, pods, rehearsal)
-    finally:
-        rehearsal.end()
+def pod_group_post_filter(
+    profile: "Profile",
+    group: PodGroup,
+    pods: Sequence[Pod],
+    rehearsal: Rehearsal,
+    times: AttemptTimes,
+) -> PodGroupPostFilterResult:
+    """Ask the plugins what could be done, until one of them settles the matter."""
+    reasons: list[str] = []
+    rejector = ""
+    with times.point("PodGroupPostFilter") as point:
+        for plugin in profile.pod_group_post_filter:
+            try:
+                with guard(plugin, "PodGroupPostFilter"):
+                    result = plugin.pod_group_post_filter(group, pods, rehearsal)
+                    if not isinstance(result, PodGroupPostFilterResult):
+                        what = "a PodGroupPostFilterResult"
+                        raise wrong_answer(plugin, "PodGroupPostFilter", result, what)
+            finally:
+                rehearsal.end()
+            status = msgspec.structs.replace(result.status, plugin=plugin.name)
+            point.ran(plugin.name, status.code.value)
+            if status.code is Code.UNSCHEDULABLE:
+                reasons += status.reasons
+                rejector = rejector or plugin.name
+                continue
+            if status.code not in (Code.SUCCESS, Code.UNRESOLVABLE):
+                text = f'error in "{plugin.name}" PodGroupPostFilter plugins: {status.message}'
+                status = Status(Code.ERROR, (text,), plugin.name)
+            point.status = status.code.value
+            return msgspec.structs.replace(result, status=status)
+        point.status = Code.UNSCHEDULABLE.value
+    return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), rejector))

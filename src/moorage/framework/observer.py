@@ -17,6 +17,9 @@ class FrameworkObserver:
     def preemption_attempted(self) -> None:
         """DefaultPreemption was asked to make room."""
 
+    def group_preemption_attempted(self, result: str) -> None:
+        """DefaultPreemption was asked to make room for a pod group, and answered with a status."""
+
     def volume_stage_failed(self, stage: str) -> None:
         """Something broke in the volume binder's stage `predicate`, `assume` or `bind`."""
 

@@ -1,6 +1,6 @@
 """Placements: sets of nodes that a pod group may go to as a whole, and the plugins about them.
 
-Owns the two extension points that look at whole groups, and asking the plugins. Which placement is
+Owns the extension points that look at whole groups, and asking the plugins. Which placement is
 taken, and whether the pods fit there, is the engine's business.
 """
 
@@ -13,10 +13,12 @@ import msgspec
 from moorage.cluster.columns import Rows
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
-from moorage.framework.guard import guard
+from moorage.framework.guard import checked_status, guard
 from moorage.framework.plugin import MAX_NODE_SCORE, Plugin
 from moorage.framework.status import Code, Status
+from moorage.framework.timing import SUCCESS, AttemptTimes
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 
 if TYPE_CHECKING:  # a profile has plugins of these points
     from moorage.framework.profile import Profile
@@ -46,6 +48,20 @@ class PlacementGeneratePlugin(Plugin, ABC):
         """Parts of `parent`, all of it, or why there are none; `nodes` is the whole cluster."""
 
 
+class PlacementFeasiblePlugin(Plugin, ABC):
+    """Says while a group is tried, pod after pod, whether it can still have what it needs.
+
+    It is asked wherever it is enabled at another point.
+    """
+
+    @abstractmethod
+    def placement_feasible(self, group: PodGroup, scheduled: int, remaining: int) -> Status | None:
+        """None: it has what it needs; WAIT: it may get it; UNSCHEDULABLE: never in this try.
+
+        `scheduled` of its pods have a place, in this try or before; `remaining` are to be tried.
+        """
+
+
 class PlacementScorePlugin(Plugin, ABC):
     """Ranks the placements in which the group fits."""
 
@@ -61,24 +77,65 @@ class PlacementScorePlugin(Plugin, ABC):
 
 
 def generate_placements(
-    profile: "Profile", group: GroupKey, nodes: NodeView
+    profile: "Profile", group: GroupKey, nodes: NodeView, times: AttemptTimes
 ) -> Sequence[Placement] | Status:
     """The placements to try, at least one; without a plugin that is the whole cluster."""
     everything = Placement("", nodes.rows)
     if not profile.placement_generate:
         return [everything]
     plugin = profile.placement_generate[0]
-    with guard(plugin, "PlacementGenerate"):
-        placements = plugin.generate_placements(group, everything, nodes)
+    with times.point("PlacementGenerate") as point:
+        with guard(plugin, "PlacementGenerate"):
+            placements = plugin.generate_placements(group, everything, nodes)
+        point.status = placements.code.value if isinstance(placements, Status) else SUCCESS
+        point.ran(plugin.name, point.status)
     if isinstance(placements, Status):
         return Status(placements.code, placements.reasons, plugin.name)
     return placements or Status(Code.UNSCHEDULABLE, ("no feasible placements found",), plugin.name)
 
 
+def placement_feasible(
+    profile: "Profile", group: PodGroup, scheduled: int, remaining: int, times: AttemptTimes
+) -> Status | None:
+    """What the plugins say of a group in the middle of a try; the first no decides."""
+    answer: Status | None = None
+    with times.point("PlacementFeasible") as point:
+        for plugin in profile.placement_feasible:
+            with guard(plugin, "PlacementFeasible"):
+                status = plugin.placement_feasible(group, scheduled, remaining)
+                status = checked_status(plugin, "PlacementFeasible", status)
+            point.answered(plugin.name, status)
+            if status is None:
+                continue
+            answer = Status(status.code, status.reasons, plugin.name)
+            if status.code not in (Code.WAIT, Code.UNSCHEDULABLE):
+                what = "running PlacementFeasible plugin"
+                if status.code is not Code.ERROR:
+                    what = "unexpected status from PlacementFeasible plugin"
+                answer = Status(Code.ERROR, (f"{what}: {status.message}",), plugin.name)
+            if answer.code is not Code.WAIT:
+                break
+        point.status = SUCCESS if answer is None else answer.code.value
+    return answer
+
+
 def score_placements(
-    profile: "Profile", group: GroupKey, candidates: Sequence[Assignments], nodes: NodeView
+    profile: "Profile",
+    group: GroupKey,
+    candidates: Sequence[Assignments],
+    nodes: NodeView,
+    times: AttemptTimes,
 ) -> Sequence[int] | Status:
     """The weighted total of each candidate; a failing plugin fails all of it."""
+    with times.point("PlacementScore") as point:
+        totals = _score_placements(profile, group, candidates, nodes)
+        point.status = totals.code.value if isinstance(totals, Status) else SUCCESS
+    return totals
+
+
+def _score_placements(
+    profile: "Profile", group: GroupKey, candidates: Sequence[Assignments], nodes: NodeView
+) -> Sequence[int] | Status:
     totals = [0] * len(candidates)
     for plugin in profile.placement_score:
         raw: list[int] = []

@@ -14,7 +14,11 @@ from moorage.framework.calls import watched
 from moorage.framework.faults import is_ours, raised_at
 from moorage.framework.group_preemption import PodGroupPostFilterPlugin
 from moorage.framework.guard import FAULTS, events_of, may_take_long
-from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
+from moorage.framework.placements import (
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+)
 from moorage.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -77,6 +81,9 @@ class Profile:
         self.post_bind: tuple[PostBindPlugin, ...] = at(ExtensionPoint.POST_BIND)
         self.placement_generate: tuple[PlacementGeneratePlugin, ...] = at(
             ExtensionPoint.PLACEMENT_GENERATE
+        )
+        self.placement_feasible = tuple(
+            plugin for plugin in instances.values() if isinstance(plugin, PlacementFeasiblePlugin)
         )
         self.placement_score: tuple[PlacementScorePlugin, ...] = at(ExtensionPoint.PLACEMENT_SCORE)
         self.pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = at(

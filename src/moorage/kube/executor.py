@@ -16,8 +16,8 @@ from typing import Any
 
 from moorage import log_lines
 from moorage.engine.actions import Binding, Eviction, Failure, SkippedDeletion
+from moorage.engine.group_attempt import GroupConditionUpdate
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.pod_groups import GroupConditionUpdate
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
 from moorage.framework.api_access import Work

@@ -133,7 +133,7 @@ def _line(scheduler: Scheduler, pod: Pod, leading: bool) -> PodLine:
 
 def _in_queue(scheduler: Scheduler, pod: Pod) -> QueueState:
     queue = scheduler.queue
-    info = queue.get(pod.key)
+    info = queue.find(pod)
     if info is None or info.pod.uid != pod.uid:
         return queue_state(scheduler, pod)
     return QueueState(

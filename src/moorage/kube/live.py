@@ -363,11 +363,13 @@ class LiveScheduler:
         scheduler = self.scheduler
         if scheduler.awaits_news:
             return True  # the rest of a group, whose pods are not looked at one by one
-        info = scheduler.queue.peek()
-        profile = None if info is None else scheduler.profiles.get(info.pod.spec.scheduler_name)
-        if info is None or profile is None:
+        entity = scheduler.queue.peek()
+        if entity is None:
             return False
-        return profile.may_take_long(info.pod)
+        profile = scheduler.profiles.get(entity.sorted_as.spec.scheduler_name)
+        if profile is None:
+            return False
+        return any(profile.may_take_long(info.pod) for info in entity.infos)
 
     def _checkpoint(self) -> bool:
         """A long computation goes on: the loop gets a turn now and then.
@@ -391,8 +393,8 @@ class LiveScheduler:
         scheduler, engine = self.scheduler, self._engine
         for extender in scheduler.cycle.extenders:
             extender.pause = engine.pause
-        info = scheduler.queue.peek()
-        attempts = 0 if info is None else min(info.attempts, 8)
+        entity = scheduler.queue.peek()
+        attempts = 0 if entity is None else min(entity.attempts, 8)
         self._last_turn = time.monotonic()
         self._give_way_at = self._last_turn + min(_LAST_GIVE_WAY, _FIRST_GIVE_WAY * 2**attempts)
         try:

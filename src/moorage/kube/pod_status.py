@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moorage.engine.actions import Failure
-from moorage.engine.pod_groups import GroupConditionUpdate
+from moorage.engine.group_attempt import GroupConditionUpdate
 from moorage.kube.timing import rfc3339
 from moorage.model.meta import Condition
 from moorage.model.pod import Pod

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
-from moorage.engine.queue.queued_pod import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
+from moorage.engine.queue.entities import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
@@ -50,6 +50,7 @@ class SchedulerMetrics(SchedulerObserver):
             registry.number("scheduler_pending_pods", queue)
         self._cache_sizes: Callable[[], Mapping[str, int]] = dict
         self._queue_sizes: Callable[[], Mapping[str, int]] = dict
+        self._entities: Callable[[], Mapping[tuple[str, str], int]] = dict
         # What attempts left here. Sorting it in at once, between the work on two pods, was measured
         # to cost nearly twice as much as doing it for many pods together.
         self._durations: list[PointDuration] = []
@@ -98,10 +99,13 @@ class SchedulerMetrics(SchedulerObserver):
                     self._registry.number(_EVALUATIONS, plugin.name, point, name)
 
     def sizes_known(
-        self, cache: Callable[[], Mapping[str, int]], queue: Callable[[], Mapping[str, int]]
+        self,
+        cache: Callable[[], Mapping[str, int]],
+        queue: Callable[[], Mapping[str, int]],
+        entities: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
         """The sizes are asked for whenever somebody reads the metrics."""
-        self._cache_sizes, self._queue_sizes = cache, queue
+        self._cache_sizes, self._queue_sizes, self._entities = cache, queue, entities
 
     def _refresh(self) -> None:
         self._gather()
@@ -109,6 +113,8 @@ class SchedulerMetrics(SchedulerObserver):
             self._registry.set("scheduler_cache_size", size, kind)
         for place, size in self._queue_sizes().items():
             self._registry.set("scheduler_pending_pods", size, place)
+        for (place, kind), size in self._entities().items():
+            self._registry.set("scheduler_queued_entities", size, place, kind)
 
     def forget(self) -> None:
         """What was counted is going to be reset, and what lies about with it."""
@@ -206,8 +212,11 @@ class SchedulerMetrics(SchedulerObserver):
 
     # The queue.
 
-    def incoming_pods(self, queue: str, event: str) -> None:
-        self._registry.add("scheduler_queue_incoming_pods_total", queue, event)
+    def incoming_pods(self, queue: str, event: str, pods: int) -> None:
+        self._registry.add("scheduler_queue_incoming_pods_total", queue, event, by=pods)
+
+    def incoming_entity(self, queue: str, event: str, kind: str) -> None:
+        self._registry.add("scheduler_queue_incoming_entities_total", queue, event, kind)
 
     def unschedulable_reason(self, plugin: str, profile: str, change: int) -> None:
         self._registry.add("scheduler_unschedulable_pods", plugin, profile, by=change)

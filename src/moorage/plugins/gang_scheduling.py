@@ -1,13 +1,15 @@
 """GangScheduling: the pods of a gang are bound together, or none of them is.
 
-Owns the two gates on a gang's way: into the queue only when enough pods exist, and to binding only
-when enough pods have a place. Must not place pods; the engine's pod-group cycle does.
+Owns the gates on a gang's way: into the queue only when enough pods exist, further in a try only
+while enough of them may find a place, and to binding only when enough pods have one. Must not place
+pods; the engine's pod-group cycle does.
 """
 
 from collections.abc import Sequence
 
 from moorage.cluster.pod_groups import GroupKey, PodGroupState, group_of
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
+from moorage.framework.placements import PlacementFeasiblePlugin
 from moorage.framework.plugin import PermitPlugin, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.model.meta import ApiObject
@@ -19,7 +21,7 @@ TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling qu
 TOO_FEW_PLACES = "waiting for minCount pods from a gang to be scheduled"
 
 
-class GangScheduling(PreEnqueuePlugin, PermitPlugin):
+class GangScheduling(PreEnqueuePlugin, PlacementFeasiblePlugin, PermitPlugin):
     """Keep pods of a gang back until there are enough of them."""
 
     name = "GangScheduling"
@@ -40,6 +42,18 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         if isinstance(state, Status):
             return state
         return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,)) if len(state) < group.min_count else None
+
+    def placement_feasible(self, group: PodGroup, scheduled: int, remaining: int) -> Status | None:
+        """A gang needs `minCount` pods, any other group one."""
+        needed = 1 if group.min_count is None else group.min_count
+        progress = f"{scheduled} scheduled, {remaining} remaining"
+        if scheduled + remaining < needed:
+            text = f"minCount ({needed}) cannot be satisfied: {progress}"
+            return Status(Code.UNSCHEDULABLE, (text,))
+        if scheduled < needed:
+            text = f"minCount ({needed}) is not yet satisfied: {progress}"
+            return Status(Code.WAIT, (text,))
+        return None
 
     def permit(self, pod: Pod, node_name: str) -> tuple[Status | None, float]:
         """A pod of a gang waits until enough of its pods have a place; then all of them go on."""
@@ -65,10 +79,11 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         return None, 0
 
     def events_to_register(self) -> Sequence[EventRegistration]:
-        """Another pod of the group, or the group itself; neither ever changes what matters here."""
+        """Another pod of the group, the group itself, or that it needs fewer pods now."""
         return [
             on(EventResource.POD, ActionType.ADD, _after_pod_added),
             on(EventResource.POD_GROUP, ActionType.ADD, _after_group_added),
+            on(EventResource.POD_GROUP, ActionType.UPDATE, _after_group_updated),
         ]
 
     def _group(self, key: GroupKey) -> PodGroup | None:
@@ -89,3 +104,12 @@ def _after_pod_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> 
 def _after_group_added(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     key = group_of(pod)
     return key is not None and new is not None and (new.namespace, new.name) == key
+
+
+def _after_group_updated(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+    key = group_of(pod)
+    if not isinstance(old, PodGroup) or not isinstance(new, PodGroup):
+        return True
+    if key != (new.namespace, new.name) or old.min_count is None or new.min_count is None:
+        return False
+    return new.min_count < old.min_count

@@ -9,7 +9,7 @@ from moorage.config import load_config
 from moorage.config.feature_gates import FeatureGates
 from moorage.engine.actions import Binding, Eviction, Failure
 from moorage.engine.clock import VirtualClock
-from moorage.engine.pod_groups import GroupConditionUpdate
+from moorage.engine.group_attempt import GroupConditionUpdate
 from moorage.engine.scheduler import Scheduler
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Status

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+import pytest
+
 from moorage.cluster.pod_groups import GroupKey
 from moorage.framework.plugin import ReservePlugin
 from moorage.framework.runner import pre_enqueue
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
-from plugins.pod_groups.gangs import World, make_group, member
+from plugins.pod_groups.gangs import GANGS, World, make_group, member
 from plugins.tables import table
 
 KEY = GroupKey("default", "gang")
-HELD = (
-    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
-    "one or more plugins asked to wait and no plugin rejected pod"
-)
+NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 
 
 def gang(world: World, size: int, min_count: int, **fields: Any) -> None:
@@ -61,8 +61,9 @@ def test_all_pods_of_a_gang_are_bound_or_none(case: GangCase) -> None:
     world.add(*pods)
     world.run()
     assert len(world.bound) == len(world.places) == case.bound
-    gated = world.scheduler.queue.pending_pods().gated
-    assert len(gated) == (case.pods if case.gated else 0)
+    waiting = world.scheduler.queue.pending_pods()
+    apart = waiting.incomplete if case.min_count is None else waiting.gated
+    assert len(apart) == (case.pods if case.gated else 0)
     status = pre_enqueue(world.scheduler.profiles["default-scheduler"], pods[0])
     assert ("" if status is None else status.message) == case.gated
 
@@ -91,13 +92,15 @@ def test_a_gang_that_does_not_fit_leaves_every_place_free() -> None:
     assert not world.bound
     assert not world.places
     assert len(world.failures) == 4, "each pod is tried once, and told once"
-    [last] = [failure.message for failure in world.failures if failure.message != HELD]
-    assert last.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    short = "minCount (4) cannot be satisfied: 3 scheduled, 0 remaining"
+    held = f"pod group is unschedulable, {short}, {NO_VICTIMS}"
+    [last] = [failure.message for failure in world.failures if failure.message != held]
+    assert last == "0/2 nodes are available: 2 Insufficient cpu."
     [told] = world.outcomes
     condition = told.condition
     assert (condition.status, condition.reason, condition.message) == (
         *("False", "Unschedulable"),
-        "pod group is unschedulable, No preemption victims found for incoming preemptor",
+        f"{short}, {NO_VICTIMS}",
     )
     world.add(make_pod("other", cpu="2"))
     world.run()
@@ -121,8 +124,9 @@ def test_more_pods_than_a_gang_needs_may_stay_behind() -> None:
     gang(world, 4, 2)
     world.run()
     assert len(world.bound) == 3
-    [failure] = world.failures
-    assert failure.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    reasons = [failure.message for failure in world.failures]
+    again = "it is tried again at once, as it may have to preempt others"
+    assert reasons == ["0/1 nodes are available: 1 Insufficient cpu."] * 2, again
     assert world.outcomes[0].condition.status == "True"
 
 
@@ -130,7 +134,7 @@ def test_a_gang_waits_for_its_group_and_for_enough_pods() -> None:
     world = World()
     world.add(make_node("n1", cpu="8"), member("p0"))
     world.run()
-    [waiting] = world.scheduler.queue.pending_pods().gated
+    [waiting] = world.scheduler.queue.pending_pods().incomplete
     assert waiting.name == "p0"
     world.add(make_group(min_count=2))
     world.run()
@@ -185,7 +189,7 @@ def test_a_gang_whose_last_pod_is_lost_times_out_and_frees_its_places() -> None:
     world.run()
     assert not world.bound
     assert world.places == {"p0", "p1"}, "the first two wait for the third"
-    assert world.messages("p2") == ["0/1 nodes are available: 1 no longer."]
+    assert set(world.messages("p2")) == {"0/1 nodes are available: 1 no longer."}
     assert world.scheduler.waiting.next_deadline() == world.clock.now() + 300
     world.handlers.delete_pod(member("p2", labels={"refuse": "yes"}))
     world.clock.advance(299)
@@ -240,28 +244,68 @@ def test_a_group_without_a_gang_places_what_fits() -> None:
     assert world.outcomes[0].condition.status == "True"
 
 
-def test_a_group_that_vanished_before_permit_is_an_error_that_is_tried_again() -> None:
+def test_pods_whose_group_vanished_wait_for_one_of_that_name() -> None:
     world = World()
     world.add(make_node("n1", cpu="4"), make_group(min_count=2))
-    world.add(member("p0", priority=1), member("p1"))
+    world.add(member("p0"), member("p1"))
     world.handlers.delete_object(make_group(min_count=2))
     world.run()
-    missing = (
-        'running Permit plugin "GangScheduling": failed to get podGroup default/gang: '
-        'podgroup.scheduling.k8s.io "gang" not found'
-    )
-    assert world.messages("p0") == [missing]
-    assert world.messages("p1") == [f"failed to schedule other pod from a pod group: {missing}"]
-    assert {failure.reason for failure in world.failures} == {"SchedulerError"}
-    assert not world.places
+    assert not world.failures
     assert not world.outcomes, "there is no group to tell"
+    waiting = world.scheduler.queue.pending_pods()
+    assert [pod.name for pod in waiting.incomplete] == ["p0", "p1"]
+    world.add(make_group(min_count=2))
+    world.run()
+    assert sorted(world.bound) == ["p0", "p1"]
+
+
+@pytest.mark.parametrize(
+    ("gates", "group", "fields", "text"),
+    [
+        (
+            GANGS,
+            {"priority": 5},
+            {"priority": 7},
+            "priority as the pod group's priority, got 7 and 5",
+        ),
+        (
+            GANGS,
+            {},
+            {"spec": {"preemptionPolicy": "Never"}},
+            "preemption policy, got Never and PreemptLowerPriority",
+        ),
+        (
+            (*GANGS, "PodGroupPreemptionPolicy"),
+            {"preemptionPolicy": "Never"},
+            {},
+            "preemption policy as the pod group's preemption policy, "
+            "got PreemptLowerPriority and Never",
+        ),
+    ],
+)
+def test_pods_that_cannot_be_one_group_fail_together(
+    gates: Sequence[str], group: dict[str, Any], fields: dict[str, Any], text: str
+) -> None:
+    world = World(gates)
+    made = make_group(min_count=2, priority=group.get("priority"))
+    spec = msgspec.structs.replace(made.spec, preemption_policy=group.get("preemptionPolicy"))
+    made = msgspec.structs.replace(made, spec=spec)
+    world.add(make_node("n1", cpu="4"), made)
+    world.add(member("p0", priority=group.get("priority", 0)), member("p1", **fields))
+    world.run()
+    message = f"all pods in a single pod group should have the same {text}"
+    assert {failure.message for failure in world.failures} == {message}
+    assert {failure.reason for failure in world.failures} == {"SchedulerError"}
+    [told] = world.outcomes
+    assert (told.condition.reason, told.condition.message) == ("SchedulerError", message)
+    assert {pod.name for pod in world.scheduler.queue.pending_pods().backoff} == {"p0", "p1"}
 
 
 def test_pods_of_one_group_for_two_schedulers_all_fail() -> None:
     config = "profiles: [{schedulerName: default-scheduler}, {schedulerName: second}]"
     world = World(config=config)
     world.add(make_node("n1", cpu="4"), make_group(min_count=2))
-    world.add(member("p0", priority=1), member("p1", spec={"schedulerName": "second"}))
+    world.add(member("p0"), member("p1", spec={"schedulerName": "second"}))
     world.run()
     assert not world.bound
     text = (

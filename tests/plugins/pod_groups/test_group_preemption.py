@@ -1,6 +1,6 @@
 """Room made for a whole group."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moorage.cluster.listers import Lister
 from moorage.cluster.state import ClusterState
-from moorage.framework.group_preemption import Rehearsal
+from moorage.framework.group_preemption import Assignment, Rehearsal
 from moorage.framework.status import Code, Status
 from moorage.model.labels import LabelSelector, Selector, compile_selector
 from moorage.model.pod import Pod
@@ -20,19 +20,15 @@ from moorage.model.pod_group import (
     PodGroup,
     SingleDisruptionMode,
 )
-from moorage.plugins.default_preemption.group_victims import (
-    Unit,
-    select_group_victims,
-    split_by_violation,
-    units_of,
-)
+from moorage.plugins.default_preemption.group_victims import select_group_victims
+from moorage.plugins.default_preemption.units import Unit, split_by_violation, units_of
 from moorage.plugins.default_preemption.victims import Budget
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import World, make_group, member
 
+NOTHING_FREED = "deallocation and deletion of ResourceClaims completed"
 WHOLE = DisruptionMode(all=AllDisruptionMode())
 PARTS = DisruptionMode(single=SingleDisruptionMode())
-NOT_ALONE = "preemption: not eligible due to workload aware preemption enabled"
 
 
 def group(name: str = "gang", min_count: int | None = None, **spec: Any) -> PodGroup:
@@ -69,8 +65,11 @@ def test_a_gang_evicts_what_it_needs_from_anywhere_and_is_placed_then() -> None:
     assert {pod.name for pod in eviction.members} == {"p0", "p1", "p2"}
     assert places(world) == before, "trying leaves no trace"
     [told] = world.outcomes
-    assert told.condition.message == "pod group is unschedulable"
-    assert all(NOT_ALONE in failure.message for failure in world.failures)
+    assert told.condition.message == (
+        "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining, "
+        "pod group preemption: found a placement for podgroup, preempting 3 victims"
+    )
+    assert {failure.nominated_node for failure in world.failures} == {"n1", "n2"}
     world.scheduler.preemption_done(eviction.cause)
     for victim in eviction.victims:
         world.handlers.delete_pod(victim)
@@ -103,7 +102,11 @@ def test_a_group_that_does_not_fit_even_then_evicts_nobody() -> None:
     assert not world.evictions
     assert places(world) == before
     [told] = world.outcomes
-    assert told.condition.message == "pod group is unschedulable, pod group is unschedulable"
+    assert told.condition.message == (
+        "minCount (5) cannot be satisfied: 0 scheduled, 4 remaining, "
+        f"{NOTHING_FREED}, pod group preemption: "
+        "minCount (5) cannot be satisfied: 4 scheduled, 0 remaining"
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,13 +114,13 @@ def test_a_group_that_does_not_fit_even_then_evicts_nobody() -> None:
     [
         (
             make_group(min_count=1),
-            member("p0", priority=10),
-            "No preemption victims found for incoming preemptor",
+            member("p0", priority=0),
+            "pod group preemption: No preemption victims found for incoming preemptor",
         ),
         (
             important(1),
             member("p0", priority=10, spec={"preemptionPolicy": "Never"}),
-            "not eligible due to preemptionPolicy=Never.",
+            f"{NOTHING_FREED}, pod group preemption: not eligible due to preemptionPolicy=Never.",
         ),
     ],
 )
@@ -127,7 +130,9 @@ def test_why_a_group_may_not_preempt(waiting: PodGroup, pod: Pod, message: str) 
     world.run()
     assert not world.evictions
     [told] = world.outcomes
-    assert told.condition.message == f"pod group is unschedulable, {message}"
+    assert told.condition.message == (
+        f"minCount (1) cannot be satisfied: 0 scheduled, 0 remaining, {message}"
+    )
 
 
 def test_groups_that_are_disrupted_as_a_whole_are_evicted_as_a_whole() -> None:
@@ -157,13 +162,15 @@ class Room(Rehearsal):
         state.add_node(make_node("n1"))
         for pod in pods:
             state.add_pod(pod.on_node("n1"))
-        super().__init__(state, 100.0, self._full)
+        super().__init__(state, 100.0, self._place, lambda _: self.fits)
         self._size, self._wanted = size, wanted
 
-    def _full(self) -> Status | None:
-        if len(self.left) + self._wanted <= self._size:
-            return None
-        return Status(Code.UNSCHEDULABLE, ("full",))
+    def _place(self) -> Sequence[Assignment] | Status:
+        return () if self.fits else Status(Code.UNSCHEDULABLE, ("full",))
+
+    @property
+    def fits(self) -> bool:
+        return len(self.left) + self._wanted <= self._size
 
     @property
     def left(self) -> set[str]:
@@ -194,12 +201,12 @@ def test_no_victim_could_have_stayed_and_no_more_important_one_goes(
     ]
     budgets = [Budget("default", _selector({"app": "x"}), allowed, frozenset())]
     room = Room(running, len(running), wanted)
-    found = select_group_victims(important(), [], room, groups, budgets)
-    if found.status is not None:
+    found = select_group_victims(important(), room, groups, budgets)
+    if found.status.code is not Code.SUCCESS:
         assert not found.victims
         return
     victims = {pod.uid for pod in found.victims}
-    assert room.rejection() is None
+    assert room.fits
     assert room.left == {pod.uid for pod in running} - victims
     for unit in units_of(running, groups):
         inside = victims.intersection(pod.uid for pod in unit.pods)
@@ -207,19 +214,21 @@ def test_no_victim_could_have_stayed_and_no_more_important_one_goes(
         if inside:
             assert unit.priority < 10
             room.give_back(unit.pods)
-            assert room.rejection() is not None, "it could have stayed"
+            assert not room.fits, "it could have stayed"
             room.take(unit.pods)
 
 
-def test_a_budget_is_charged_until_a_unit_breaks_one() -> None:
+def test_a_budget_is_charged_until_a_pod_breaks_one() -> None:
     budgets = [
         Budget("default", _selector({"app": "x"}), 0, frozenset()),
         Budget("default", _selector({"app": "x"}), 1, frozenset()),
     ]
     both = [Unit((make_pod(name, labels={"app": "x"}),), 0) for name in ("a", "b")]
-    assert split_by_violation(both, budgets) == (both, [])
+    assert split_by_violation(both, budgets) == ([(unit, 1) for unit in both], [])
     second = [budgets[1]]
-    assert split_by_violation(both, second) == (both[1:], both[:1])
+    assert split_by_violation(both, second) == ([(both[1], 1)], both[:1])
+    together = Unit(tuple(pod for unit in both for pod in unit.pods), 0)
+    assert split_by_violation([together], budgets) == ([(together, 2)], [])
 
 
 def _selector(labels: dict[str, str]) -> Selector:

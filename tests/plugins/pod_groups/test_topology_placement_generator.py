@@ -49,26 +49,23 @@ def test_a_gang_too_large_for_every_domain_is_told_so() -> None:
     assert not world.places
     [told] = world.outcomes
     assert told.condition.message == (
-        "0/2 placements are available, first placement status: pod group is unschedulable, "
-        "No preemption victims found for incoming preemptor"
+        "pod group is unschedulable, 0/2 placements are available, first placement status: "
+        "minCount (5) cannot be satisfied: 2 scheduled, 2 remaining, "
+        "pod group preemption: No preemption victims found for incoming preemptor"
     )
     refused = [f.message for f in world.failures if f.message.startswith("0/")]
-    assert set(refused) == {
-        "0/2 nodes are available: 2 Insufficient cpu. "
-        "preemption: not eligible due to placement-based pod group scheduling limitation"
-    }
+    assert set(refused) == {"0/2 nodes are available: 2 Insufficient cpu."}
 
 
 def test_no_node_with_the_label_means_no_placement() -> None:
     world = World(PLACEMENTS)
     world.add(make_node("n1"), make_group(min_count=1, topology="rack"), member("p0"))
     world.run()
-    assert world.messages("p0") == [
-        "no feasible placements found, No preemption victims found for incoming preemptor"
-    ]
+    assert world.messages("p0") == ["no feasible placements found"]
     assert world.failures[0].reason == "Unschedulable"
     assert world.outcomes[0].condition.message == (
-        "no feasible placements found, No preemption victims found for incoming preemptor"
+        "no feasible placements found, "
+        "pod group preemption: No preemption victims found for incoming preemptor"
     )
 
 

@@ -1,51 +1,60 @@
-"""Where waiting pods are, and the moves between the places.
+"""Where waiting entities are, and the moves between the places.
 
-Owns the active heap, the back-off heaps and the unschedulable pool, and keeps every pod in at most
-one of them: each move takes the pod out of where it was. A move towards an attempt asks the
-PreEnqueue plugins, and ends in the pool if one refuses: then the pod bears the plugin's name. Must
-not decide which move to make.
+Owns the active heap, the back-off heaps and the unschedulable pool, and keeps every entity in at
+most one of them: each move takes it out of where it was. A move towards an attempt asks the
+PreEnqueue plugins about each of its pods, and ends in the pool if one is refused: then the entity
+bears the plugin's name. Must not decide which move to make.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from moorage import log_lines
 from moorage.engine.clock import Clock
-from moorage.engine.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE, label
+from moorage.engine.events import UNSCHEDULABLE_POD_ADD, label
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
-from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import ACTIVE, BACKOFF, UNSCHEDULABLE, QueuedPodInfo
-from moorage.engine.queue.unschedulable import UnschedulablePods
+from moorage.engine.queue.entities import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    UNSCHEDULABLE,
+    QueuedEntity,
+    QueuedPodInfo,
+)
+from moorage.engine.queue.entity_heap import EntityHeap
+from moorage.engine.queue.unschedulable import UnschedulableEntities
 from moorage.engine.requeueing import Strategy
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.runner import gate
 from moorage.framework.status import Code, Status
-from moorage.log_fields import Line
 
 POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
-POD_UPDATED = label(UNSCHEDULABLE_POD_UPDATE)
 
 NAMES = {ACTIVE: "Active", BACKOFF: "Backoff", UNSCHEDULABLE: "Unschedulable"}
 """What the places are called in logs."""
+
+_PLACE_OF = {
+    Strategy.IMMEDIATELY: ACTIVE,
+    Strategy.AFTER_BACKOFF: BACKOFF,
+    Strategy.SKIP: UNSCHEDULABLE,
+}
 
 _SUCCESS = Code.SUCCESS  # bound once: reading a member off its enum is slow
 
 
 class Places:
-    """The places in which pods wait.
+    """The places in which entities wait.
 
     `gate_before_backoff`: ask the gate on the way into back-off and not again on the way out,
-    because pods may be popped from there.
+    because entities may be popped from there.
     """
 
     def __init__(
         self,
-        active: PodHeap,
+        active: EntityHeap,
         backoff: BackoffQueue,
         profiles: Mapping[str, Profile],
-        nominated: NominatedPods,
         clock: Clock,
         observer: SchedulerObserver,
         *,
@@ -53,65 +62,110 @@ class Places:
     ) -> None:
         self.active = active
         self.backoff = backoff
-        self.unschedulable = UnschedulablePods(observer)
+        self.unschedulable = UnschedulableEntities()
         self.set_profiles(profiles)
-        self._nominated = nominated
         self._clock = clock
         self._observer = observer
         self._gate_before_backoff = gate_before_backoff
 
-    def get(self, key: str) -> QueuedPodInfo | None:
-        """A waiting pod by `namespace/name`."""
+    def get(self, key: str) -> QueuedEntity | None:
+        """A waiting entity by its key."""
         return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """Every pod, wherever it waits."""
+    def __iter__(self) -> Iterator[QueuedEntity]:
+        """Every entity, wherever it waits."""
         yield from self.active
-        yield from self.backoff.pods
+        yield from self.backoff.entities
         yield from self.unschedulable
 
-    def take_all(self) -> tuple[list[QueuedPodInfo], list[QueuedPodInfo]]:
-        """Take every pod out: the ready ones in their order, and the others."""
+    def place_of(self, entity: QueuedEntity) -> str:
+        """Where an entity waits: ACTIVE, BACKOFF, UNSCHEDULABLE or GATED."""
+        if entity.key in self.active:
+            return ACTIVE
+        if entity.key in self.backoff:
+            return BACKOFF
+        return GATED if entity.gated else UNSCHEDULABLE
+
+    def take(self, key: str) -> tuple[QueuedEntity, Strategy] | None:
+        """Take an entity out, with the strategy that would put it where it was."""
+        for remove, strategy in (
+            (self.active.remove, Strategy.IMMEDIATELY),
+            (self.backoff.remove, Strategy.AFTER_BACKOFF),
+            (self.unschedulable.remove, Strategy.SKIP),
+        ):
+            entity = remove(key)
+            if entity is not None:
+                return entity, strategy
+        return None
+
+    def take_all(self) -> tuple[list[QueuedEntity], list[QueuedEntity]]:
+        """Take everything out: the ready ones in their order, and the others."""
         ready, waiting = self.active.take_all(), self.backoff.take_all()
-        for info in list(self.unschedulable):
-            self.unschedulable.remove(info.key)
-            waiting.append(info)
+        for entity in list(self.unschedulable):
+            self.unschedulable.remove(entity.key)
+            waiting.append(entity)
         return ready, waiting
 
     def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
         """Ask the PreEnqueue plugins of these profiles from now on."""
         self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
 
-    def requeue(self, info: QueuedPodInfo, strategy: Strategy, event: str) -> bool:
-        """Put a pod where a strategy wants it; false if there or at a gate it waits for events."""
+    def requeue(self, entity: QueuedEntity, strategy: Strategy, event: str) -> bool:
+        """Put an entity where a strategy wants it; false if there or gated it waits for events."""
         if strategy is Strategy.SKIP:
-            self.unschedulable.put(info, event)
+            self._to_unschedulable(entity, event, strategy)
             return False
-        # While it waited for an event, the pod's back-off may have ended.
-        if strategy is Strategy.AFTER_BACKOFF and self.backoff.backing_off(info):
-            return self._to_backoff(info, event)
-        return self.to_active(info, event)
+        # While it waited for an event, its back-off may have ended.
+        if strategy is Strategy.AFTER_BACKOFF and self.backoff.backing_off(entity):
+            return self.to_backoff(entity, event, strategy)
+        return self.to_active(entity, event, strategy)
 
-    def to_active(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> bool:
-        """Make a pod ready; false if a gate keeps it out."""
-        key = info.key
+    def to_active(
+        self,
+        entity: QueuedEntity,
+        event: str,
+        strategy: Strategy | None = None,
+        *,
+        from_backoff: bool = False,
+    ) -> bool:
+        """Make an entity ready; false if a gate keeps it out."""
+        key = entity.key
         admitted = from_backoff and self._gate_before_backoff
-        if not admitted and not self._admits(info):
+        if not admitted and not self._admits(entity):
             if key not in self.active and key not in self.backoff:
-                self._to_gated(info, event, log_lines.MOVED_GATED)
+                self._to_gated(entity, event, strategy)
             return False
-        if info.initial_attempt_timestamp is None:
-            info.initial_attempt_timestamp = self._clock.now()
+        entity.became_ready(self._clock.now())
         self.unschedulable.remove(key)
         self.backoff.remove(key)
-        self.active.put(info)
-        self._observer.incoming_pods(ACTIVE, event)
-        log_lines.MOVED(info.pod, event, NAMES[ACTIVE])
-        if event in (POD_ADDED, POD_UPDATED):
-            self._nominated.add(info.pod)
+        self.active.put(entity)
+        self._count(ACTIVE, event, entity, strategy)
+        log_lines.MOVED(entity.kind, entity.obj, event, NAMES[ACTIVE])
         return True
 
-    def _admits(self, info: QueuedPodInfo) -> bool:
+    def to_backoff(
+        self, entity: QueuedEntity, event: str, strategy: Strategy | None = None
+    ) -> bool:
+        """Have an entity wait out its back-off; false if a gate keeps it out."""
+        if self._gate_before_backoff and not self._admits(entity):
+            self._to_gated(entity, event, strategy)
+            return False
+        self.unschedulable.remove(entity.key)
+        self.backoff.add(entity)
+        self._count(BACKOFF, event, entity, strategy)
+        log_lines.MOVED(entity.kind, entity.obj, event, NAMES[BACKOFF])
+        return True
+
+    def _admits(self, entity: QueuedEntity) -> bool:
+        """May the entity enter? All its pods are asked about, and any may keep it out."""
+        gating_plugin = ""
+        for info in entity.infos:
+            if not self._admits_pod(info):
+                gating_plugin = info.gating_plugin
+        entity.gating_plugin = gating_plugin
+        return not gating_plugin
+
+    def _admits_pod(self, info: QueuedPodInfo) -> bool:
         """May the pod enter? If not, it bears the name of the first plugin that refused."""
         observer, profile = self._observer, info.pod.spec.scheduler_name
         # Each plugin's time begins where the one before it ended: every pod passes here, and
@@ -150,16 +204,21 @@ class Places:
         else:
             log_lines.GATED(info.pod, plugin, status.message)
 
-    def _to_backoff(self, info: QueuedPodInfo, event: str) -> bool:
-        if self._gate_before_backoff and not self._admits(info):
-            self._to_gated(info, event, log_lines.MOVED)
-            return False
-        self.unschedulable.remove(info.key)
-        self.backoff.add(info, event)
-        log_lines.MOVED(info.pod, event, NAMES[BACKOFF])
-        return True
+    def _to_gated(self, entity: QueuedEntity, event: str, strategy: Strategy | None) -> None:
+        if entity.key not in self.unschedulable:
+            log_lines.MOVED_GATED(entity.kind, entity.obj, event, NAMES[UNSCHEDULABLE])
+        self._to_unschedulable(entity, event, strategy)
 
-    def _to_gated(self, info: QueuedPodInfo, event: str, moved: Line) -> None:
-        if info.key not in self.unschedulable:
-            moved(info.pod, event, NAMES[UNSCHEDULABLE])
-        self.unschedulable.put(info, event)
+    def _to_unschedulable(
+        self, entity: QueuedEntity, event: str, strategy: Strategy | None
+    ) -> None:
+        if self.unschedulable.put(entity):
+            self._count(UNSCHEDULABLE, event, entity, strategy)
+
+    def _count(
+        self, place: str, event: str, entity: QueuedEntity, strategy: Strategy | None
+    ) -> None:
+        self._observer.incoming_pods(place, event, len(entity.infos))
+        # As upstream, one that goes where the strategy wants it does not count as moved.
+        if strategy is None or _PLACE_OF[strategy] != place:
+            self._observer.incoming_entity(place, event, entity.kind)

@@ -1,20 +1,22 @@
-"""The scheduling queue: which pod is tried next, and when a failed one is tried again.
+"""The scheduling queue: which entity is tried next, and when one that failed is tried again.
 
-Owns every pending pod from the moment it is known until it is bound or deleted. A pod is ready
-(active), ready soon (back-off), waiting for an event (unschedulable, gated pods included), or
-popped (in flight). It moves for three kinds of reasons: the scheduler's own steps, events of the
-cluster, and time. Nothing here blocks, and time passes only when the caller says so: `run_timers`
-does what is due, `next_wakeup` tells when to call it again.
+An entity is a pod, or a pod group with those of its pods that wait. Owns every pending pod from
+the moment it is known until it is bound or deleted. An entity is ready (active), ready soon
+(back-off), waiting for an event (unschedulable, gated ones included), or popped (in flight). It
+moves for three kinds of reasons: the scheduler's own steps, events of the cluster, and time.
+Nothing here blocks, and time passes only when the caller says so: `run_timers` does what is due,
+`next_wakeup` tells when to call it again.
 
 Must not talk to the API, nor decide where a pod goes.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
 from moorage import log_lines
+from moorage.cluster.pod_groups import GroupKey, group_of
 from moorage.engine.clock import Clock, Ticker
 from moorage.engine.events import (
     BACKOFF_COMPLETE,
@@ -28,29 +30,39 @@ from moorage.engine.events import (
 )
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
-from moorage.engine.queue.in_flight import InFlight
-from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.places import NAMES, POD_ADDED, POD_UPDATED, Places
-from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import (
+from moorage.engine.queue.entities import (
     ACTIVE,
     BACKOFF,
     GATED,
+    INCOMPLETE,
+    PENDING,
+    POD,
+    POD_GROUP,
     UNSCHEDULABLE,
     PendingPods,
+    QueuedEntity,
+    QueuedPodGroupInfo,
     QueuedPodInfo,
+    entity_key,
 )
+from moorage.engine.queue.entity_heap import EntityHeap
+from moorage.engine.queue.in_flight import InFlight
+from moorage.engine.queue.nominated import NominatedPods
+from moorage.engine.queue.places import NAMES, POD_ADDED, Places
+from moorage.engine.queue.pod_groups import QueuedPodGroups
 from moorage.engine.requeueing import PreCheck, SeenEvent, Strategy, WakeRules
 from moorage.errors import StateError
 from moorage.framework.cluster_events import ClusterEvent
 from moorage.framework.guard import guard
 from moorage.framework.profile import Profile
+from moorage.framework.status import Status
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
+_PLACES = (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
 _ACTIVATED = label(FORCE_ACTIVATE)
 
 
@@ -59,7 +71,8 @@ class SchedulingQueue:
 
     `nominated` is the book of nominations that the cycle reads; the queue keeps it in step with
     the pods. `extenders` says that extenders are configured, which may reject pods too, and
-    `generic_workload` is the state of the gate of that name.
+    `generic_workload` is the state of the gate of that name: without it there are no groups.
+    `groups` is to be told of them.
     """
 
     def __init__(
@@ -87,23 +100,21 @@ class SchedulingQueue:
         self._backoff = BackoffQueue(
             clock,
             self._sort_key,
-            observer,
             initial_seconds=initial_backoff_seconds,
             max_seconds=max_backoff_seconds,
             aligned=pop_from_backoff,
-            groups=generic_workload,
         )
         self._places = Places(
-            PodHeap(self._sort_key),
+            EntityHeap(self._sort_key),
             self._backoff,
             profiles,
-            nominated,
             clock,
             observer,
             gate_before_backoff=pop_from_backoff,
         )
         self._active = self._places.active
         self._unschedulable = self._places.unschedulable
+        self.groups = QueuedPodGroups(self._places, clock)
         self._in_flight = InFlight(observer)
         self._popped = 0
         self._closed = False
@@ -114,37 +125,33 @@ class SchedulingQueue:
         self._backoff_ticker = Ticker(first + BACKOFF_FLUSH_SECONDS, BACKOFF_FLUSH_SECONDS)
         self._unschedulable_ticker = Ticker(start, UNSCHEDULABLE_FLUSH_SECONDS)
 
-    # What the scheduler does with pods.
+    # What the scheduler does with entities.
 
-    def pop(self) -> QueuedPodInfo | None:
-        """The next pod to try, from now on in flight; None if there is none at the moment."""
+    def pop(self) -> QueuedEntity | None:
+        """The next entity to try, from now on in flight; None if there is none at the moment."""
         while not self._closed:
-            info = self._active.pop()
-            if info is None and self._pop_from_backoff:
-                info = self._backoff.rejected.pop()
-                if info is not None:
-                    self._observer.incoming_pods(ACTIVE, POP_FROM_BACKOFF)
-            if info is None or self._start_attempt(info):
-                return info
+            entity = self._active.pop()
+            if entity is None and self._pop_from_backoff:
+                entity = self._backoff.rejected.pop()
+                if entity is not None:
+                    count = self._observer
+                    count.incoming_pods(ACTIVE, POP_FROM_BACKOFF, len(entity.infos))
+                    count.incoming_entity(ACTIVE, POP_FROM_BACKOFF, entity.kind)
+            if entity is None or self._start_attempt(entity):
+                return entity
         return None
 
-    def peek(self) -> QueuedPodInfo | None:
-        """The pod that `pop` is likely to give next."""
-        info = self._active.peek()
-        if info is None and self._pop_from_backoff:
-            info = self._backoff.rejected.peek()
-        return info
+    def peek(self) -> QueuedEntity | None:
+        """The entity that `pop` is likely to give next."""
+        entity = self._active.peek()
+        if entity is None and self._pop_from_backoff:
+            entity = self._backoff.rejected.peek()
+        return entity
 
     @property
     def has_ready_pods(self) -> bool:
         """Is there a pod to try at once?"""
         return self._active.peek() is not None
-
-    def pop_specific(self, pod: Pod) -> QueuedPodInfo | None:
-        """Pop a certain pod out of turn; None if it is not waiting or is kept out by a gate."""
-        self._activate(pod)
-        info = self._active.remove(pod.key)
-        return info if info is not None and self._start_attempt(info) else None
 
     def done(self, uid: str) -> None:
         """An attempt is over and the pod will not come back from it; harmless if repeated."""
@@ -154,7 +161,8 @@ class SchedulingQueue:
         """Take a popped pod back after a failed attempt.
 
         `info` names the plugins that rejected the pod; without any, the attempt counts as broken.
-        Ends the attempt (`done`) in every case. A `StateError` says that the pod waits already.
+        Ends the attempt (`done`) in every case. A `StateError` says that the pod waits already. A
+        pod of a group waits for the end of the group's attempt, or with the others of the group.
         """
         try:
             self._refuse_duplicate(info)
@@ -167,6 +175,10 @@ class SchedulingQueue:
             info.backoff_expiration = None
             info.flush_timestamp = None
             self._count_reasons(info, 1)
+            group = self._group_of(info.pod)
+            if group is not None:
+                self.groups.add(group, info)
+                return
             rejectors, strategy = info.rejectors, self._after_attempt(info)
             self._places.requeue(info, strategy, SCHEDULE_ATTEMPT_FAILURE)
             if log_lines.MOVED_BACK:
@@ -176,10 +188,21 @@ class SchedulingQueue:
             self.done(info.pod.uid)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make pods ready at once, whoever rejected them; one in flight when it comes back."""
+        """Make pods ready at once, whoever rejected them; one in flight when it comes back.
+
+        With a pod of a group the whole group becomes ready. While it is tried there is nothing to
+        note: what happened meanwhile is not asked when it comes back.
+        """
         for pod in pods:
-            if not self._activate(pod) and pod.uid in self._in_flight:
+            group = self._group_of(pod)
+            if group is not None:
+                self._activate(entity_key(group))
+            elif not self._activate(pod.key) and pod.uid in self._in_flight:
                 self._in_flight.record(SeenEvent(FORCE_ACTIVATE, new=pod))
+
+    def group_attempted(self, entity: QueuedPodGroupInfo, status: Status | None) -> None:
+        """The attempt at a popped group ended; None: its pods, or some of them, have a place."""
+        self.groups.attempted(entity, status, self._popped)
 
     def close(self) -> None:
         """Give out no more pods."""
@@ -203,32 +226,43 @@ class SchedulingQueue:
         not be there any more. Pods without a profile leave.
         """
         queue_sort = next(iter(profiles.values())).queue_sort
-        for info in self._places:
+        for entity in self._places:
             with guard(queue_sort, "QueueSort"):  # before anything is moved
-                queue_sort.sort_key(info.pod, info.timestamp)
+                queue_sort.sort_key(entity.sorted_as, entity.timestamp)
         ready, waiting = self._places.take_all()
         self._queue_sort = queue_sort
         self._rules = self._wake_rules(profiles, extenders)
         self._places.set_profiles(profiles)
         self._backoff.initial_seconds = initial_backoff_seconds
         self._backoff.max_seconds = max_backoff_seconds
-        for infos, strategy in (
+        gone = self.groups.keep(lambda pod: pod.spec.scheduler_name in profiles)
+        for entities, strategy in (
             (ready, Strategy.IMMEDIATELY),
             (waiting, Strategy.AFTER_BACKOFF),
         ):
-            for info in infos:
-                if info.pod.spec.scheduler_name in profiles:
-                    self._places.requeue(info, strategy, label(PROFILES_CHANGED))
-                else:
-                    self.nominated.remove(info.pod)
-                    self._count_reasons(info, -1)
+            for entity in entities:
+                kept = [i for i in entity.infos if i.pod.spec.scheduler_name in profiles]
+                gone += (info for info in entity.infos if info not in kept)
+                if isinstance(entity, QueuedPodGroupInfo):
+                    entity.infos = kept
+                if kept:
+                    self._places.requeue(entity, strategy, label(PROFILES_CHANGED))
+        for info in gone:
+            self.nominated.remove(info.pod)
+            self._count_reasons(info, -1)
         self._in_flight.record(SeenEvent(PROFILES_CHANGED))
 
     # What happens in the cluster.
 
     def add(self, pod: Pod) -> None:
         """A new pod is to be scheduled."""
-        self._places.to_active(QueuedPodInfo(pod, self._clock.now()), POD_ADDED)
+        info = QueuedPodInfo(pod, timestamp=self._clock.now())
+        self.nominated.add(pod)
+        group = self._group_of(pod)
+        if group is None:
+            self._places.to_active(info, POD_ADDED)
+        else:
+            self.groups.add(group, info)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pending pod changed, which may be just what it waited for."""
@@ -237,30 +271,37 @@ class SchedulingQueue:
             for seen in events:
                 self._in_flight.record(seen)
             return
-        key = new.key
-        info = self._places.get(key)
+        group = self._group_of(new)
+        entity = self._places.get(new.key if group is None else entity_key(group))
+        info = None if entity is None else entity.find(new.key)
+        if info is None and group is not None:
+            info = self.groups.find_apart(group, new.key)
         if info is None:
-            self._places.to_active(QueuedPodInfo(new, self._clock.now()), POD_UPDATED)
+            self.add(new)
             return
         info.pod = new
         self.nominated.update(old, new)
-        if key in self._active:
-            self._active.put(info)
-        elif key in self._backoff:
-            self._backoff.reorder(info)
+        if entity is None:
+            return
+        if entity.key in self._active:
+            self._active.put(entity)
+        elif entity.key in self._backoff:
+            self._backoff.reorder(entity)
         else:
-            self._wake_updated(info, events)
+            self._wake_updated(entity, new, events)
 
     def delete(self, pod: Pod) -> None:
         """A pod need not be scheduled any more."""
         self.nominated.remove(pod)
-        key = pod.key
-        if self._active.remove(key) is None and self._backoff.remove(key) is None:
-            info = self._unschedulable.remove(key)
-            if info is not None:
-                # Upstream takes the reasons back only here and on pop, so its gauge stays too high
-                # when a pod is deleted from the other two places.
-                self._count_reasons(info, -1)
+        group = self._group_of(pod)
+        if group is None:
+            taken = self._places.take(pod.key)
+            infos = () if taken is None else taken[0].infos
+        else:
+            info = self.groups.remove(group, pod.key)
+            infos = () if info is None else (info,)
+        for info in infos:
+            self._count_reasons(info, -1)
 
     def move_all_to_active_or_backoff(
         self,
@@ -269,19 +310,21 @@ class SchedulingQueue:
         new: ApiObject | None,
         pre_check: PreCheck | None = None,
     ) -> None:
-        """Something happened: wake the pods it may help; `pre_check` says which to look at."""
+        """Something happened: wake what it may help; `pre_check` says which pods to look at."""
         if not self._unschedulable and not self._in_flight:
             return  # the usual case, and there are as many events as pods
         interest = self._rules.interest(event)
         if not interest:
             return
         seen = SeenEvent(event, old, new)
-        pods = self._unschedulable.concerned(interest, seen)
+        entities = self._unschedulable.concerned(interest, seen)
         if log_lines.NOT_HELPED:
-            pods = list(self._unschedulable)  # those that cannot be concerned are told of as well
+            entities = list(self._unschedulable)  # those it cannot concern are told of as well
         if pre_check is not None:
-            pods = [info for info in pods if pre_check(info.pod)]
-        self._wake(pods, seen)
+            entities = [
+                entity for entity in entities if any(pre_check(i.pod) for i in entity.infos)
+            ]
+        self._wake(entities, seen)
 
     # What time does.
 
@@ -307,19 +350,20 @@ class SchedulingQueue:
         return min(times, default=None)
 
     def flush_backoff_completed(self) -> None:
-        """Make ready the pods whose back-off has ended."""
-        for info in self._backoff.pop_completed():
-            self._places.to_active(info, BACKOFF_COMPLETE, from_backoff=True)
+        """Make ready what has waited out its back-off."""
+        for entity in self._backoff.pop_completed():
+            self._places.to_active(entity, BACKOFF_COMPLETE, from_backoff=True)
 
     def flush_unschedulable_leftover(self) -> None:
-        """Give pods another try that nothing has woken for too long: a hint may be wrong."""
+        """Give another try to what nothing has woken for too long: a hint may be wrong."""
         now = self._clock.now()
         left_over = []
-        for info in self._unschedulable:
-            since = max(info.timestamp, info.flush_timestamp or -math.inf)
+        for entity in self._unschedulable:
+            since = max(entity.timestamp, entity.flush_timestamp or -math.inf)
             if now - since > self._max_in_unschedulable:
-                info.flush_timestamp = now
-                left_over.append(info)
+                for one in (entity, *entity.infos):
+                    one.flush_timestamp = now
+                left_over.append(entity)
         if left_over:
             self._wake(left_over, SeenEvent(UNSCHEDULABLE_TIMEOUT))
 
@@ -328,41 +372,51 @@ class SchedulingQueue:
     @property
     def has_pods(self) -> bool:
         """Does any pod wait, ready or not?"""
-        return bool(self._active or self._backoff or self._unschedulable)
+        return any(True for _ in self._infos())
 
     def sizes(self) -> Mapping[str, int]:
         """How many pods wait in each place; gated ones do not count as unschedulable here."""
-        gated = sum(info.gated for info in self._unschedulable)
-        return {
-            ACTIVE: len(self._active),
-            BACKOFF: len(self._backoff),
-            UNSCHEDULABLE: len(self._unschedulable) - gated,
-            GATED: gated,
-        }
+        counts = dict.fromkeys(_PLACES, 0)
+        for (place, _), entities in self._by_place().items():
+            counts[place] += sum(len(entity.infos) for entity in entities)
+        apart = {INCOMPLETE: self.groups.incomplete, PENDING: self.groups.pending}
+        return counts | {place: sum(1 for _ in members) for place, members in apart.items()}
 
-    def get(self, key: str) -> QueuedPodInfo | None:
-        """A waiting pod by `namespace/name`."""
-        return self._places.get(key)
+    def entities(self) -> Mapping[tuple[str, str], int]:
+        """How many entities of each kind wait in each place."""
+        kinds = (POD, POD_GROUP) if self._generic_workload else (POD,)
+        counts = {(place, kind): 0 for place in _PLACES for kind in kinds}
+        return counts | {key: len(entities) for key, entities in self._by_place().items()}
+
+    def find(self, pod: Pod) -> QueuedPodInfo | None:
+        """What is known of a waiting pod, looked up by its name."""
+        group = self._group_of(pod)
+        entity = self._places.get(pod.key if group is None else entity_key(group))
+        info = None if entity is None else entity.find(pod.key)
+        if info is None and group is not None:
+            info = self.groups.find_apart(group, pod.key)
+        return info
 
     def place_of(self, info: QueuedPodInfo) -> str:
-        """Where a waiting pod is: ACTIVE, BACKOFF, UNSCHEDULABLE or GATED."""
-        if info.key in self._active:
-            return ACTIVE
-        if info.key in self._backoff:
-            return BACKOFF
-        return GATED if info.gated else UNSCHEDULABLE
+        """Where a waiting pod is: ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, INCOMPLETE or PENDING."""
+        group = self._group_of(info.pod)
+        entity = self._entity_of(info)
+        if entity is None:
+            assert group is not None, "only pods of groups wait apart from their entity"
+            return self.groups.place_apart(group)
+        return self._places.place_of(entity)
 
     def next_try(self, info: QueuedPodInfo) -> float | None:
         """When a waiting pod becomes ready even if nothing happens; None if it never does."""
-        place = self.place_of(info)
+        entity, place = self._entity_of(info), self.place_of(info)
+        if entity is None or place == GATED:
+            return None
         if place == ACTIVE:
             return self._clock.now()
         if place == BACKOFF:
             # A copy, as working the end out writes it down.
-            return self._backoff_ticker.after(self._backoff.expiration(copy(info)))
-        if place == GATED:
-            return None
-        since = max(info.timestamp, info.flush_timestamp or -math.inf)
+            return self._backoff_ticker.after(self._backoff.expiration(copy(entity)))
+        since = max(entity.timestamp, entity.flush_timestamp or -math.inf)
         return self._unschedulable_ticker.after(since + self._max_in_unschedulable)
 
     def woken_by(self, info: QueuedPodInfo) -> list[tuple[str, ClusterEvent]]:
@@ -375,12 +429,16 @@ class SchedulingQueue:
 
     def pending_pods(self) -> PendingPods:
         """What waits where."""
+        gated = (entity for entity in self._unschedulable if entity.gated)
         return PendingPods(
-            active=tuple(info.pod for info in self._active),
-            backoff=tuple(info.pod for info in self._backoff.pods),
-            unschedulable=tuple(info.pod for info in self._unschedulable),
-            gated=tuple(info.pod for info in self._unschedulable if info.gated),
+            active=_pods_of(self._active),
+            backoff=_pods_of(self._backoff.entities),
+            unschedulable=_pods_of(self._unschedulable),
+            gated=_pods_of(gated),
             in_flight=tuple(self._in_flight.pods),
+            pending=_pods_of(self.groups.pending),
+            incomplete=_pods_of(self.groups.incomplete),
+            groups=self._generic_workload,
         )
 
     # How it is done.
@@ -393,23 +451,65 @@ class SchedulingQueue:
             generic_workload=self._generic_workload,
         )
 
-    def _place_name(self, info: QueuedPodInfo) -> str:
-        return NAMES.get(self.place_of(info), NAMES[UNSCHEDULABLE])
+    def _place_name(self, entity: QueuedEntity) -> str:
+        return NAMES.get(self._places.place_of(entity), NAMES[UNSCHEDULABLE])
 
-    def _sort_key(self, info: QueuedPodInfo) -> Any:
+    def _sort_key(self, entity: QueuedEntity) -> Any:
         with guard(self._queue_sort, "QueueSort"):
-            return self._queue_sort.sort_key(info.pod, info.timestamp)
+            return self._queue_sort.sort_key(entity.sorted_as, entity.timestamp)
 
-    def _start_attempt(self, info: QueuedPodInfo) -> bool:
-        info.attempts += 1
-        if info.pod.uid in self._in_flight:
-            log_lines.POD_DISCARDED(
-                f"the same pod is tracked in multiple places in the scheduler: {info.key}"
-            )
+    def _group_of(self, pod: Pod) -> GroupKey | None:
+        return group_of(pod) if self._generic_workload else None
+
+    def _entity_of(self, info: QueuedPodInfo) -> QueuedEntity | None:
+        """The entity that a waiting pod is, or is part of."""
+        group = self._group_of(info.pod)
+        entity = self._places.get(info.key if group is None else entity_key(group))
+        return None if entity is None or entity.find(info.key) is None else entity
+
+    def _infos(self) -> Iterator[QueuedPodInfo]:
+        """Every waiting pod."""
+        for entity in self._places:
+            yield from entity.infos
+        yield from self.groups.incomplete
+        yield from self.groups.pending
+
+    def _by_place(self) -> Mapping[tuple[str, str], Sequence[QueuedEntity]]:
+        """The entities by place and kind."""
+        found: dict[tuple[str, str], list[QueuedEntity]] = {}
+        gated = [entity for entity in self._unschedulable if entity.gated]
+        for place, entities in (
+            (ACTIVE, self._active),
+            (BACKOFF, self._backoff.entities),
+            (UNSCHEDULABLE, (one for one in self._unschedulable if not one.gated)),
+            (GATED, gated),
+        ):
+            for entity in entities:
+                found.setdefault((place, entity.kind), []).append(entity)
+        return found
+
+    def _start_attempt(self, entity: QueuedEntity) -> bool:
+        """Note that the pods of an entity are being tried; false if all of them were already."""
+        if isinstance(entity, QueuedPodGroupInfo):
+            entity.attempts += 1
+            self.groups.begin(entity)
+        started = []
+        for info in entity.infos:
+            info.attempts += 1
+            if info.pod.uid not in self._in_flight:
+                self._in_flight.start(info.pod)
+                self._count_reasons(info, -1)
+                started.append(info)
+            elif entity is not info:
+                log_lines.MEMBER_DISCARDED(info.pod, entity.obj)
+        if isinstance(entity, QueuedPodGroupInfo):
+            entity.infos = started
+        if not started:
+            what = "the same pod is" if entity.kind == POD else "all pods from the pod group are"
+            problem = f"{what} tracked in multiple places in the scheduler: {entity.obj.key}"
+            log_lines.ENTITY_DISCARDED(problem, entity.kind, entity.obj)
             return False
-        self._in_flight.start(info.pod)
         self._popped += 1
-        self._count_reasons(info, -1)
         return True
 
     def _refuse_duplicate(self, info: QueuedPodInfo) -> None:
@@ -425,8 +525,6 @@ class SchedulingQueue:
         """What the events that came during the attempt make of its result."""
         if info.failed_with_error:
             return Strategy.AFTER_BACKOFF
-        if self._generic_workload and info.pod.spec.scheduling_group is not None:
-            return Strategy.AFTER_BACKOFF  # upstream has no events for whole groups yet
         seen = self._in_flight.since_start(info.pod.uid)
         if seen is None:
             # `done` was called before a late failure: what happened since is lost.
@@ -446,35 +544,51 @@ class SchedulingQueue:
                     break
         return best
 
-    def _wake(self, pods: Iterable[QueuedPodInfo], seen: SeenEvent) -> None:
-        interest = self._rules.interest(seen.event)
-        for info in pods:
-            if info.gated and not interest.reaches_gate(info.gating_plugin):
-                continue
+    def _strategy(self, entity: QueuedEntity, seen: SeenEvent) -> Strategy:
+        """What an event means for an entity: what it means for the pod that it helps most."""
+        best = Strategy.SKIP
+        for info in entity.infos:
             strategy = self._rules.strategy(info, seen)
-            if strategy is Strategy.SKIP:
-                log_lines.NOT_HELPED(info.pod, interest.label)
+            if strategy.value > best.value:
+                best = strategy
+            if best is Strategy.IMMEDIATELY:
+                break
+        return best
+
+    def _wake(self, entities: Iterable[QueuedEntity], seen: SeenEvent) -> None:
+        interest = self._rules.interest(seen.event)
+        for entity in entities:
+            if entity.gated and not interest.reaches_gate(entity.gating_plugin):
                 continue
-            self._unschedulable.remove(info.key)
-            self._places.requeue(info, strategy, interest.label)
+            strategy = self._strategy(entity, seen)
+            if strategy is Strategy.SKIP:
+                log_lines.NOT_HELPED(entity.kind, entity.obj, interest.label)
+                continue
+            self._unschedulable.remove(entity.key)
+            self._places.requeue(entity, strategy, interest.label)
         self._in_flight.record(seen)
         if self._in_flight:
             log_lines.EVENT_IN_FLIGHT(interest.label)
 
-    def _wake_updated(self, info: QueuedPodInfo, events: Iterable[SeenEvent]) -> None:
+    def _wake_updated(self, entity: QueuedEntity, pod: Pod, events: Iterable[SeenEvent]) -> None:
         for seen in events:
             event = label(seen.event)
-            if self._places.requeue(info, self._rules.strategy(info, seen), event):
-                log_lines.MOVED_UPDATED(info.pod, event, self._place_name(info))
+            if self._places.requeue(entity, self._strategy(entity, seen), event):
+                moved = (entity.kind, entity.obj, pod, event, self._place_name(entity))
+                log_lines.MOVED_UPDATED(*moved)
                 return
 
-    def _activate(self, pod: Pod) -> bool:
-        info = self._unschedulable.get(pod.key)
-        if info is not None:
-            return self._places.to_active(info, _ACTIVATED)
-        info = self._backoff.remove(pod.key)
-        return info is not None and self._places.to_active(info, _ACTIVATED, from_backoff=True)
+    def _activate(self, key: str) -> bool:
+        entity = self._unschedulable.get(key)
+        if entity is not None:
+            return self._places.to_active(entity, _ACTIVATED)
+        entity = self._backoff.remove(key)
+        return entity is not None and self._places.to_active(entity, _ACTIVATED, from_backoff=True)
 
     def _count_reasons(self, info: QueuedPodInfo, change: int) -> None:
         for plugin in info.rejectors:
             self._observer.unschedulable_reason(plugin, info.pod.spec.scheduler_name, change)
+
+
+def _pods_of(entities: Iterable[QueuedEntity]) -> tuple[Pod, ...]:
+    return tuple(info.pod for entity in entities for info in entity.infos)

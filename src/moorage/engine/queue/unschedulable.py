@@ -1,15 +1,15 @@
-"""Pods that wait for something to happen: rejected ones, and those behind a gate.
+"""Entities that wait for something to happen: rejected ones, and those behind a gate.
 
 Owns the pool and an index of it by (profile, plugin) that turned pods away, and by what the pods
-are about where the plugin tells, so that an event costs nothing for the pods it cannot concern.
+are about where the plugin tells, so that an event costs nothing for those it cannot concern.
 Must not judge events.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from operator import is_
 
-from moorage.engine.observer import SchedulerObserver
-from moorage.engine.queue.queued_pod import UNSCHEDULABLE, QueuedPodInfo
+from moorage.engine.queue.entities import QueuedEntity
 from moorage.engine.requeueing import Interest, SeenEvent
 from moorage.framework.cluster_events import Subjects
 from moorage.model.pod import Pod
@@ -19,47 +19,50 @@ _Rejector = tuple[str, str]
 
 @dataclass(slots=True)
 class _Entry:
-    info: QueuedPodInfo
+    entity: QueuedEntity
     serial: int
-    rejectors: tuple[_Rejector, ...]
-    """Where the index has the pod: its own sets may change before the pool hears of it."""
-    pod: Pod
-    """The version of the pod that the index knows."""
+    rejectors: tuple[_Rejector, ...] = ()
+    """Where the index has it: its pods' sets may change before the pool hears of it."""
+    pods: tuple[Pod, ...] = ()
+    """The versions of its pods that the index knows."""
 
 
 _Entries = dict[str, _Entry]
 
 
 class _BySubject:
-    """The pods that one plugin turned away, by what they are about; None is about anything."""
+    """What one plugin turned away, by what the pods are about; None is about anything."""
 
     def __init__(self, subjects: Subjects) -> None:
         self._of_pod = subjects.of_pod
         self._names_of: dict[str, Collection[str | None]] = {}
-        self._pods: dict[str | None, _Entries] = {}
+        self._entries: dict[str | None, _Entries] = {}
 
     def put(self, key: str, entry: _Entry) -> None:
         self.remove(key)
-        subjects = self._of_pod(entry.pod)
-        names = self._names_of[key] = (None,) if subjects is None else frozenset(subjects)
+        names: set[str | None] = set()
+        for pod in entry.pods:
+            subjects = self._of_pod(pod)
+            names.update((None,) if subjects is None else subjects)
+        self._names_of[key] = names
         for name in names:
-            self._pods.setdefault(name, {})[key] = entry
+            self._entries.setdefault(name, {})[key] = entry
 
     def remove(self, key: str) -> None:
         for name in self._names_of.pop(key, ()):
-            pods = self._pods[name]
-            del pods[key]
-            if not pods:
-                del self._pods[name]
+            entries = self._entries[name]
+            del entries[key]
+            if not entries:
+                del self._entries[name]
 
     def about(self, names: Collection[str]) -> Iterator[_Entries]:
-        """The pods that an event about these may concern."""
+        """Those that an event about these may concern."""
         for name in (None, *names):
-            yield self._pods.get(name, {})
+            yield self._entries.get(name, {})
 
 
 class _TurnedAway:
-    """The pods that one plugin turned away."""
+    """What one plugin turned away."""
 
     def __init__(self) -> None:
         self.entries: _Entries = {}
@@ -77,7 +80,7 @@ class _TurnedAway:
             index.remove(key)
 
     def concerned(self, subjects: Subjects | None, seen: SeenEvent) -> Iterator[_Entries]:
-        """The pods that a change of an object may concern."""
+        """Those that a change of an object may concern."""
         names = None if subjects is None else subjects.of_event(seen.old, seen.new)
         if subjects is None or names is None:
             yield self.entries
@@ -90,11 +93,10 @@ class _TurnedAway:
         yield from index.about(names)
 
 
-class UnschedulablePods:
-    """Pods that no timer of their own brings back, in order of arrival."""
+class UnschedulableEntities:
+    """Entities that no timer of their own brings back, in order of arrival."""
 
-    def __init__(self, observer: SchedulerObserver) -> None:
-        self._observer = observer
+    def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._by_rejector: dict[_Rejector, _TurnedAway] = {}
         self._serial = 0
@@ -105,35 +107,36 @@ class UnschedulablePods:
     def __contains__(self, key: str) -> bool:
         return key in self._entries
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (entry.info for entry in self._entries.values())
+    def __iter__(self) -> Iterator[QueuedEntity]:
+        return (entry.entity for entry in self._entries.values())
 
-    def get(self, key: str) -> QueuedPodInfo | None:
-        """The pod of that name, if it is here."""
+    def get(self, key: str) -> QueuedEntity | None:
+        """The entity of that key, if it is here."""
         entry = self._entries.get(key)
-        return None if entry is None else entry.info
+        return None if entry is None else entry.entity
 
-    def put(self, info: QueuedPodInfo, event: str) -> None:
-        """Add a pod, or take note that it was changed."""
-        key = info.key
+    def put(self, entity: QueuedEntity) -> bool:
+        """Add an entity, or take note that it was changed; false if it was here."""
+        key = entity.key
         entry = self._entries.get(key)
+        is_new = entry is None
         if entry is None:
             self._serial += 1
-            entry = self._entries[key] = _Entry(info, self._serial, (), info.pod)
-            self._observer.incoming_pods(UNSCHEDULABLE, event)
-        entry.info = info
+            entry = self._entries[key] = _Entry(entity, self._serial)
+        entry.entity = entity
         self._index(key, entry)
+        return is_new
 
-    def remove(self, key: str) -> QueuedPodInfo | None:
-        """Take a pod out."""
+    def remove(self, key: str) -> QueuedEntity | None:
+        """Take an entity out."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None
         self._unindex(key, entry)
-        return entry.info
+        return entry.entity
 
-    def concerned(self, interest: Interest, seen: SeenEvent) -> Sequence[QueuedPodInfo]:
-        """The pods an event could wake, in order of arrival."""
+    def concerned(self, interest: Interest, seen: SeenEvent) -> Sequence[QueuedEntity]:
+        """The entities an event could wake, in order of arrival."""
         if interest.wildcard:
             return list(self)
         found: _Entries = {}
@@ -142,15 +145,23 @@ class UnschedulablePods:
             if turned_away is not None:
                 for entries in turned_away.concerned(subjects, seen):
                     found.update(entries)
-        return [entry.info for entry in sorted(found.values(), key=lambda entry: entry.serial)]
+        return [entry.entity for entry in sorted(found.values(), key=lambda entry: entry.serial)]
 
     def _index(self, key: str, entry: _Entry) -> None:
-        profile = entry.info.pod.spec.scheduler_name
-        rejectors = tuple((profile, plugin) for plugin in entry.info.rejectors)
-        if rejectors == entry.rejectors and entry.pod is entry.info.pod:
+        infos = entry.entity.infos
+        rejectors = tuple(
+            dict.fromkeys(
+                (info.pod.spec.scheduler_name, plugin)
+                for info in infos
+                for plugin in info.rejectors
+            )
+        )
+        pods = tuple(info.pod for info in infos)
+        same_pods = len(pods) == len(entry.pods) and all(map(is_, pods, entry.pods))
+        if rejectors == entry.rejectors and same_pods:
             return
         self._unindex(key, entry)
-        entry.rejectors, entry.pod = rejectors, entry.info.pod
+        entry.rejectors, entry.pods = rejectors, pods
         for rejector in rejectors:
             self._by_rejector.setdefault(rejector, _TurnedAway()).put(key, entry)
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 
 from moorage import log_lines
@@ -11,7 +12,11 @@ from moorage.errors import ExtenderError, PluginError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.cluster_events import ActionType, EventRegistration, EventResource, on
 from moorage.framework.extenders import agreed_victims
-from moorage.framework.group_preemption import GroupVictims, PodGroupPostFilterPlugin, Rehearsal
+from moorage.framework.group_preemption import (
+    PodGroupPostFilterPlugin,
+    PodGroupPostFilterResult,
+    Rehearsal,
+)
 from moorage.framework.plugin import Candidate, PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.log_fields import KObj
@@ -19,7 +24,13 @@ from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.workloads import PodDisruptionBudget
 from moorage.plugins.default_preemption import columns
-from moorage.plugins.default_preemption.group_victims import select_group_victims
+from moorage.plugins.default_preemption.group_victims import (
+    NEVER,
+    ONGOING,
+    less_important,
+    may_preempt,
+    select_group_victims,
+)
 from moorage.plugins.default_preemption.victims import compile_budgets, pick, select_victims
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -83,50 +94,50 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """Why the pod may not preempt others now, if so."""
-        return self._group_objection(pod) or self._ineligible(pod, attempt)
-
-    def pod_group_post_filter(
-        self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
-    ) -> GroupVictims:
-        """Propose victims for a whole group."""
-        listers = self.handle.listers
-        budgets = compile_budgets(listers.of(PodDisruptionBudget))
-        return select_group_victims(group, pods, rehearsal, listers.of(PodGroup), budgets)
-
-    def events_to_register(self) -> Sequence[EventRegistration]:
-        """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
-        return [on(EventResource.POD, ActionType.DELETE, lambda *change: False)]
-
-    def _group_objection(self, pod: Pod) -> str | None:
-        """Why a pod of a group may not preempt others on its own, if so."""
-        key, gates = group_of(pod), self.handle.gates
-        if key is None:
-            return None
-        if gates.enabled("TopologyAwareWorkloadScheduling"):
-            group = self.handle.listers.of(PodGroup).get(key.name, key.namespace)
-            if group is None:
-                return "pod group for pod not found"
-            if group.spec.scheduling_constraints is not None:
-                # Every placement is tried, and each try would evict its own victims.
-                return "not eligible due to placement-based pod group scheduling limitation"
-        if gates.enabled("GenericWorkload"):
-            return "not eligible due to workload aware preemption enabled"
-        return None
-
-    def _ineligible(self, pod: Pod, attempt: AttemptResult) -> str | None:
-        """The same for a pod on its own."""
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         row = attempt.nodes.row_of(pod.status.nominated_node_name or attempt.nominated_node)
         if row is None or attempt.status(row).code is Code.UNRESOLVABLE:
             return None
-        preempting = self.handle.preempting
         for other in attempt.nodes.pods_on(row):
             if other.priority >= pod.priority:
                 continue
-            if _being_preempted(other) or preempting.is_leaving(other):
+            if self._leaves(other):
                 return "not eligible due to a terminating pod on the nominated node."
         return None
+
+    def pod_group_post_filter(
+        self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
+    ) -> PodGroupPostFilterResult:
+        """Propose victims for a whole group."""
+        result = self._for_group(group, pods, rehearsal)
+        status = result.status
+        self.handle.observer.group_preemption_attempted(status.code.value)
+        text = f"pod group preemption: {status.message}"
+        return msgspec.structs.replace(result, status=Status(status.code, (text,)))
+
+    def _for_group(
+        self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
+    ) -> PodGroupPostFilterResult:
+        listers, gates = self.handle.listers, self.handle.gates
+        groups = listers.of(PodGroup)
+        if not may_preempt(group, pods, by_group=gates.enabled("PodGroupPreemptionPolicy")):
+            return PodGroupPostFilterResult(NEVER)
+        nominated = {pod.uid: pod.status.nominated_node_name for pod in pods}
+        for node_name in dict.fromkeys(nominated.values()):
+            for other in rehearsal.pods_on(node_name):
+                if less_important(other, group, groups) and self._leaves(other):
+                    return PodGroupPostFilterResult(ONGOING, nominations=nominated)
+        budgets = compile_budgets(listers.of(PodDisruptionBudget))
+        return select_group_victims(group, rehearsal, groups, budgets)
+
+    def _leaves(self, pod: Pod) -> bool:
+        """Is a pod being evicted for another one?"""
+        return _being_preempted(pod) or self.handle.preempting.is_leaving(pod)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
+        return [on(EventResource.POD, ActionType.DELETE, lambda *change: False)]
 
     def _dry_run(
         self, attempt: AttemptResult

@@ -164,17 +164,8 @@ def reserved_for(pod: Pod, claim: ResourceClaim, tracker: ClaimTracker) -> bool:
     )
 
 
-def left_reserved(
-    pod: Pod, tracker: ClaimTracker, trying: frozenset[str], scheduled: Iterator[tuple[Pod, str]]
-) -> tuple[ResourceClaim, str] | None:
-    """A claim that the pod's group holds although none of its pods has a place, and its uid.
-
-    `trying` are the pods whose places are only being tried; they do not count.
-    """
-    if not tracker.group_claims or group_of(pod) is None:
-        return None
-    if any(other.uid not in trying for other, _ in scheduled):
-        return None
+def left_reserved(pod: Pod, tracker: ClaimTracker) -> ResourceClaim | None:
+    """A claim that is reserved for the pod's group."""
     group = _group(pod, tracker)
     assert group is not None, "the pod has a group"
     for reference in group.spec.resource_claims:
@@ -188,7 +179,7 @@ def left_reserved(
         if check_owner and (controller is None or controller.uid != group.metadata.uid):
             continue
         if claim.allocated and reserved_for(pod, claim, tracker):
-            return claim, group.metadata.uid
+            return claim
     return None
 
 

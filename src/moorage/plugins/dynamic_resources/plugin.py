@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 
 from moorage.cluster.columns import Ints
+from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
 from moorage.errors import ApiError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.cluster_events import EventRegistration
+from moorage.framework.group_preemption import (
+    PodGroupPostFilterPlugin,
+    PodGroupPostFilterResult,
+    Rehearsal,
+)
 from moorage.framework.plugin import (
     MAX_NODE_SCORE,
     ApiPort,
@@ -36,10 +42,11 @@ from moorage.log_fields import KObj, Line, V
 from moorage.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from moorage.plugins.dynamic_resources.binding import ClaimBinder
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
-from moorage.plugins.dynamic_resources.claim_writes import write
+from moorage.plugins.dynamic_resources.claim_writes import Delete, Release, write
 from moorage.plugins.dynamic_resources.claims import (
     check_requests,
     claims_of,
@@ -51,13 +58,27 @@ from moorage.plugins.dynamic_resources.filtering import NodeFilter
 from moorage.plugins.dynamic_resources.hints import registrations
 from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.plugins.dynamic_resources.pod_state import PodNotes, PodState
-from moorage.plugins.dynamic_resources.reservations import Reservations, deallocate, unschedulable
+from moorage.plugins.dynamic_resources.reservations import (
+    Reservations,
+    deallocation,
+    group_deallocation,
+    unschedulable,
+)
 from moorage.plugins.errors import ClaimBindingError, ClaimError
 
 _CLAIMS = Line(
     V(5), "pod resource claims", "pod", "resourceclaims", logger="PreFilter.DynamicResources"
 )
 _NO_STATE = "not found"
+_CLAIM_DEALLOCATED = "deallocation of ResourceClaim completed"
+_CLAIM_DELETED = "deletion of ResourceClaim completed"
+_GROUP_DEALLOCATED = Status(
+    Code.UNSCHEDULABLE, ("deallocation of PodGroup ResourceClaim completed",)
+)
+_RELEASED = Status(Code.UNRESOLVABLE, ("ResourceClaim unreserved for PodGroup",))
+_NOTHING_LEFT = Status(
+    Code.UNSCHEDULABLE, ("deallocation and deletion of ResourceClaims completed",)
+)
 _NO_DEVICES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 
@@ -66,6 +87,7 @@ class DynamicResources(
     PreFilterPlugin[PodState],
     FilterPlugin[PodState],
     PostFilterPlugin,
+    PodGroupPostFilterPlugin,
     ScorePlugin[None],
     ReservePlugin,
     PreBindPlugin,
@@ -91,6 +113,7 @@ class DynamicResources(
             self._filter_limit = 0.0
         self._binding_limit = _seconds(args.binding_timeout) or 600.0
         self._scores = gates.enabled("DRAPrioritizedList")
+        self._by_placement = gates.enabled("TopologyAwareWorkloadScheduling")
         self._reservations = Reservations(self.tracker, handle)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
@@ -194,10 +217,38 @@ class DynamicResources(
         state = attempt.before.states.get(self.name)
         if not isinstance(state, PodState):
             return unschedulable()
-        result, work = deallocate(pod, state, self.tracker, self.handle)
-        if work is not None:
-            self.work.append(work)
-        return result
+        work = deallocation(pod, state)
+        if work is None:
+            return unschedulable()
+        self.work.append(work)
+        deleted = isinstance(work, Delete)
+        return unschedulable(_CLAIM_DELETED if deleted else _CLAIM_DEALLOCATED)
+
+    def pod_group_post_filter(
+        self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
+    ) -> PodGroupPostFilterResult:
+        """The same for the pods of a group; then for the claims that the group shares."""
+        if not self._enabled or (self._by_placement and group.spec.scheduling_constraints):
+            return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE))
+        states = [(pod, self._notes(pod).filtered) for pod in pods]
+        known = [(pod, state) for pod, state in states if state is not None]
+        found = [work for pod, state in known if (work := deallocation(pod, state)) is not None]
+        self.work += found
+        key = GroupKey(group.namespace, group.name)
+        members = self.handle.groups.get(key)
+        placed = members is not None and members.scheduled_count > 0
+        if self.tracker.group_claims and len(found) < len(pods) and not placed:
+            try:
+                shared = group_deallocation(
+                    group, pods, (state for _, state in known), self.tracker
+                )
+            except ClaimError as error:
+                return PodGroupPostFilterResult(Status(Code.ERROR, (str(error),)))
+            if shared is not None:
+                self.work.append(shared)
+                released = isinstance(shared, Release)
+                return PodGroupPostFilterResult(_RELEASED if released else _GROUP_DEALLOCATED)
+        return PodGroupPostFilterResult(_NOTHING_LEFT)
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints | Skip:
         """More for nodes where earlier alternatives of requests are met."""

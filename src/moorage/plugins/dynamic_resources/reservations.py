@@ -6,13 +6,12 @@ back, so that it may succeed next time, in upstream's words. Writes nothing to t
 be written is handed back as work.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from uuid import UUID
 
 import msgspec
 
-from moorage.cluster.pod_groups import group_of
 from moorage.framework.plugin import Handle, PostFilterResult
 from moorage.framework.status import Code, Status
 from moorage.model.devices import (
@@ -30,6 +29,7 @@ from moorage.model.node_selector import (
     NodeSelectorTerm,
 )
 from moorage.model.pod import Pod
+from moorage.model.pod_group import PodGroup
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from moorage.plugins.dynamic_resources.claim_writes import (
     ClaimWrite,
@@ -42,7 +42,6 @@ from moorage.plugins.dynamic_resources.claims import left_reserved, reserved_for
 from moorage.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.dynamic_resources.search import ChosenDevice
-from moorage.plugins.errors import ClaimError
 
 
 class Reservations:
@@ -263,9 +262,7 @@ def unschedulable(*texts: str) -> PostFilterResult:
     return PostFilterResult(Status(Code.UNSCHEDULABLE, texts))
 
 
-def deallocate(
-    pod: Pod, state: PodState, tracker: ClaimTracker, handle: Handle
-) -> tuple[PostFilterResult, ClaimWrite | None]:
+def deallocation(pod: Pod, state: PodState) -> Deallocate | Delete | None:
     """A claim whose devices only this pod holds and that keep it from every node, if any."""
     made_up = state.extended.claim if state.extended is not None else None
     for index in sorted(state.unavailable):
@@ -274,24 +271,24 @@ def deallocate(
             continue
         users = claim.status.reserved_for
         if not users or (len(users) == 1 and users[0].uid == pod.uid):
-            return unschedulable("deallocation of ResourceClaim completed"), Deallocate(claim)
+            return Deallocate(claim)
     if made_up is not None and made_up.name != IN_MEMORY_NAME:
-        return unschedulable("deletion of ResourceClaim completed"), Delete(made_up)
-    return _release_for_group(pod, tracker, handle)
+        return Delete(made_up)
+    return None
 
 
-def _release_for_group(
-    pod: Pod, tracker: ClaimTracker, handle: Handle
-) -> tuple[PostFilterResult, Release | None]:
-    """Take a claim back from a group that came to nothing, so that it can be given up."""
-    key = group_of(pod)
-    known = None if key is None else handle.groups.get(key)
-    scheduled: Iterator[tuple[Pod, str]] = iter(()) if known is None else known.scheduled
-    try:
-        found = left_reserved(pod, tracker, handle.members.trying, scheduled)
-    except ClaimError as error:
-        return PostFilterResult(Status(Code.ERROR, (str(error),))), None
-    if found is None:
-        return unschedulable(), None
-    text = "ResourceClaim unreserved for PodGroup"
-    return PostFilterResult(Status(Code.UNRESOLVABLE, (text,))), Release(*found)
+def group_deallocation(
+    group: PodGroup, pods: Sequence[Pod], states: Iterable[PodState], tracker: ClaimTracker
+) -> Deallocate | Release | None:
+    """A claim that keeps the group from every node or that it holds for nothing, if any.
+
+    None of the group's pods has a place.
+    """
+    uid = group.metadata.uid
+    for state in states:
+        for index in sorted(state.unavailable):
+            users = state.claims[index].status.reserved_for
+            if not users or (len(users) == 1 and users[0].uid == uid):
+                return Deallocate(state.claims[index])
+    found = left_reserved(pods[0], tracker)
+    return None if found is None else Release(found, uid)

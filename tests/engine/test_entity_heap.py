@@ -1,28 +1,32 @@
 """The heap that active and back-off queues are made of."""
 
-from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedPodInfo
+from moorage.engine.queue.entity_heap import EntityHeap
 from moorage.testing.builders import make_pod
 
 
-def heap_of(*numbers: int) -> tuple[PodHeap, list[QueuedPodInfo]]:
-    heap = PodHeap(lambda info: info.timestamp)
-    infos = [QueuedPodInfo(make_pod(f"pod-{number}"), float(number)) for number in numbers]
+def heap_of(*numbers: int) -> tuple[EntityHeap, list[QueuedPodInfo]]:
+    heap = EntityHeap(lambda info: info.timestamp)
+    infos = [
+        QueuedPodInfo(make_pod(f"pod-{number}"), timestamp=float(number)) for number in numbers
+    ]
     for info in infos:
         heap.put(info)
     return heap, infos
 
 
-def drain(heap: PodHeap) -> list[str]:
-    names = []
-    while (info := heap.pop()) is not None:
-        names.append(info.pod.name)
+def drain(heap: EntityHeap) -> list[str]:
+    names: list[str] = []
+    while (entity := heap.pop()) is not None:
+        names += (info.pod.name for info in entity.infos)
     return names
 
 
 def test_pods_come_out_in_order_whatever_order_they_went_in() -> None:
     heap, _ = heap_of(5, 1, 4, 2, 3)
-    assert [info.pod.name for info in heap] == [f"pod-{number}" for number in range(1, 6)]
+    assert [entity.infos[0].pod.name for entity in heap] == [
+        f"pod-{number}" for number in range(1, 6)
+    ]
     assert drain(heap) == [f"pod-{number}" for number in range(1, 6)]
     assert heap.peek() is None
 
@@ -46,7 +50,7 @@ def test_removed_pods_do_not_come_out() -> None:
 def test_removed_pods_do_not_pile_up() -> None:
     heap, _ = heap_of(0)
     for number in range(10_000):
-        info = QueuedPodInfo(make_pod(), float(number))
+        info = QueuedPodInfo(make_pod(), timestamp=float(number))
         heap.put(info)
         heap.remove(info.key)
     assert len(heap) == 1
