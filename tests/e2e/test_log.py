@@ -25,7 +25,9 @@ _BATCHING = ("OpportunisticBatch ", "SignPod ")
 _BY_CHANCE = {"offset", "inFlightEventsSize", "inFlightPodsSize", "schedulingCycle"}
 # Said of a deleted pod whose last update is handled when the informer knows that it is gone.
 _RACE = "Pod doesn't exist in podLister, aborted adding it to the nominator"
-_MOVED = "Pod moved to an internal scheduling queue"
+_MOVED = "Entity moved to an internal scheduling queue"
+_PODS = ("pod", "entity", "preemptor")
+"""Fields that tell which pod a line is about."""
 _HINTS = texts_of_hints()
 
 
@@ -61,7 +63,7 @@ def _by_pod(lines: Iterable[LogLine]) -> dict[str, Counter[LogLine]]:
     by_pod: dict[str, list[LogLine]] = defaultdict(list)
     for line in lines:
         fields = dict(line.fields)
-        pod = fields.get("pod", fields.get("preemptor", ""))
+        pod = next((fields[key] for key in _PODS if key in fields), "")
         if pod.startswith("log/") and not line.message.startswith((*_BATCHING, _RACE)):
             kept = tuple((key, fields[key]) for key in sorted(fields.keys() - _BY_CHANCE))
             by_pod[pod].append(line._replace(fields=kept))
