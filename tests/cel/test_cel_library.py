@@ -200,7 +200,6 @@ def test_what_the_api_server_finds_true_is_true_here(expression: str) -> None:
     ("expression", "complaint"),
     [
         ('duration("bogus") == duration("1s")', "<input>:1:10: invalid duration argument"),
-        ("duration(5) == duration('5ns')", "<input>:1:10: invalid duration argument"),
         ('timestamp("yesterday") == timestamp(1)', "<input>:1:11: invalid timestamp argument"),
         ('"abc".matches("(")', "<input>:1:15: invalid matches argument"),
         ('[1, "a"] == [1]', "<input>:1:5: expected type 'int' but found 'string'"),

@@ -96,12 +96,12 @@ def conditional(
 
 
 def alternative(option: Closure, other: Closure, *, unwrap: bool) -> Closure:
-    """`option.or(other)` and, unwrapped, `option.orValue(other)`; what is no optional stays."""
+    """`option.or(other)` and, unwrapped, `option.orValue(other)`."""
 
     def choose(frame: Frame) -> Any:
         value = option(frame)
         if type(value) is not Optional:
-            return value
+            raise no_such_overload()
         if not value.present:
             return other(frame)
         return value.value if unwrap else value

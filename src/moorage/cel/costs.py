@@ -77,8 +77,6 @@ def call_cost(function: str, overloads: Sequence[Overload]) -> CallCost:
             return _smaller if textual else _one
         case "@in":
             return _second_size if kinds[-1:] == ["list"] else _one
-        case "matches":
-            return _pattern if overloads[0].member else _one
         case "ip":
             return _one if overloads[0].member else _traversal
         case "string" | "bytes":
@@ -106,6 +104,10 @@ def _one(values: Sequence[Any], result: Any) -> int:
 
 def _traversal(values: Sequence[Any], result: Any) -> int:
     return math.ceil(float(size_of(values[0])) * _TRAVERSAL)
+
+
+def _affix(values: Sequence[Any], result: Any) -> int:
+    return math.ceil(float(size_of(values[1])) * _TRAVERSAL)
 
 
 def _twice(values: Sequence[Any], result: Any) -> int:
@@ -197,15 +199,16 @@ def _contains_cidr(values: Sequence[Any], *, text: bool) -> int:
 _COSTS: dict[str, CallCost] = {
     **dict.fromkeys(("_==_", "equals"), _equality),
     "_!=_": _smaller,
-    **dict.fromkeys(("startsWith", "endsWith", "format"), _traversal),
+    **dict.fromkeys(("startsWith", "endsWith"), _affix),
+    "format": _traversal,
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _traversal),
     **dict.fromkeys(("cidr", "isIP", "isCIDR"), _traversal),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _traversal),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _twice),
     "join": _result_twice,
-    **dict.fromkeys(("find", "findAll"), _pattern),
+    **dict.fromkeys(("find", "findAll", "matches"), _pattern),
     "contains": _contains,
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _tree),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _tree),
     "validate": _validate,
     **dict.fromkeys(("slice", "lists.range", "reverse"), _made_list),
     "flatten": _flattened,

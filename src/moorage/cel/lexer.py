@@ -18,6 +18,7 @@ _TOKEN = re.compile(
   | (?P<int>0x[0-9a-fA-F]+[uU]?|[0-9]+[uU]?)
   | (?P<string>(?:[rR][bB]?|[bB][rR]?)?(?:\"\"\"|'''|"|'))
   | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<field>`[A-Za-z0-9_.\-/\ ]+`)
   | (?P<operator>&&|\|\||[<>=!]=|[-+*/%<>!?:.,()\[\]{}])
     """,
     re.VERBOSE,
@@ -44,6 +45,8 @@ class TokenKind(Enum):
     """What a token is."""
 
     NAME = "name"
+    FIELD = "field"
+    """A field's name that is no name otherwise, in backquotes."""
     LITERAL = "literal"
     OPERATOR = "operator"
     END = "<EOF>"
@@ -80,6 +83,8 @@ def tokens(source: str) -> list[Token]:
                 found.append(Token(TokenKind.LITERAL, text, start, float(text)))
             case "int":
                 found.append(Token(TokenKind.LITERAL, text, start, _integer(text, start)))
+            case "field":
+                found.append(Token(TokenKind.FIELD, text, start, text[1:-1]))
             case "name":
                 found.append(Token(TokenKind.NAME, text, start))
             case _:
@@ -104,12 +109,12 @@ def _string(source: str, start: int, opening: str) -> tuple[str | bytes, int]:
     quote = opening[len(prefix) :]
     raw, is_bytes = "r" in prefix, "b" in prefix
     position = start + len(opening)
-    parts: list[str] = []
+    parts: list[str | bytes] = []
     while not source.startswith(quote, position):
         if position >= len(source) or (len(quote) == 1 and source[position] in "\r\n"):
             raise Issue(start, f"Syntax error: token recognition error at: '{source[start:]}'")
         if source[position] == "\\" and not raw:
-            character, position = _escape(source, position + 1, start)
+            character, position = _escape(source, position + 1, start, is_bytes=is_bytes)
             parts.append(character)
         else:
             if raw and source[position] == "\\":  # the next character cannot close the string
@@ -117,11 +122,13 @@ def _string(source: str, start: int, opening: str) -> tuple[str | bytes, int]:
                 position += 1
             parts.append(source[position : position + 1])
             position += 1
-    text = "".join(parts)
-    return (text.encode() if is_bytes else text), position + len(quote)
+    position += len(quote)
+    if is_bytes:
+        return b"".join(p if isinstance(p, bytes) else p.encode() for p in parts), position
+    return "".join(map(str, parts)), position
 
 
-def _escape(source: str, position: int, start: int) -> tuple[str, int]:
+def _escape(source: str, position: int, start: int, *, is_bytes: bool) -> tuple[str | bytes, int]:
     simple = _ESCAPES.get(source[position : position + 1])
     if simple is not None:
         return simple, position + 1
@@ -131,6 +138,10 @@ def _escape(source: str, position: int, start: int) -> tuple[str, int]:
     octal = match.group(4)
     digits = match.group(1) or match.group(2) or match.group(3)
     code = int(octal, 8) if octal else int(digits, 16)
+    if is_bytes:
+        if not octal and not match.group(1):
+            raise Issue(start, "unable to unescape string")
+        return bytes((code,)), match.end()
     if code in _SURROGATES or code > sys.maxunicode:
         raise Issue(start, "invalid unicode code point")
     return chr(code), match.end()

@@ -159,18 +159,18 @@ def _char_at(text: str, index: int) -> str:
 
 
 def _index_of(text: str, part: str, start: int) -> int:
-    if not part:
-        return start
     if start < 0:
         raise EvaluationError(f"index out of range: {start}")
+    if not part:
+        return min(start, len(text))
     return text.find(part, start)
 
 
 def _last_index_of(text: str, part: str, end: int) -> int:
-    if not part:
-        return end
     if end < 0:
         raise EvaluationError(f"index out of range: {end}")
+    if not part:
+        return min(end, len(text))
     return text.rfind(part, 0, end + len(part)) if end < len(text) else -1
 
 

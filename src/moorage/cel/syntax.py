@@ -275,6 +275,9 @@ class _Parser:
         while True:
             if dot := self._accept("."):
                 optional = self._accept("?") is not None
+                if self._current.kind is TokenKind.FIELD:
+                    node = Select(dot.position, node, str(self._take().value), optional)
+                    continue
                 name = self._expect_name()
                 if not optional and (opening := self._accept("(")):
                     node = self._method(node, name.text, opening.position)

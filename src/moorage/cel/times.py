@@ -201,7 +201,6 @@ def declare(signatures: Signatures) -> None:
 def _declare_conversions(signatures: Signatures) -> None:
     add = signatures.add
     add("duration(duration) -> duration", lambda value: value)
-    add("duration(int) -> duration", _refuse_number)
     add("duration(string) -> duration", parse_duration)
     add("timestamp(timestamp) -> timestamp", lambda value: value)
     add("timestamp(int) -> timestamp", timestamp_of)
@@ -210,11 +209,6 @@ def _declare_conversions(signatures: Signatures) -> None:
     add("int(timestamp) -> int", lambda timestamp: timestamp.seconds)
     add("string(duration) -> string", duration_text)
     add("string(timestamp) -> string", timestamp_text)
-
-
-def _refuse_number(value: int) -> Duration:
-    """Upstream declares the conversion and does not have it."""
-    raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 
 def _declare_operators(signatures: Signatures) -> None:

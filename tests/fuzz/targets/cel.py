@@ -81,9 +81,7 @@ class Cel(Target):
         for _ in range(random.choice((1, 1, 2, 4))):
             text = self._changed(text, random)
         offered = mutate_json(_SLICE, random) if random.random() < 0.2 else _SLICE
-        return encode(
-            {"expression": text[:20_000], "slice": offered, "lists": random.random() < 0.3}
-        )
+        return encode({"expression": text[:20_000], "slice": offered})
 
     def _changed(self, text: str, random: Random) -> str:
         at = random.randrange(len(text) + 1)
@@ -114,7 +112,7 @@ class Cel(Target):
             return
         if not asked["expression"].isascii() and "\\ud" in ascii(asked["expression"]):
             return  # no API server sends a lone surrogate
-        selectors = DeviceSelectors(list_attributes=asked.get("lists") is True)
+        selectors = DeviceSelectors()
         try:
             offered = decode_object(encode(asked.get("slice")), "slice")
         except (DecodeError, RecursionError):

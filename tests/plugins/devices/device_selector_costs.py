@@ -1,6 +1,8 @@
 """Expressions, and what they cost upstream on the device of `test_device_selectors_costs`."""
 
 COSTS = [
+    ('"model".includes("model")', 0),
+    ("[1, 2, 3].includes(2)", 3),
     ("true", 0),
     ('device.driver=="x"', 3),
     ('device.attributes["gpu.example.com"].healthy', 4),
@@ -72,7 +74,7 @@ COSTS = [
     ('device.driver+device.driver=="x"', 8),
     ('(true?device:device).driver=="x"', 2),
     ('[device][0].driver=="x"', 15),
-    ('device.driver.startsWith("g")', 4),
+    ('device.driver.startsWith("g")', 3),
     ("(device.driver.size() > 0 ? [1,2] : [3])[0] == 1", 6),
     ("[1,2,3].exists(i,i==2)", 16),
     ("sets.contains(([1,2,3]+([1]+[1,2,3])),lists.range(4))", 46),
@@ -83,7 +85,7 @@ COSTS = [
     ('isCIDR("x")', 1),
     ('"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"<["a","bc"].join(",").charAt(0)', 3),
     ("!((lists.range(4)+[1]).exists_one(e1,7 in [1,2,3]))", 19),
-    ('!(device.driver.trim().startsWith("%s-%d".format(["a-b-c",device.driver.size()])))', 21),
+    ('!(device.driver.trim().startsWith("%s-%d".format(["a-b-c",device.driver.size()])))', 20),
     ('string(1).lowerAscii().contains("")', 1),
     ("2!=([4,device.driver.size()].transformList(i,e1,device.driver.size())+[1]).sum()", 49),
     ('"a" in {"a":1}', 1),
@@ -118,7 +120,7 @@ COSTS = [
     ('""<"abc"', 0),
     ("size(([4,device.driver.size()]+[1]))>((true?true:true)?size(lists.range(4)):1)", 32),
     ("[4,device.driver.size()].exists(e1,[1].map(e2,e2).isSorted())", 36),
-    ("(device.driver.substring(0)+device.driver).endsWith(device.driver)", 14),
+    ("(device.driver.substring(0)+device.driver).endsWith(device.driver)", 13),
     ('cel.bind(v1,(-2),"".substring(0)).contains("")', 0),
     ('(matches(["a","bc"].join(","),"a+")&&semver("1.2.3").isLessThan(semver("2.0.0")))', 5),
     ('"abc".contains("abc")', 1),

@@ -4,11 +4,9 @@ import pytest
 
 from moorage.cel import CompileError, EvaluationError
 from moorage.model.devices import ResourceSlice
-from moorage.plugins.dynamic_resources.selectors import DeviceSelectors
 from plugins.devices.device_objects import DRIVER, device, slice_of
 from plugins.devices.device_selector_asking import SELECTORS, ask, offering
 
-LISTS = DeviceSelectors(list_attributes=True)
 A = f'device.attributes["{DRIVER}"]'
 C = f'device.capacity["{DRIVER}"]'
 
@@ -124,8 +122,7 @@ def test_what_fails_on_the_device(expression: str, complaint: str, offered: Reso
         ),
         ('device.driver.frobnicate() == "x"', "undeclared reference to 'frobnicate'"),
         ('["a", 1] == []', "expected type 'string' but found 'int'"),
-        (f'{A}.model.includes("x")', "undeclared reference to 'includes'"),
-        (f"{A}.model.exists(x, x > 0)", "cannot be range of a comprehension"),
+        ("device.driver.exists(x, x > 0)", "cannot be range of a comprehension"),
         ('device.driver == "unclosed', "token recognition error"),
         ("true &&", "Syntax error"),
         ("(" * 200 + "true" + ")" * 200, "recursion limit"),
@@ -137,13 +134,17 @@ def test_what_does_not_compile(expression: str, complaint: str) -> None:
     assert complaint in str(raised.value)
 
 
-def test_list_attributes_come_with_their_gate() -> None:
+def test_attributes_may_be_lists() -> None:
     names = device("d", attributes={"names": {"strings": ["cod", "eel"]}})
     fish = slice_of("s", [names])
-    assert ask(f'{A}.names.includes("eel")', fish, LISTS)
-    assert ask(f'"cod" in {A}.names && {A}.names.exists(n, n == "eel")', fish, LISTS)
-    with pytest.raises(EvaluationError, match="attribute names: unsupported attribute value"):
-        ask("true", fish)
+    assert ask(f'{A}.names.includes("eel")', fish)
+    assert ask(f'"cod" in {A}.names && {A}.names.exists(n, n == "eel")', fish)
+    assert not ask(f'{A}.names.includes("roe")', fish)
+
+
+def test_a_single_value_includes_itself(offered: ResourceSlice) -> None:
+    assert ask('"a".includes("a") && !"a".includes("b") && dyn(1).includes(1)', offered)
+    assert ask("lists.range(1000).includes(999)", offered)
 
 
 @pytest.mark.parametrize("key", ["[1]", "{1: 2}", "dyn([1])", "optional.of([1])", "device"])

@@ -1,6 +1,6 @@
 """What evaluations cost and where they end; the costs are those that upstream's program counted.
 
-Recorded with k8s.io/dynamic-resource-allocation/cel v0.36.4 on the device below.
+Recorded with k8s.io/dynamic-resource-allocation/cel v0.37.1 on the device below.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,6 @@ more device keeps a constraint satisfied.
 
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import NamedTuple
 
 from moorage.cel import CompileError, EvaluationError
 from moorage.model.devices import (
@@ -24,23 +23,10 @@ from moorage.model.devices import (
 )
 from moorage.plugins.dynamic_resources.capacity import Amount, requested_amounts
 from moorage.plugins.dynamic_resources.selectors import Attribute, DeviceSelectors, Reads
-from moorage.plugins.dynamic_resources.slices import DeviceRecord
+from moorage.plugins.dynamic_resources.slices import DeviceRecord, Features
 from moorage.plugins.errors import AllocationError
 
 FindClass = Callable[[str], DeviceClass | None]
-
-
-class Features(NamedTuple):
-    """The feature gates that allocation depends on."""
-
-    admin_access: bool = True
-    binding_conditions: bool = True
-    consumable_capacity: bool = True
-    device_taints: bool = True
-    fractional_capacity: bool = False
-    list_attributes: bool = False
-    partitionable_devices: bool = True
-    prioritized_list: bool = True
 
 
 class RequestPlan:

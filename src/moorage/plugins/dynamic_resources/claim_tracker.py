@@ -23,13 +23,12 @@ from moorage.model.devices import (
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.resources import is_extended
-from moorage.plugins.dynamic_resources.claim_plans import Features
 from moorage.plugins.dynamic_resources.claim_writes import ClaimWrite
 from moorage.plugins.dynamic_resources.demands import Allocator
 from moorage.plugins.dynamic_resources.pools import Inventory
 from moorage.plugins.dynamic_resources.search import SearchClock
 from moorage.plugins.dynamic_resources.selectors import DeviceSelectors
-from moorage.plugins.dynamic_resources.slices import TaintedSlices
+from moorage.plugins.dynamic_resources.slices import Features, TaintedSlices
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
 
@@ -73,18 +72,13 @@ class ClaimTracker:
             partitionable_devices=enabled("DRAPartitionableDevices"),
             prioritized_list=enabled("DRAPrioritizedList"),
         )
-        selectors = DeviceSelectors(
-            consumable_capacity=self.features.consumable_capacity,
-            list_attributes=self.features.list_attributes,
-        )
         self.clock = SearchClock(pacing or Pacing())
         self.usage = DeviceUsage(consumable_capacity=self.features.consumable_capacity)
         self.inventory = Inventory(
             TaintedSlices(listers, gates),
-            selectors,
+            DeviceSelectors(),
+            self.features,
             self.clock.checkpoint,
-            partitionable=self.features.partitionable_devices,
-            fractional_capacity=self.features.fractional_capacity,
         )
         self.allocator = Allocator(
             self.features, self.inventory, self.usage, self.classes, self.clock

@@ -30,7 +30,6 @@ from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.capacity import Amount
 from moorage.plugins.dynamic_resources.claim_plans import (
     ClaimPlan,
-    Features,
     RequestPlan,
     attributes_read,
 )
@@ -41,6 +40,7 @@ from moorage.plugins.dynamic_resources.pools import (
 )
 from moorage.plugins.dynamic_resources.search import ChosenDevice, DeviceSearch, SearchClock
 from moorage.plugins.dynamic_resources.selectors import Reads
+from moorage.plugins.dynamic_resources.slices import Features
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 from moorage.plugins.errors import NodeAllocationError
 

@@ -13,6 +13,7 @@ from moorage.plugins.dynamic_resources.slices import (
     Alike,
     DeviceRecord,
     DeviceShapes,
+    Features,
     PoolId,
     SliceRecord,
     TaintedSlices,
@@ -186,15 +187,13 @@ class Inventory:
         self,
         slices: TaintedSlices,
         selectors: DeviceSelectors,
+        features: Features,
         checkpoint: Callable[[], None],
-        *,
-        partitionable: bool,
-        fractional_capacity: bool,
     ) -> None:
         self._slices = slices
         self.selectors = selectors
-        self._shapes = DeviceShapes(selectors, checkpoint, fractional_capacity=fractional_capacity)
-        self._partitionable = partitionable
+        self._shapes = DeviceShapes(selectors, features, checkpoint)
+        self._partitionable = features.partitionable_devices
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}
         self._on_node: dict[str, list[SliceRecord]] = {}

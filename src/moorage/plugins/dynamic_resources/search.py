@@ -16,11 +16,10 @@ from moorage.plugins.dynamic_resources.capacity import Amount, Consumed
 from moorage.plugins.dynamic_resources.claim_plans import (
     ClaimPlan,
     Constraint,
-    Features,
     RequestPlan,
 )
 from moorage.plugins.dynamic_resources.pools import CounterKey, NodePools, Pool, RemainingCounters
-from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, PoolId
+from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, Features, PoolId
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 from moorage.plugins.errors import (
     AllocationError,

@@ -19,32 +19,24 @@ Attribute = tuple[str, str]
 Reads = frozenset[Attribute] | None
 """The attributes that matter; None if all may."""
 
-MAX_LIST_VALUES = 48
-"""`includes` refuses longer lists: as many values as a device may have."""
 _DEVICE = "kubernetes.DRADevice"
 
 
 class DeviceSelectors:
-    """Compiles selectors, and makes devices what selectors see; depends on feature gates."""
+    """Compiles selectors, and makes devices what selectors see, whatever the feature gates say."""
 
-    def __init__(self, *, consumable_capacity: bool = True, list_attributes: bool = False) -> None:
-        self.consumable_capacity = consumable_capacity
-        self._list_attributes = list_attributes
+    def __init__(self) -> None:
         fields = {
             "driver": "string",
-            "attributes": "map(string, map(string, any))",
+            "attributes": "map(string, map(string, dyn))",
             "capacity": "map(string, map(string, quantity))",
+            "allowMultipleAllocations": "bool",
         }
-        functions: tuple[Function, ...] = ()
-        results: tuple[str, ...] = ("bool", "any")
-        if consumable_capacity:
-            fields["allowMultipleAllocations"] = "bool"
-        if list_attributes:
-            fields["attributes"] = "map(string, map(string, dyn))"
-            functions = (Function("dyn.includes(dyn) -> bool", _includes),)
-            results = (*results, "dyn")
         self._environment = Environment(
-            {"device": _DEVICE}, objects={_DEVICE: fields}, functions=functions, results=results
+            {"device": _DEVICE},
+            objects={_DEVICE: fields},
+            functions=(Function("dyn.includes(dyn) -> bool", _includes),),
+            results=("bool", "dyn"),
         )
 
     def compile(self, expression: str) -> "Program":
@@ -73,7 +65,7 @@ class DeviceSelectors:
         for name, attribute in device.attributes.items():
             domain, identifier = qualified(name, driver)
             try:
-                value = self._value(attribute)
+                value = _value(attribute)
             except EvaluationError as error:
                 raise EvaluationError(f"attribute {name}: {error}") from None
             attributes.setdefault(domain, {})[identifier] = value
@@ -93,19 +85,19 @@ class DeviceSelectors:
             }
         }
 
-    def _value(self, attribute: DeviceAttribute) -> Any:
-        if self._list_attributes:
-            for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
-                if values:
-                    return list(values)
-            if attribute.version_values:
-                return [_version(text) for text in attribute.version_values]
-        for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
-            if value is not None:
-                return value
-        if attribute.version_value is not None:
-            return _version(attribute.version_value)
-        raise EvaluationError("unsupported attribute value")
+
+def _value(attribute: DeviceAttribute) -> Any:
+    for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
+        if values:
+            return list(values)
+    if attribute.version_values:
+        return [_version(text) for text in attribute.version_values]
+    for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
+        if value is not None:
+            return value
+    if attribute.version_value is not None:
+        return _version(attribute.version_value)
+    raise EvaluationError("unsupported attribute value")
 
 
 def qualified(name: str, driver: str) -> Attribute:
@@ -128,12 +120,4 @@ def _includes(target: Any, item: Any) -> bool:
 
     if not isinstance(target, list):
         return surely_equal(target, item)
-    for place, other in enumerate(target):
-        if place >= MAX_LIST_VALUES:
-            raise EvaluationError(
-                f"'includes' function cannot be applied to lists longer than "
-                f"{MAX_LIST_VALUES} values"
-            )
-        if surely_equal(other, item):
-            return True
-    return False
+    return any(surely_equal(other, item) for other in target)

@@ -6,7 +6,7 @@ to an expression once, and an unchanged slice never again.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -35,6 +35,19 @@ PoolId = tuple[str, str]
 _MOST_ANSWERS = 1024
 _NO_VALUE = DeviceAttribute()
 _BLOCKING = frozenset(("NoSchedule", "NoExecute"))
+
+
+class Features(NamedTuple):
+    """The feature gates that allocation depends on."""
+
+    admin_access: bool = True
+    binding_conditions: bool = True
+    consumable_capacity: bool = True
+    device_taints: bool = True
+    fractional_capacity: bool = False
+    list_attributes: bool = False
+    partitionable_devices: bool = True
+    prioritized_list: bool = True
 
 
 class NodeScope:
@@ -127,12 +140,11 @@ class DeviceShapes:
     def __init__(
         self,
         selectors: DeviceSelectors,
+        features: Features,
         checkpoint: Callable[[], None],
-        *,
-        fractional_capacity: bool,
     ) -> None:
         self.selectors = selectors
-        self.fractional_capacity = fractional_capacity
+        self.features = features
         self._checkpoint = checkpoint
         self._known: WeakValueDictionary[bytes, DeviceShape] = WeakValueDictionary()
         self._alike: WeakValueDictionary[Hashable, Alike] = WeakValueDictionary()
@@ -184,11 +196,10 @@ class DeviceRecord:
         self.slice = owner
         self.pool = owner.pool
         self.id: DeviceId = (*owner.pool, device.name)
-        self.shareable = shapes.selectors.consumable_capacity and bool(
-            device.allow_multiple_allocations
-        )
+        features = shapes.features
+        self.shareable = features.consumable_capacity and bool(device.allow_multiple_allocations)
         self.taints = tuple(taint for taint in device.taints if taint.effect in _BLOCKING)
-        self.capacity = CapacityRecord(device, fractional=shapes.fractional_capacity)
+        self.capacity = CapacityRecord(device, fractional=features.fractional_capacity)
         self.counters = tuple(
             ((consumption.counter_set, name), parse_nano(counter.value))
             for consumption in device.consumes_counters
