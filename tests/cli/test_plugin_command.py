@@ -133,6 +133,14 @@ def test_a_plugin_that_does_not_pass_is_named_with_its_place(run: Run, write: Wr
     assert "Traceback" not in done.err
 
 
+def test_a_name_that_somebody_else_has_does_not_pass(run: Run, write: Write) -> None:
+    for name in ("Sound", "NodeName"):
+        file = write("plugins.py", PLUGINS.replace('"TooMuch"', f'"{name}"'))
+        done = run("plugin", "check", file)
+        assert done.code == 1
+        assert done.err.startswith(f"moorage: error: a plugin named {name} already exists: ")
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [

@@ -21,8 +21,7 @@ import msgspec
 from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
 from moorage.engine.scheduler import Scheduler
-from moorage.errors import CallTimedOutError, ConfigError
-from moorage.framework.guard import FAULTS
+from moorage.errors import CallTimedOutError, ConfigError, MoorageError, reason_of
 from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry
 from moorage.model.pod import Pod
@@ -99,8 +98,7 @@ class PluginFiles:
                         raise ConfigError(f"{found.source}: {error}") from error
             return versions
 
-        names = ", ".join(map(str, changed))
-        return await _in_time(try_all, f"{names}: trying it took longer than {CHECK_SECONDS:g}s")
+        return await _in_time(try_all, ", ".join(map(str, changed)))
 
     def use(self, versions: Versions) -> None:
         """These are in use from now on."""
@@ -142,12 +140,15 @@ def _args(name: str, config: KubeSchedulerConfiguration) -> Iterable[object]:
     return found
 
 
-async def _in_time(work: Callable[[], T], too_late: str) -> T:
-    """Run work in a thread that does not keep the process alive; a `ConfigError` if it hangs."""
+async def _in_time(work: Callable[[], T], names: str) -> T:
+    """Try files in a thread that does not keep the process alive.
+
+    Whatever they do, all that comes of it is a `ConfigError`, also if they hang.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(error: BaseException | None, result: T | None) -> None:
+    def settle(error: MoorageError | None, result: T | None) -> None:
         if done.done():
             return
         if error is not None:
@@ -159,8 +160,10 @@ async def _in_time(work: Callable[[], T], too_late: str) -> T:
         error, result = None, None
         try:
             result = work()
-        except FAULTS as failed:
+        except MoorageError as failed:
             error = failed
+        except BaseException as failed:
+            error = ConfigError(f"{names}: {reason_of(failed)}")
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, error, result)
 
@@ -172,4 +175,4 @@ async def _in_time(work: Callable[[], T], too_late: str) -> T:
     except TimeoutError:
         error = ctypes.py_object(CallTimedOutError)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), error)
-        raise ConfigError(too_late) from None
+        raise ConfigError(f"{names}: trying it took longer than {CHECK_SECONDS:g}s") from None

@@ -21,11 +21,13 @@ def add_parser(commands: Any) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from moorage.plugins.defaults import in_tree_registry
     from moorage.simulator.plugin_files import PluginFile, load_plugin_file
 
-    configuration = read_configuration(args.config)
+    configuration, registry = read_configuration(args.config), in_tree_registry()
     failed = 0
     for plugin, source in load_plugin_file(PluginFile.parse(args.file)):
+        registry.register(plugin, source)
         found = (profile.args_for(plugin.name) for profile in configuration.profiles)
         complaint = _complaint(plugin, next((one for one in found if one is not None), None), args)
         if complaint:
