@@ -19,6 +19,7 @@ from moorage.framework.plugin import (
     ReservePlugin,
 )
 from moorage.framework.status import Code, Status
+from moorage.kube.resources import RESOURCES
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
@@ -275,6 +276,16 @@ async def _changed(client: SimulatedClient) -> dict[str, Any]:
     await client.delete("Pod", "gone", "default")
     found["pods"] = await client.list("Pod")
     return found
+
+
+def test_a_kind_without_a_type_has_the_name_that_a_live_client_gives_it() -> None:
+    client = SimulatedClient(world_with())
+    for kind, resource in RESOURCES.items():
+        if resource.struct is None and not kind.endswith("Review"):
+            made = {"metadata": {"name": "a"}, "apiVersion": resource.api_version, "kind": kind}
+            run(client.create(kind, made, "x"))
+            by_name = f"{resource.plural}.{resource.version}.{resource.group}"
+            assert run(client.get(by_name, "a", "x"))["kind"] == kind
 
 
 def run(coroutine: Any) -> Any:
