@@ -12,6 +12,7 @@ from moorage.cli.arguments import add_command
 from moorage.cli.configuration import make_world, read_configuration
 from moorage.cli.explain_output import print_pod
 from moorage.cli.output import BAD_INPUT, print_as, print_line, print_table, warn
+from moorage.connections.memory import collecting_rarely
 from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json
 from moorage.simulator.manifests import load_manifests
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> None:
     add_command(commands, "schedule", _run)
 
 
+@collecting_rarely()
 def _run(args: argparse.Namespace) -> int:
     from moorage.simulator.offline import place_all, place_and_explain
     from moorage.simulator.world import find_waiting_pod
