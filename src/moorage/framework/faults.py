@@ -58,7 +58,6 @@ class PluginFaults:
         """(profile, plugin, point) of the faults since the profile's latest attempt began."""
 
     def note(self, fault: PluginFault) -> None:
-        """Something went wrong."""
         place = fault[:3]
         if place in self._fresh and fault.point in _ONCE_PER_ATTEMPT:
             return

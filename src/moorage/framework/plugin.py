@@ -248,7 +248,6 @@ class NodeFilterPlugin(FilterPlugin[None], ABC):
         """None accepts the node."""
 
     def filter(self, pod: Pod, nodes: NodeView, state: None = None) -> Verdicts:
-        """The loop over the rows."""
         del state
         verdicts = Verdicts(len(nodes))
         for row, node in enumerate(nodes):
@@ -335,7 +334,6 @@ class NodeScorePlugin(ScorePlugin[None], ABC):
         """A number, larger is better."""
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
-        """The loop over the rows."""
         del state
         scores = (index(self.score_node(pod, node)) for node in nodes)  # 1.5 is not taken as 1
         return np.fromiter(scores, np.int64, len(nodes))
