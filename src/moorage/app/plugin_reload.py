@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -82,20 +83,16 @@ class PluginFiles:
             from moorage.testing import PluginCheckError
             from moorage.testing.plugin_checks import check_plugin_here, some_of
 
-            versions = dict(self._used)
-            for file in versions:
-                if file.path in changed:
-                    versions[file] = load_plugin_file(file)
+            new = {file: load_plugin_file(file) for file in self._used if file.path in changed}
+            versions = {**self._used, **new}
             self.registry(versions)
-            for found in (
-                one for file in versions if file.path in changed for one in versions[file]
-            ):
-                for args in _args(found.plugin.name, config):
+            for plugin, source in chain.from_iterable(new.values()):
+                for args in _args(plugin.name, config):
                     state = some_of(some, Random(0))
                     try:
-                        check_plugin_here(found.plugin, args, state, pods, gates)
+                        check_plugin_here(plugin, args, state, pods, gates)
                     except PluginCheckError as error:
-                        raise ConfigError(f"{found.source}: {error}") from error
+                        raise ConfigError(f"{source}: {error}") from error
             return versions
 
         return await _in_time(try_all, ", ".join(map(str, changed)))
@@ -103,20 +100,25 @@ class PluginFiles:
     def use(self, versions: Versions) -> None:
         """These are in use from now on."""
         old, self._used = self._used, versions
-        kept = {one.plugin.__module__ for found in versions.values() for one in found}
-        for one in (one for found in old.values() for one in found):
-            if one.plugin.__module__ not in kept:
-                sys.modules.pop(one.plugin.__module__, None)
+        for module in _modules(old) - _modules(versions):
+            sys.modules.pop(module, None)
+
+
+def digest(path: Path) -> bytes | None:
+    """Tells versions of a file apart; None if it is gone, perhaps as it is being replaced."""
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return None
 
 
 def _digests(files: Iterable[PluginFile]) -> dict[Path, bytes]:
-    found = {}
-    for file in files:
-        try:
-            found[file.path] = hashlib.sha256(file.path.read_bytes()).digest()
-        except OSError:
-            continue  # it is being replaced, or is gone: no reason to lose the plugin
-    return found
+    found = {file.path: digest(file.path) for file in files}
+    return {path: one for path, one in found.items() if one is not None}
+
+
+def _modules(versions: Versions) -> set[str]:
+    return {one.plugin.__module__ for one in chain.from_iterable(versions.values())}
 
 
 def _some_of(scheduler: Scheduler) -> tuple[ClusterState, Sequence[Pod]]:
