@@ -441,3 +441,28 @@ def test_a_failing_post_bind_is_logged(act: Act, caplog: pytest.LogCaptureFixtur
     profile = scheduler_with(plugin, "postBind").profiles["hostile"]
     asyncio.run(after_binding(profile, pod("h", "hostile"), "n1"))
     assert "Hostile" in caplog.text
+
+
+@pytest.mark.parametrize("act", RAISED, ids=lambda act: act.__name__)
+def test_what_is_left_for_later_ends_nothing(act: Act, caplog: pytest.LogCaptureFixture) -> None:
+    async def later() -> None:
+        act()
+
+    async def main() -> None:
+        server = ApiServer(seed=7)
+        await server.start()
+        try:
+            async with KubeClient(Access(server=server.url, source="test"), qps=0) as client:
+                scheduler = scheduler_with(hostile((FilterPlugin,), "filter", gives(None)))
+                events = EventRecorder(client)
+                executor = Executor(scheduler, client, events, WallTimer(), lambda: None)
+                scheduler.handle.run_later(later())
+                executor.carry_out()
+                while executor.busy:
+                    await asyncio.sleep(0.01)
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+    if "Cancelled" not in act.__name__:
+        assert "later" in caplog.text or "carrying out" in caplog.text
