@@ -13,6 +13,7 @@
     │                       a question at the port cannot be answered
     ├── StateError          an event contradicts the cluster state (a pod assumed twice, ...)
     │   └── CorruptStateError  ... so badly that only a restart helps
+    ├── StrayError          a plugin raised what ends a process or a task where nobody catches it
     └── PluginError         a plugin raised or answered nonsense (names plugin, pod and phase)
         └── ExtenderError   an extender failed, in its own words or in those of the transport
 
@@ -22,6 +23,8 @@ TranslationError, CallTimedOutError.
 
 A pod that fits nowhere is *not* an error: that is a value (`framework.diagnosis`).
 """
+
+from collections.abc import Callable
 
 
 class MoorageError(Exception):
@@ -119,13 +122,21 @@ class CorruptStateError(StateError):
     """The cluster state cannot be trusted any more; the process must end and start afresh."""
 
 
+class StrayError(MoorageError):
+    """Raised instead of a KeyboardInterrupt, CancelledError and the like of a plugin."""
+
+
 class PluginError(MoorageError):
     """A plugin failed; wraps the original exception as `__cause__`."""
 
     def __init__(self, plugin: str, phase: str, detail: str) -> None:
-        match phase:  # upstream words these two differently from the others
+        match phase:  # upstream words these differently from the others
             case "Filter":
                 text = f'running "{plugin}" filter plugin: {detail}'
+            case "NormalizeScore":
+                text = (
+                    f'running Normalize on Score plugins: plugin "{plugin}" failed with: {detail}'
+                )
             case "Score":
                 text = f'running Score plugins: plugin "{plugin}" failed with: {detail}'
             case _:
@@ -195,9 +206,18 @@ class AbandonedError(Exception):
 
 def reason_of(error: BaseException) -> str:
     """What an error says; one that was not raised on purpose is named by its type as well."""
+    text = shown(error, str)
     if isinstance(error, (MoorageError, CallTimedOutError)):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shown(value: object, show: Callable[[object], str] = repr) -> str:
+    """A value in words, also if it cannot say what it is."""
+    try:
+        return show(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
 
 
 class SelectorError(ValueError):

@@ -116,6 +116,10 @@ def test_a_file_that_hangs_when_it_is_tried_is_refused(
     with pytest.raises(ConfigError, match=r"only\.py: trying it took longer than 1s"):
         asyncio.run(files.renewed(made.engine, config))
     assert asyncio.run(files.renewed(made.engine, config)) is None  # it is not tried again
+    for text in ("x = " + "-" * 100_000 + "1", "raise KeyboardInterrupt", "raise StopIteration"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=r"only\.py:"):
+            asyncio.run(files.renewed(made.engine, config))
     file.write_text(PLUGIN % "return Reason('no')")
     versions = asyncio.run(files.renewed(made.engine, config))
     assert versions is not None

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ import pytest
 
 from cli.running import Run
 
-CASES = Path(__file__).parent.parent / "parity" / "golden" / "taints.jsonl.gz"
+GOLDEN = Path(__file__).parent.parent / "parity" / "golden"
 
 
 @pytest.fixture
 def cases() -> list[dict[str, Any]]:
-    with gzip.open(CASES, "rt", encoding="utf-8") as lines:
+    with gzip.open(GOLDEN / "taints.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for _, line in zip(range(6), lines, strict=False)]
 
 
@@ -100,6 +101,17 @@ def test_several_processes_find_the_same(
     assert run("conformance", path, "--jobs", "2") == run("conformance", path)
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_goes_wrong_in_a_plugin_is_compared_and_not_logged(tmp_path: Path, jobs: str) -> None:
+    with gzip.open(GOLDEN / "volumes.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [case for case in map(json.loads, lines) if case["name"] == "volumes-20"]
+    assert cases[0]["expect"]["postFilter"]["code"] == "Error"
+    path = save(tmp_path / "a.jsonl", cases)
+    command = [sys.executable, "-m", "moorage", "conformance", path, "--jobs", jobs]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -130,6 +142,7 @@ def test_usage_errors_end_with_code_2(run: Run) -> None:
 
 ORACLE = f"""#!{sys.executable}
 import json
+import subprocess
 import sys
 print(json.dumps({{"kubernetes": "v1"}}), flush=True)
 while True:

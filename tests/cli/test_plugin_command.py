@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cli.running import POD, Run, Write
+from moorage.framework import pacing
 
 NODES = """\
 apiVersion: v1
@@ -92,6 +93,11 @@ def test_a_faulty_expression_is_one_sentence(
     assert done.err.count("\n") == 1
 
 
+ONE_NODE_AND_POD = """\
+{apiVersion: v1, kind: Node, metadata: {name: quay}, status: {allocatable: {cpu: 1, pods: 9}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: ship}, spec: {containers: [{name: c, image: i}]}}
+"""
 PLUGINS = """\
 from moorage.framework.plugin import NodeFilterPlugin, NodeScorePlugin
 
@@ -133,6 +139,14 @@ def test_a_plugin_that_does_not_pass_is_named_with_its_place(run: Run, write: Wr
     assert "Traceback" not in done.err
 
 
+def test_a_name_that_somebody_else_has_does_not_pass(run: Run, write: Write) -> None:
+    for name in ("Sound", "NodeName"):
+        file = write("plugins.py", PLUGINS.replace('"TooMuch"', f'"{name}"'))
+        done = run("plugin", "check", file)
+        assert done.code == 1
+        assert done.err.startswith(f"moorage: error: a plugin named {name} already exists: ")
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -148,6 +162,28 @@ def test_faults_are_one_sentence(run: Run, write: Write, line: str, complaint: s
     assert done.err.startswith(f"moorage: error: {file}:4: class Sound: Sound: ")
     assert complaint in done.err
     assert len(done.err.splitlines()) == 1
+
+
+HANGS = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {filter: {enabled: [{name: Sound}]}}}]
+"""
+
+
+@pytest.mark.parametrize("line", ["while True: pass", "import time; time.sleep(100)"])
+def test_a_call_that_hangs_is_ended_in_every_command(
+    run: Run, write: Write, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "DEFAULT_CALL_SECONDS", 0.3)
+    file = write("plugins.py", PLUGINS.replace("return None", line))
+    cluster = write("one.yaml", ONE_NODE_AND_POD)
+    options = "-f", cluster, "--plugin", file, "--config", write("config.yaml", HANGS)
+    said = f"no answer within 0.3s ({file}:8)"
+    assert said in run("plugin", "check", f"{file}:Sound").err
+    assert said in run("schedule", *options).out
+    done = run("explain", "pod", "ship", *options)
+    assert said in done.out + done.err
 
 
 def test_a_file_that_cannot_be_used_is_named(run: Run, write: Write) -> None:

@@ -194,6 +194,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "file": ({"config": "/nowhere.yaml"}, "/nowhere.yaml: No such file or directory"),
     "twice": ({"plugins": [OnePerTeam, OnePerTeam]}, "OnePerTeam already exists"),
+    "class": ({"plugins": [int]}, "plugin <class 'int'> is not a subclass of moorage"),
+    "seconds": ({"plugin_call_seconds": "1s"}, "plugin_call_seconds: expected a number of seconds"),
+    "time": ({"pod_max_in_unschedulable_pods_seconds": -1}, "seconds above 0, got -1"),
     "gate": ({"feature_gates": "Nothing=true"}, "Nothing"),
 }
 

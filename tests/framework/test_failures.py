@@ -110,7 +110,11 @@ class FailsPostFilter(FilterPlugin[None], PostFilterPlugin):
         (FailsFilterNode, "Filter", 'running "Fails" filter plugin: '),
         (FailsPreScore, "PreScore", 'running PreScore plugin "Fails": '),
         (FailsScore, "Score", 'running Score plugins: plugin "Fails" failed with: '),
-        (FailsNormalize, "Score", 'running Score plugins: plugin "Fails" failed with: '),
+        (
+            FailsNormalize,
+            "NormalizeScore",
+            'running Normalize on Score plugins: plugin "Fails" failed with: ',
+        ),
         (FailsPostFilter, "PostFilter", 'running PostFilter plugin "Fails": '),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",

@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from framework.building import make_cycle, make_state, profile_of
-from moorage.cluster.view import NodeView
+from moorage.cluster.view import NodeRow, NodeView
 from moorage.errors import PluginError
 from moorage.framework.calls import watched
 from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.framework.faults import PluginFault, PluginFaults
 from moorage.framework.pacing import PluginCalls
-from moorage.framework.plugin import FilterPlugin, NodeFilterPlugin, Plugin, ScorePlugin
+from moorage.framework.plugin import (
+    FilterPlugin,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    Plugin,
+    ScorePlugin,
+)
 from moorage.framework.status import Verdicts
 from moorage.model.pod import Pod
 from moorage.plugins.node_name import NodeName
@@ -33,6 +39,13 @@ class Floats(ScorePlugin[None]):
         return np.full(len(nodes), np.nan)
 
 
+class HalfAPoint(NodeScorePlugin):
+    name = "HalfAPoint"
+
+    def score_node(self, pod: Pod, node: NodeRow) -> Any:
+        return 0.5
+
+
 class TooMuch(ScorePlugin[None]):
     name = "TooMuch"
 
@@ -45,6 +58,7 @@ class TooMuch(ScorePlugin[None]):
     [
         (Divides, "Filter", "exception", Divides.filter),
         (Floats, "Score", "answer", Floats.score),
+        (HalfAPoint, "Score", "exception", HalfAPoint.score_node),
         (TooMuch, "Score", "score", TooMuch.score),
     ],
 )
@@ -59,7 +73,7 @@ def test_a_fault_is_counted_and_named_with_its_place(
         make_cycle(state).decide(profile, make_pod("p"))
     (fault,) = faults
     assert (fault.plugin, fault.point, fault.kind) == (plugin.name, point, kind)
-    line = method.__code__.co_firstlineno + (kind == "exception")
+    line = method.__code__.co_firstlineno + (plugin is Divides)
     assert f"({__file__}:{line})" in str(caught.value) == fault.message
 
 

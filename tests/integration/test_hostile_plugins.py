@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ def gives(value: Any) -> Act:
     def act(*_: Any) -> Any:
         return value
 
-    act.__name__ = f"gives {value!r}".partition(" at 0x")[0][:60]
+    shown = "hidden" if isinstance(value, _Hidden) else repr(value)
+    act.__name__ = f"gives {shown}".partition(" at 0x")[0][:60]
     return act
 
 
@@ -85,11 +87,33 @@ def for_each(name: str, make: Callable[[int], Any]) -> Act:
     return act
 
 
+class _DumbError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("I have no words")
+
+
+class _Unknown(BaseException):
+    pass
+
+
+class _Hidden:
+    def __repr__(self) -> str:
+        raise ValueError("I will not be shown")
+
+
 RAISED = [
     raises(error)
-    for error in (KeyError("k"), RecursionError("r"), MemoryError("m"), StateError("s"))
-] + [raises(SystemExit(3)), raises(StopIteration())]
+    for error in (
+        KeyError("k"),
+        RecursionError("r"),
+        MemoryError("m"),
+        StateError("s"),
+        _DumbError(),
+    )
+] + [raises(SystemExit(3)), raises(StopIteration()), raises(KeyboardInterrupt())]
+RAISED += [raises(asyncio.CancelledError()), raises(_Unknown())]
 NONSENSE = [gives(5), gives("yes"), gives([]), gives(float("nan")), gives(object())]
+NONSENSE += [gives(_Hidden())]
 STATUSES = [gives(Status("Unheard", ())), gives(Status(Code.ERROR, (7,)))]  # type: ignore[arg-type]
 
 POINTS: dict[str, tuple[tuple[type[Plugin], ...], str, list[Act]]] = {
@@ -160,6 +184,14 @@ SOUND: dict[str, Act] = {
     "permit": gives((None, 0.0)),
     "post_filter": gives(PostFilterResult(Status(Code.UNSCHEDULABLE))),
 }
+
+
+@pytest.fixture(autouse=True)
+def interrupts_are_handled() -> Iterator[None]:
+    """As in a scheduler that runs: Ctrl-C does not raise KeyboardInterrupt."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def hostile(bases: tuple[type[Plugin], ...], method: str, act: Act, **more: Any) -> type[Plugin]:
@@ -409,3 +441,28 @@ def test_a_failing_post_bind_is_logged(act: Act, caplog: pytest.LogCaptureFixtur
     profile = scheduler_with(plugin, "postBind").profiles["hostile"]
     asyncio.run(after_binding(profile, pod("h", "hostile"), "n1"))
     assert "Hostile" in caplog.text
+
+
+@pytest.mark.parametrize("act", RAISED, ids=lambda act: act.__name__)
+def test_what_is_left_for_later_ends_nothing(act: Act, caplog: pytest.LogCaptureFixture) -> None:
+    async def later() -> None:
+        act()
+
+    async def main() -> None:
+        server = ApiServer(seed=7)
+        await server.start()
+        try:
+            async with KubeClient(Access(server=server.url, source="test"), qps=0) as client:
+                scheduler = scheduler_with(hostile((FilterPlugin,), "filter", gives(None)))
+                events = EventRecorder(client)
+                executor = Executor(scheduler, client, events, WallTimer(), lambda: None)
+                scheduler.handle.run_later(later())
+                executor.carry_out()
+                while executor.busy:
+                    await asyncio.sleep(0.01)
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+    if "Cancelled" not in act.__name__:
+        assert "later" in caplog.text or "carrying out" in caplog.text

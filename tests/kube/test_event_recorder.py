@@ -18,8 +18,10 @@ from moorage.kube.event_series import (
     SeriesMemory,
     event_name,
     event_note,
+    reference,
 )
-from moorage.model.meta import ObjectMeta
+from moorage.model.custom import CustomObject
+from moorage.model.meta import ApiObject, ObjectMeta
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 
@@ -138,6 +140,24 @@ def test_the_form_of_an_event() -> None:
             }
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("obj", "kind", "api_version"),
+    [
+        (Pod(kind="1k"), "Pod", "v1"),
+        (Pod(kind="Pod", api_version="apps/v9"), "Pod", "v1"),
+        (
+            CustomObject(kind="Berth", api_version="harbour.example/v1"),
+            "Berth",
+            "harbour.example/v1",
+        ),
+    ],
+)
+def test_an_event_names_the_kind_that_was_read_not_what_the_object_says(
+    obj: ApiObject, kind: str, api_version: str
+) -> None:
+    assert (reference(obj).kind, reference(obj).api_version) == (kind, api_version)
 
 
 def test_repetition_becomes_a_series() -> None:

@@ -88,6 +88,7 @@ def test_a_changed_file_is_imported_beside_the_old_one(tmp_path: Path) -> None:
             "",
             ":3: class Wide has no name",
         ),
+        ("x = " + "-" * 100_000 + "1\n", "", ": it is nested too deeply"),
         ("x = '\x00'", "", ":1: source code string cannot contain null bytes"),
     ],
 )

@@ -15,16 +15,18 @@ from moorage.framework.plugin import (
     BindPlugin,
     Plugin,
     PreBindPlugin,
+    QueueSortPlugin,
     ReservePlugin,
 )
 from moorage.framework.status import Code, Status
+from moorage.kube.resources import RESOURCES
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 from moorage.simulator.api import EVENTS, SimulatedClient
 from moorage.simulator.manifests import Manifests
-from moorage.simulator.offline import Schedule, place_all
+from moorage.simulator.offline import PodOutcome, Schedule, place_all
 from moorage.simulator.world import World
 from moorage.testing import make_node, make_pod
 
@@ -179,10 +181,82 @@ def test_binding_plugins_run_and_what_is_left_for_later_helps_the_next_pod() -> 
     world = world_with(MakesRoom, objects=(make_node("n1", cpu="2"), *pods))
     found = outcomes(place_all(world))
     assert (found["first"], found["second"]) == ("n1", "n2")
-    assert found["late"] == "0/1 nodes are available: 1 the tide is out."
+    assert found["late"] == "the tide is out"
     assert world.state.node_of(pods[2]) is None
     events = [event.content["note"] for event in world.state.listers.of(EVENTS)]
     assert events == ["at 1000 for n1", "at 1000 for n2"]
+
+
+class Breaks(PreBindPlugin, ReservePlugin):
+    """Fails in the point that a pod is named after."""
+
+    name = "Breaks"
+
+    def _fail(self, pod: Pod, point: str) -> None:
+        if pod.name == point:
+            raise KeyError(point)
+
+    def reserve(self, pod: Pod, node_name: str) -> Status | None:
+        self._fail(pod, "reserve")
+        return Status(Code.ERROR, ("no room",)) if pod.name == "refused" else None
+
+    def unreserve(self, pod: Pod, node_name: str) -> None:
+        pass
+
+    async def pre_bind(self, pod: Pod, node_name: str, api: ApiPort) -> Status | None:
+        self._fail(pod, "pre-bind")
+        return None
+
+
+class BreaksOffline(Breaks):
+    name = "BreaksOffline"
+
+    def pre_bind_offline(self, pod: Pod) -> None:
+        self._fail(pod, "offline")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "pod", "message"),
+    [
+        (Breaks, "reserve", "running Reserve plugin \"Breaks\": KeyError: 'reserve' "),
+        (Breaks, "refused", 'running Reserve plugin "Breaks": no room'),
+        (Breaks, "pre-bind", "running PreBind plugin \"Breaks\": KeyError: 'pre-bind' "),
+        (
+            BreaksOffline,
+            "offline",
+            "running PreBind plugin \"BreaksOffline\": KeyError: 'offline' ",
+        ),
+    ],
+)
+def test_a_fault_on_the_way_to_a_node_is_an_error_of_that_pod(
+    plugin: type[Plugin], pod: str, message: str
+) -> None:
+    pods = (make_pod(pod), make_pod("other"))
+    world = world_with(plugin, objects=(make_node("n1"), *pods))
+    failed, placed = place_all(world).pods
+    assert (failed.outcome, placed.outcome) == (PodOutcome.ERROR, PodOutcome.PLACED)
+    assert failed.message.startswith(message)
+
+
+class OddOrder(QueueSortPlugin):
+    name = "OddOrder"
+
+    def sort_key(self, pod: Pod, timestamp: float) -> Any:
+        return {"a": 2, "b": 1}[pod.name]
+
+
+def test_a_pod_without_a_sort_key_comes_last_and_is_placed() -> None:
+    registry = in_tree_registry()
+    registry.register(OddOrder)
+    config = load_config(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {queueSort: {enabled: [{name: OddOrder}],"
+        " disabled: [{name: '*'}]}}}]",
+        "test",
+    )
+    world = World(config, registry=registry)
+    world.add_all((make_node("n1"), *map(make_pod, ("odd", "a", "b"))))
+    assert [pod.name for pod in place_all(world).pods] == ["b", "a", "odd"]
 
 
 async def _changed(client: SimulatedClient) -> dict[str, Any]:
@@ -202,6 +276,16 @@ async def _changed(client: SimulatedClient) -> dict[str, Any]:
     await client.delete("Pod", "gone", "default")
     found["pods"] = await client.list("Pod")
     return found
+
+
+def test_a_kind_without_a_type_has_the_name_that_a_live_client_gives_it() -> None:
+    client = SimulatedClient(world_with())
+    for kind, resource in RESOURCES.items():
+        if resource.struct is None and not kind.endswith("Review"):
+            made = {"metadata": {"name": "a"}, "apiVersion": resource.api_version, "kind": kind}
+            run(client.create(kind, made, "x"))
+            by_name = f"{resource.plural}.{resource.version}.{resource.group}"
+            assert run(client.get(by_name, "a", "x"))["kind"] == kind
 
 
 def run(coroutine: Any) -> Any:

@@ -21,7 +21,7 @@ from moorage.config.documents import parse_document
 from moorage.config.loading import load_config
 from moorage.config.types import API_VERSION, KIND
 from moorage.engine.clock import WallClock
-from moorage.errors import ConfigError
+from moorage.errors import ConfigError, shown
 from moorage.framework.faults import DEFAULT_ROW
 from moorage.framework.pacing import DEFAULT_CALL_SECONDS
 from moorage.framework.plugin import Plugin
@@ -66,6 +66,10 @@ class KubeScheduler:
         recorder_factory: RecorderFactory = EventRecorder,
         profile_capturer: Callable[[KubeSchedulerProfile], None] | None = None,
     ) -> None:
+        _check_seconds(
+            "pod_max_in_unschedulable_pods_seconds", pod_max_in_unschedulable_pods_seconds
+        )
+        _check_seconds("plugin_call_seconds", plugin_call_seconds)
         gates = FeatureGates.parse(feature_gates)
         self.config = _configuration(
             config,
@@ -178,6 +182,11 @@ def _configuration(
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{source}: options must be plain values: {error}") from None
     return load_config(text, source, gates)
+
+
+def _check_seconds(option: str, value: object) -> None:
+    if not isinstance(value, int | float) or not value > 0:
+        raise ConfigError(f"{option}: expected a number of seconds above 0, got {shown(value)}")
 
 
 def _read(path: Path, gates: FeatureGates) -> Mapping[str, Any]:

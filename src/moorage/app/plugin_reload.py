@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -21,8 +22,7 @@ import msgspec
 from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
 from moorage.engine.scheduler import Scheduler
-from moorage.errors import CallTimedOutError, ConfigError
-from moorage.framework.guard import FAULTS
+from moorage.errors import CallTimedOutError, ConfigError, MoorageError, reason_of
 from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry
 from moorage.model.pod import Pod
@@ -83,42 +83,42 @@ class PluginFiles:
             from moorage.testing import PluginCheckError
             from moorage.testing.plugin_checks import check_plugin_here, some_of
 
-            versions = dict(self._used)
-            for file in versions:
-                if file.path in changed:
-                    versions[file] = load_plugin_file(file)
+            new = {file: load_plugin_file(file) for file in self._used if file.path in changed}
+            versions = {**self._used, **new}
             self.registry(versions)
-            for found in (
-                one for file in versions if file.path in changed for one in versions[file]
-            ):
-                for args in _args(found.plugin.name, config):
+            for plugin, source in chain.from_iterable(new.values()):
+                for args in _args(plugin.name, config):
                     state = some_of(some, Random(0))
                     try:
-                        check_plugin_here(found.plugin, args, state, pods, gates)
+                        check_plugin_here(plugin, args, state, pods, gates)
                     except PluginCheckError as error:
-                        raise ConfigError(f"{found.source}: {error}") from error
+                        raise ConfigError(f"{source}: {error}") from error
             return versions
 
-        names = ", ".join(map(str, changed))
-        return await _in_time(try_all, f"{names}: trying it took longer than {CHECK_SECONDS:g}s")
+        return await _in_time(try_all, ", ".join(map(str, changed)))
 
     def use(self, versions: Versions) -> None:
         """These are in use from now on."""
         old, self._used = self._used, versions
-        kept = {one.plugin.__module__ for found in versions.values() for one in found}
-        for one in (one for found in old.values() for one in found):
-            if one.plugin.__module__ not in kept:
-                sys.modules.pop(one.plugin.__module__, None)
+        for module in _modules(old) - _modules(versions):
+            sys.modules.pop(module, None)
+
+
+def digest(path: Path) -> bytes | None:
+    """Tells versions of a file apart; None if it is gone, perhaps as it is being replaced."""
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError:
+        return None
 
 
 def _digests(files: Iterable[PluginFile]) -> dict[Path, bytes]:
-    found = {}
-    for file in files:
-        try:
-            found[file.path] = hashlib.sha256(file.path.read_bytes()).digest()
-        except OSError:
-            continue  # it is being replaced, or is gone: no reason to lose the plugin
-    return found
+    found = {file.path: digest(file.path) for file in files}
+    return {path: one for path, one in found.items() if one is not None}
+
+
+def _modules(versions: Versions) -> set[str]:
+    return {one.plugin.__module__ for one in chain.from_iterable(versions.values())}
 
 
 def _some_of(scheduler: Scheduler) -> tuple[ClusterState, Sequence[Pod]]:
@@ -142,12 +142,15 @@ def _args(name: str, config: KubeSchedulerConfiguration) -> Iterable[object]:
     return found
 
 
-async def _in_time(work: Callable[[], T], too_late: str) -> T:
-    """Run work in a thread that does not keep the process alive; a `ConfigError` if it hangs."""
+async def _in_time(work: Callable[[], T], names: str) -> T:
+    """Try files in a thread that does not keep the process alive.
+
+    Whatever they do, all that comes of it is a `ConfigError`, also if they hang.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(error: BaseException | None, result: T | None) -> None:
+    def settle(error: MoorageError | None, result: T | None) -> None:
         if done.done():
             return
         if error is not None:
@@ -159,8 +162,10 @@ async def _in_time(work: Callable[[], T], too_late: str) -> T:
         error, result = None, None
         try:
             result = work()
-        except FAULTS as failed:
+        except MoorageError as failed:
             error = failed
+        except BaseException as failed:
+            error = ConfigError(f"{names}: {reason_of(failed)}")
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, error, result)
 
@@ -172,4 +177,4 @@ async def _in_time(work: Callable[[], T], too_late: str) -> T:
     except TimeoutError:
         error = ctypes.py_object(CallTimedOutError)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), error)
-        raise ConfigError(too_late) from None
+        raise ConfigError(f"{names}: trying it took longer than {CHECK_SECONDS:g}s") from None

@@ -6,7 +6,6 @@ Owns as well which fields take effect only after a restart; `kube.live` exchange
 """
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from random import Random
 import msgspec
 
 from moorage.app.config_sources import ConfigSource
-from moorage.app.plugin_reload import PluginFiles
+from moorage.app.plugin_reload import PluginFiles, digest
 from moorage.config import KubeSchedulerConfiguration
 from moorage.errors import MoorageError
 from moorage.kube.client import KubeClient
@@ -94,7 +93,7 @@ class Reloader:
         self._file_period = file_period
         self._tell = tell
         self._asked = asyncio.Event()
-        self._digest = _digest(Path(source.file)) if source is not None and source.file else None
+        self._digest = digest(Path(source.file)) if source is not None and source.file else None
         self._read = read
         """What was last read from the source: reading the same again changes nothing."""
 
@@ -124,7 +123,7 @@ class Reloader:
             log.info("there is nothing to reload: the configuration comes from the flags alone")
             return False
         if source is not None and source.file:
-            self._digest = _digest(Path(source.file))
+            self._digest = digest(Path(source.file))
         try:
             new = self._read if source is None else await source.load(self._client)
             await self._live.between_attempts()
@@ -226,7 +225,7 @@ class Reloader:
     async def _watch_file(self, path: Path) -> None:
         while True:
             await asyncio.sleep(self._file_period)
-            current = _digest(path)
+            current = digest(path)
             # A file that is gone for a moment is being replaced, and one that stays away is no
             # reason to lose the configuration.
             if current is not None and current != self._digest:
@@ -245,13 +244,6 @@ class _Changes:
         if change != "DELETED" and version != self._known:
             self._known = version
             self._ask()
-
-
-def _digest(path: Path) -> bytes | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError:
-        return None
 
 
 def fields_that_need_a_restart(

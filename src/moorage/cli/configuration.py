@@ -1,7 +1,8 @@
 """KubeSchedulerConfigurations out of files, standard input and ConfigMaps; `--config`."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from moorage.config.types import KIND
 from moorage.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from moorage.framework.pacing import PluginCalls
     from moorage.simulator.world import World
 
 STDIN = "-"
@@ -56,6 +58,19 @@ def make_world(
         )
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from error
+
+
+@contextmanager
+def calls_ended_in_time(calls: "PluginCalls") -> Iterator[None]:
+    """Meanwhile a call of a plugin that does not return is ended, as in a live scheduler."""
+    from moorage.kube.call_watch import CallWatch
+
+    watch = CallWatch(calls)
+    watch.start(None)
+    try:
+        yield
+    finally:
+        watch.stop()
 
 
 def read_text(path: str) -> bytes:

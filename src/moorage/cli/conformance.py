@@ -27,9 +27,14 @@ def add_parser(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     if (args.search is None) != (args.oracle is None):
         args.parser.error("--search and --oracle belong together")
-    if args.search is not None:
-        return _search(args)
+    logging.disable()  # What goes wrong in a plugin is part of what is compared.
+    try:
+        return _compare(args) if args.search is None else _search(args)
+    finally:
+        logging.disable(logging.NOTSET)
 
+
+def _compare(args: argparse.Namespace) -> int:
     from moorage.simulator.conformance import as_json, run
 
     report = run(args.paths, families=args.family, jobs=args.jobs, progress=_progress())
@@ -46,17 +51,13 @@ def _search(args: argparse.Namespace) -> int:
     from moorage.simulator.search import Search
 
     seed = random.randrange(1 << 32) if args.seed is None else args.seed
-    logging.disable()  # What goes wrong in a plugin is part of what is compared.
-    try:
-        with Oracle(args.oracle) as oracle:
-            search = Search(args.paths, oracle, seed, args.family)
-            print_line(f"the seed is {seed}, the oracle of {oracle.kubernetes}")
-            for case, found in search.run(args.search, _tell):
-                with args.found.open("a") as file:
-                    file.write(json.dumps(case) + "\n")
-                _print_differences(found)
-    finally:
-        logging.disable(logging.NOTSET)
+    with Oracle(args.oracle) as oracle:
+        search = Search(args.paths, oracle, seed, args.family)
+        print_line(f"the seed is {seed}, the oracle of {oracle.kubernetes}")
+        for case, found in search.run(args.search, _tell):
+            with args.found.open("a") as file:
+                file.write(json.dumps(case) + "\n")
+            _print_differences(found)
     count = search.count
     print_line(
         f"{count.tried} changed cases: the API refuses {count.invalid}, {count.failed} cannot be "

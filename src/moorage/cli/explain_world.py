@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from moorage.cli.configuration import make_world, read_configuration
+from moorage.cli.configuration import calls_ended_in_time, make_world, read_configuration
 from moorage.cli.explain_sources import PodQuestion
 from moorage.cli.output import warn
 from moorage.cli.schedule import skipped_sentence
@@ -49,17 +49,18 @@ class _WorldSource:
 
     def pod(self, asked: PodQuestion) -> PodExplanation:
         world, (pod, node) = self._world, self._find(asked.name)
-        return explain_pod(
-            world.cycle,
-            profile_of(world, pod, self._profile),
-            pod,
-            source=self.kind,
-            placed_on=node,
-            top=asked.top,
-            nodes=asked.nodes,
-            matrix=(0, asked.rows) if asked.rows else None,
-            fixes=asked.fixes,
-        )
+        with calls_ended_in_time(world.handle.calls):
+            return explain_pod(
+                world.cycle,
+                profile_of(world, pod, self._profile),
+                pod,
+                source=self.kind,
+                placed_on=node,
+                top=asked.top,
+                nodes=asked.nodes,
+                matrix=(0, asked.rows) if asked.rows else None,
+                fixes=asked.fixes,
+            )
 
     def node(self, name: str) -> NodeExplanation:
         world = self._world
@@ -67,14 +68,15 @@ class _WorldSource:
             raise InputError(
                 f"node {name} is not one of the {len(world.state)} nodes in {self._where}"
             )
-        return explain_node(
-            world.cycle,
-            world.profiles,
-            name,
-            source=self.kind,
-            waiting=world.pending,
-            profile=named_profile(world, self._profile) if self._profile else None,
-        )
+        with calls_ended_in_time(world.handle.calls):
+            return explain_node(
+                world.cycle,
+                world.profiles,
+                name,
+                source=self.kind,
+                waiting=world.pending,
+                profile=named_profile(world, self._profile) if self._profile else None,
+            )
 
     def _find(self, name: str) -> NamedPod:
         return find_subject(self._world, name, where=self._where)

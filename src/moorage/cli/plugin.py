@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from moorage.cli.arguments import add_command
-from moorage.cli.configuration import read_configuration
+from moorage.cli.configuration import calls_ended_in_time, read_configuration
 from moorage.cli.output import fail, print_as, print_line, print_table
 
 NO_NODE = 3
@@ -21,11 +21,13 @@ def add_parser(commands: Any) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from moorage.plugins.defaults import in_tree_registry
     from moorage.simulator.plugin_files import PluginFile, load_plugin_file
 
-    configuration = read_configuration(args.config)
+    configuration, registry = read_configuration(args.config), in_tree_registry()
     failed = 0
     for plugin, source in load_plugin_file(PluginFile.parse(args.file)):
+        registry.register(plugin, source)
         found = (profile.args_for(plugin.name) for profile in configuration.profiles)
         complaint = _complaint(plugin, next((one for one in found if one is not None), None), args)
         if complaint:
@@ -39,18 +41,23 @@ def _complaint(plugin: Any, plugin_args: Any, args: argparse.Namespace) -> str:
     """What is wrong with a plugin; empty if nothing is."""
     from random import Random
 
+    from moorage.framework.calls import watched
+    from moorage.framework.pacing import PluginCalls
     from moorage.simulator.manifests import load_manifests
     from moorage.testing import PluginCheckError, check_plugin
     from moorage.testing.plugin_checks import check_plugin_here, some_of
 
     logging.disable()  # what goes wrong is said in one sentence
+    calls = PluginCalls()
+    plugin = watched(plugin, calls, "")
     try:
-        check_plugin(plugin, plugin_args)
-        if args.paths:
-            world = _world(load_manifests(args.paths, sys.stdin))
-            placed = [pod for pod, _ in world.state.placed_pods()]
-            state = some_of(world.state, Random(0))
-            check_plugin_here(plugin, plugin_args, state, [*world.pending, *placed])
+        with calls_ended_in_time(calls):
+            check_plugin(plugin, plugin_args)
+            if args.paths:
+                world = _world(load_manifests(args.paths, sys.stdin))
+                placed = [pod for pod, _ in world.state.placed_pods()]
+                state = some_of(world.state, Random(0))
+                check_plugin_here(plugin, plugin_args, state, [*world.pending, *placed])
     except PluginCheckError as error:
         return str(error)
     finally:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.cli.arguments import add_command
-from moorage.cli.configuration import make_world, read_configuration
+from moorage.cli.configuration import calls_ended_in_time, make_world, read_configuration
 from moorage.cli.explain_output import print_pod
 from moorage.cli.output import BAD_INPUT, print_as, print_line, print_table, warn
+from moorage.connections.memory import collecting_rarely
 from moorage.explain.report import PodExplanation
 from moorage.model.meta import Json
 from moorage.simulator.manifests import load_manifests
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> None:
     add_command(commands, "schedule", _run)
 
 
+@collecting_rarely()
 def _run(args: argparse.Namespace) -> int:
     from moorage.simulator.offline import place_all, place_and_explain
     from moorage.simulator.world import find_waiting_pod
@@ -48,11 +50,13 @@ def _run(args: argparse.Namespace) -> int:
     if skipped:
         warn(skipped_sentence(skipped))
     if args.explain is None:
-        schedule = place_all(world)
+        with calls_ended_in_time(world.handle.calls):
+            schedule = place_all(world)
         _print_schedule(schedule, args.output)
     else:
         pod = find_waiting_pod(world, args.explain)
-        schedule, explanations = place_and_explain(world, pod)
+        with calls_ended_in_time(world.handle.calls):
+            schedule, explanations = place_and_explain(world, pod)
         _print_explanations(explanations, args.output)
     outcomes = {pod.outcome.value for pod in schedule.pods}
     if "Error" in outcomes:

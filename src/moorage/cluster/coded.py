@@ -112,9 +112,10 @@ class CodedStore(Generic[V]):
         self._codes: Column[np.int32] = space.column(np.int32)
         self.dropped = False
 
-    def code_at(self, row: int) -> int:
-        """The code of one row."""
-        return self._codes.cells[row]
+    @property
+    def cells(self) -> memoryview:
+        """The codes for whoever reads single rows."""
+        return self._codes.cells
 
     def set(self, row: int, value: V) -> None:
         """Write a row."""

@@ -192,7 +192,7 @@ class Overlay(NodeView):
         store = self._state.nodes.label(key)
         change: Counter[int] = Counter()
         for row, pod, sign in self._moves():
-            change[store.code_at(row)] += sign * measure(pod)
+            change[store.cells[row]] += sign * measure(pod)
         return _ChangedSums(sums, change) if any(change.values()) else sums
 
 

@@ -71,8 +71,9 @@ class RowCounts:
         if self._column is not None:
             return self._column.values
         values: Ints = np.zeros(self._space.size, np.int64)
+        cells = values.data
         for row, count in self._listed.items():
-            values[row] = count
+            cells[row] = count
         values.flags.writeable = False
         return values
 
@@ -159,7 +160,7 @@ class DomainSums:
         """The count of a row changed."""
         if self.dropped:
             return
-        code = self.domains.store.code_at(row)
+        code = self.domains.store.cells[row]
         if code < len(self._cells):  # if not, the labels changed and all is summed up anew
             self._cells[code] += change
 
@@ -172,8 +173,9 @@ class DomainSums:
             return self._sums.copy()
         store = self.domains.store
         sums: Ints = np.zeros(len(store.vocabulary), np.int64)
+        cells, codes = sums.data, store.cells
         for row, count in listed.items():
-            sums[store.code_at(row)] += count
+            cells[codes[row]] += count
         return sums
 
     @property

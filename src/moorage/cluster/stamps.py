@@ -102,7 +102,11 @@ class Stamps:
 
     def unchanged(self, aspects: Iterable[Aspect], since: int) -> bool:
         """Did none of the aspects change anywhere after a generation?"""
-        return max(map(self._latest.__getitem__, aspects)) <= since
+        latest = self._latest
+        for aspect in aspects:  # noqa: SIM110  # `all` with a generator takes four times as long
+            if latest[aspect] > since:
+                return False
+        return True
 
     def of(self, aspect: Aspect) -> Ints:
         """The generation in which each row last changed in an aspect, or became another node's."""

@@ -39,7 +39,6 @@ class Binding:
 
     @property
     def pod(self) -> Pod:
-        """The pod."""
         return self.info.pod
 
 

@@ -17,7 +17,6 @@ class WallClock:
     """The time of day."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
         return time.time()
 
 
@@ -28,11 +27,9 @@ class VirtualClock:
         self._now = start
 
     def now(self) -> float:
-        """Seconds since the epoch."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
         self._now += seconds
 
 

@@ -71,7 +71,6 @@ class EventHandlers:
     # Pods
 
     def add_pod(self, pod: Pod) -> None:
-        """A pod appeared."""
         self.recorder.changed(pod)
         self._pods.put(pod)
         if pod.spec.node_name:
@@ -87,7 +86,6 @@ class EventHandlers:
             self._handled(UNSCHEDULABLE_POD_ADD, started)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
-        """A pod changed."""
         self.recorder.changed(new, old)
         self._pods.put(new)
         if new.terminating:
@@ -106,7 +104,6 @@ class EventHandlers:
             self._update_pending(old, new)
 
     def delete_pod(self, pod: Pod) -> None:
-        """A pod is gone."""
         self.recorder.deleted(pod)
         started = self._observer.time()
         self._pods.remove(pod)
@@ -198,7 +195,6 @@ class EventHandlers:
     # Nodes
 
     def add_node(self, node: Node) -> None:
-        """A node appeared."""
         self.recorder.changed(node)
         started = self._observer.time()
         log_lines.ADD_NODE(node)
@@ -207,7 +203,6 @@ class EventHandlers:
         self._wake(NODE_ADD, None, node, started)
 
     def update_node(self, old: Node, new: Node) -> None:
-        """A node changed."""
         self.recorder.changed(new, old)
         started = self._observer.time()
         log_lines.UPDATE_NODE(new)
@@ -240,7 +235,6 @@ class EventHandlers:
         self._report(ActionType.ADD, None, obj, custom_resource)
 
     def update_object(self, old: ApiObject, new: ApiObject, custom_resource: str = "") -> None:
-        """An object of another kind changed."""
         self.recorder.changed(new, old)
         self._state.listers.put(new, custom_resource or type(new))
         if isinstance(new, PodGroup) and self._groups.enabled:
@@ -249,7 +243,6 @@ class EventHandlers:
         self._report(ActionType.UPDATE, old, new, custom_resource)
 
     def delete_object(self, obj: ApiObject, custom_resource: str = "") -> None:
-        """An object of another kind is gone."""
         self.recorder.deleted(obj)
         self._state.listers.remove(obj, custom_resource or type(obj))
         if isinstance(obj, PodGroup) and self._groups.enabled:

@@ -96,8 +96,7 @@ def best(found: FeasibleNodes, totals: Ints, emptiness: NDArray[np.int16]) -> in
     all nodes.
     """
     ties = found.rows.take((totals == totals[totals.argmax()]).nonzero()[0])
-    if len(ties) == 1:
-        return int(ties[0])
-    empty = emptiness[ties]
-    ties = ties[empty == empty.max()]
-    return int(ties[found.places(ties).argmin()])
+    if len(ties) > 1:
+        empty = emptiness[ties]
+        ties = ties[empty == empty[empty.argmax()]]
+    return int(ties[0] if len(ties) == 1 else ties[found.places(ties).argmin()])

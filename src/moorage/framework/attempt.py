@@ -15,6 +15,7 @@ from moorage.cluster.view import NodeView
 from moorage.framework.diagnosis import Diagnosis, decisive_rows
 from moorage.framework.extenders import Extender
 from moorage.framework.fast_path import KeptAnswers
+from moorage.framework.guard import guard
 from moorage.framework.outcomes import FilterOutcome, PreFiltered, Scores
 from moorage.framework.plugin import FilterPlugin, PostFilterResult
 from moorage.framework.profile import Profile
@@ -80,7 +81,8 @@ class AttemptResult:
             plugin = self.profile.plugins[name]
             if isinstance(plugin, FilterPlugin) and rows.any():
                 state = self.before.states.get(name)
-                plugin.log_rejections(pod, self.nodes, np.flatnonzero(rows), state)
+                with guard(plugin, "Filter"):
+                    plugin.log_rejections(pod, self.nodes, np.flatnonzero(rows), state)
 
     def status(self, row: int) -> Status:
         """Why a node was rejected; nodes that were not looked at share one answer."""

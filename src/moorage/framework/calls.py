@@ -1,17 +1,21 @@
 """Calls of plugins that are not in-tree, for whoever watches how long they take.
 
-Owns which call is under way. `watched` makes a plugin class of which every point that does not
-await says so, at the cost of some tenths of a microsecond; in-tree plugins stay as they are. Who
+Owns which call is under way, and that nothing comes out of a call that ends the process or a task.
+`watched` makes a plugin class of which every point that does not await says that it is at work, at
+the cost of some tenths of a microsecond; in-tree plugins stay as they are. Who
 watches, and how a call is ended, is the business of whoever runs the scheduler (`kube.call_watch`).
 """
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from types import FunctionType, new_class
 from typing import Any
 
 import msgspec
 
+from moorage.errors import CallTimedOutError, StrayError, reason_of
 from moorage.framework.cluster_events import EventRegistration, Subjects
 from moorage.framework.faults import is_ours
 from moorage.framework.pacing import PluginCalls
@@ -25,6 +29,9 @@ _POINTS = (
     *("assumed", "reserve", "unreserve", "permit", "has_pre_bind_work", "has_work"),
     *("generate_placements", "score_placement", "pod_group_post_filter"),
 )
+
+
+_AWAITED = ("pre_bind", "bind", "post_bind", "flush")
 
 
 def watched(plugin_class: type[Plugin], calls: PluginCalls, profile: str) -> type[Plugin]:
@@ -44,6 +51,9 @@ def watched(plugin_class: type[Plugin], calls: PluginCalls, profile: str) -> typ
             name in _LOOPS or getattr(method, "__module__", "") != Plugin.__module__
         ):
             body[name] = _watched(method, calls, profile)
+    for name in _AWAITED:
+        if hasattr(plugin_class, name):
+            body[name] = _awaited(getattr(plugin_class, name))
     body["events_to_register"] = _with_watched_hints(plugin_class, calls, profile)
     made = new_class(
         plugin_class.__name__, (plugin_class,), exec_body=lambda namespace: namespace.update(body)
@@ -59,10 +69,36 @@ def _watched(method: Callable[..., Any], calls: PluginCalls, profile: str) -> Ca
         calls.current = [profile]
         try:
             return method(*args, **more)
+        except BaseException as error:
+            if isinstance(error, (Exception, SystemExit, CallTimedOutError)) or _is_ctrl_c(error):
+                raise
+            raise StrayError(reason_of(error)).with_traceback(error.__traceback__) from error
         finally:
             calls.current = before
 
     return watched_call
+
+
+def _awaited(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    @wraps(method)
+    async def awaited_call(*args: Any, **more: Any) -> Any:
+        try:
+            return await method(*args, **more)
+        except (Exception, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if _is_ctrl_c(error) or (task is not None and task.cancelling()):
+                raise
+            raise StrayError(reason_of(error)).with_traceback(error.__traceback__) from error
+
+    return awaited_call
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Does somebody want the command to end? Where signals are handled it is the plugin's own."""
+    handled = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    return isinstance(error, KeyboardInterrupt) and not handled
 
 
 _call = _watched(len, PluginCalls(), "")

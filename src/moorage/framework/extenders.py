@@ -178,7 +178,6 @@ class Points(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> Ints:
-        """All points of each row."""
         total: Ints = np.zeros(len(self.named), np.int64)
         for part in self.parts:
             total += part.weighted  # overflows as Go's numbers do

@@ -12,7 +12,6 @@ tests/properties/test_fast_path.py compares both.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from contextlib import suppress
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -115,11 +114,11 @@ class KeptAnswers:
             raise surprise(plugin, phase, error) from error
 
 
-_Cache = OrderedDict[Hashable, KeptAnswers | Literal[False]]
-"""One plugin's answers by key, those used last at the end.
+_Kept = KeptAnswers | Literal[False]
+"""False: a pod with the key was seen. Only if there are more, answers are worth keeping."""
 
-False: a pod with the key was seen. Only if there are more, answers are worth keeping.
-"""
+_Cache = OrderedDict[Hashable, _Kept]
+"""One plugin's answers by key, those used last at the end."""
 
 
 class FastPath:
@@ -145,19 +144,25 @@ class FastPath:
             key = _key(plugin, pod)
             if key is None:
                 continue
-            seen = cache.pop(key, None)
-            answers: KeptAnswers | Literal[False] = False
-            if seen and seen.refresh(nodes):
-                answers = seen
-            elif seen is not None:
-                with suppress(PluginError):  # whoever asks afresh meets it, if it concerns the pod
-                    answers = KeptAnswers(profile, plugin, pod, nodes)
-            if len(cache) >= MOST_KEYS:
-                cache.popitem(last=False)
-            cache[key] = answers
-            if answers:
-                found[plugin.name] = answers
+            kept = cache.get(key)
+            if kept is None:
+                cache[key] = False
+                if len(cache) > MOST_KEYS:
+                    cache.popitem(last=False)
+                continue
+            cache.move_to_end(key)
+            if not (kept and kept.refresh(nodes)):
+                cache[key] = kept = _ask(profile, plugin, pod, nodes)
+            if kept:
+                found[plugin.name] = kept
         return found
+
+
+def _ask(profile: Profile, plugin: Plugin, pod: Pod, nodes: NodeView) -> _Kept:
+    try:
+        return KeptAnswers(profile, plugin, pod, nodes)
+    except PluginError:
+        return False  # whoever asks afresh meets it, if it concerns the pod
 
 
 def _key(plugin: Plugin, pod: Pod) -> Hashable | None:

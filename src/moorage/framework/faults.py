@@ -21,7 +21,7 @@ _MOST_EARLY = 100
 # An attempt asks some plugins twice: for answers that are kept, and afresh where that fails.
 _ONCE_PER_ATTEMPT = frozenset({"PreFilter", "Filter", "PreScore", "Score", "NormalizeScore"})
 _METHODS = {
-    "EventsToRegister": ("events_to_register",),
+    "": ("__init__",),
     "Filter": ("filter_node", "filter", "rejects_row"),
     "NormalizeScore": ("normalize",),
     "PreBindPreFlight": ("has_pre_bind_work",),
@@ -58,7 +58,6 @@ class PluginFaults:
         """(profile, plugin, point) of the faults since the profile's latest attempt began."""
 
     def note(self, fault: PluginFault) -> None:
-        """Something went wrong."""
         place = fault[:3]
         if place in self._fresh and fault.point in _ONCE_PER_ATTEMPT:
             return
@@ -84,24 +83,27 @@ def is_ours(plugin_class: type) -> bool:
     return plugin_class.__module__.startswith("moorage.plugins.")
 
 
-def raised_at(plugin_class: type, trace: TracebackType | None) -> str:
-    """`FILE:LINE` where an exception passed the plugin's own code last, or any other code."""
+def raised_at(plugin_class: "type[Plugin]", point: str, trace: TracebackType | None) -> str:
+    """`FILE:LINE` where an exception passed the plugin's own code last, or code of others.
+
+    Where the trouble is what our own code was given, that is the method that gave it.
+    """
     own = plugin_class.__module__
-    best, rank = "", -1
+    best, rank = "", 1
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__"))
         here = 2 if module == own else int(not module.startswith("moorage."))
         if here >= rank:
             best, rank = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}", here
         trace = trace.tb_next
-    return best
+    return best or defined_at(plugin_class, point)
 
 
-def defined_at(plugin: "Plugin", point: str) -> str:
+def defined_at(plugin_class: "type[Plugin]", point: str) -> str:
     """`FILE:LINE` of the method that answers at a point; empty if it cannot be told."""
     snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in point).lstrip("_")
     for name in _METHODS.get(point, (snake,)):
-        method = inspect.unwrap(getattr(type(plugin), name, None) or raised_at)
+        method = inspect.unwrap(getattr(plugin_class, name, None) or raised_at)
         code = getattr(method, "__code__", None)
         if code is not None and not method.__module__.startswith("moorage.framework."):
             return f"{code.co_filename}:{code.co_firstlineno}"

@@ -15,7 +15,7 @@ import numpy as np
 
 from moorage.cluster.columns import Ints
 from moorage.cluster.view import NodeView
-from moorage.errors import ApiError, CallTimedOutError, MoorageError, PluginError, reason_of
+from moorage.errors import ApiError, CallTimedOutError, MoorageError, PluginError, reason_of, shown
 from moorage.framework.cluster_events import EventRegistration
 from moorage.framework.faults import (
     ANSWER,
@@ -81,7 +81,7 @@ def surprise(plugin: Plugin, phase: str, error: BaseException) -> PluginError:
     reason = reason_of(error)
     if is_ours(type(plugin)) and isinstance(error, MoorageError):
         return PluginError(plugin.name, phase, reason)  # it is meant as it is
-    if place := raised_at(type(plugin), error.__traceback__):
+    if place := raised_at(type(plugin), phase, error.__traceback__):
         reason = f"{reason} ({place})"
     kind = TIMEOUT if isinstance(error, CallTimedOutError) else EXCEPTION
     return _noted(plugin, phase, kind, PluginError(plugin.name, phase, reason))
@@ -96,10 +96,10 @@ def _noted(plugin: Plugin, phase: str, kind: str, error: PluginError) -> PluginE
 
 def wrong_answer(plugin: Plugin, phase: str, answer: object, expected: str) -> PluginError:
     """The error of a plugin that returned something else than it should."""
-    shown = repr(answer)
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    place = defined_at(plugin, phase)
-    detail = f"the answer is {shown} instead of {expected}{f' ({place})' if place else ''}"
+    text = shown(answer)
+    text = text if len(text) <= 80 else f"{text[:77]}..."
+    place = defined_at(type(plugin), phase)
+    detail = f"the answer is {text} instead of {expected}{f' ({place})' if place else ''}"
     return _noted(plugin, phase, ANSWER, PluginError(plugin.name, phase, detail))
 
 
@@ -181,7 +181,7 @@ def ask_normalize(plugin: ScorePlugin[Any], scores: Ints, state: Any) -> Ints:
     try:
         answer = plugin.normalize(scores, state)
     except FAULTS as error:
-        raise surprise(plugin, "Score", error) from error
+        raise surprise(plugin, "NormalizeScore", error) from error
     return checked_range(plugin, checked_scores(plugin, answer, len(scores), "NormalizeScore"))
 
 
@@ -195,7 +195,8 @@ def checked_range(plugin: Plugin, scores: Ints) -> Ints:
             f'plugin "{plugin.name}" returns an invalid score {wrong}, it should in the range '
             f"of [0, {MAX_NODE_SCORE}] after normalizing"
         )
-        if place := defined_at(plugin, "Score"):
+        cls = type(plugin)
+        if place := defined_at(cls, "NormalizeScore") or defined_at(cls, "Score"):
             detail = f"{detail} ({place})"
         raise _noted(plugin, "Score", SCORE, PluginError(plugin.name, "Score", detail))
     return scores

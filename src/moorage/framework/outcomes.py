@@ -80,11 +80,9 @@ class FilterOutcome:
 
     @property
     def any_feasible(self) -> bool:
-        """Can any row take the pod?"""
         return bool(self.accepted.any())
 
     def accepts(self, row: int) -> bool:
-        """Can this row take the pod?"""
         return bool(self.considered[row] and not self.rejected[row])
 
     def asked(self) -> Iterator[tuple[str, int]]:

@@ -10,6 +10,7 @@ Then they are kept for the next pods that look the same to it (`framework.fast_p
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import index
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -247,7 +248,6 @@ class NodeFilterPlugin(FilterPlugin[None], ABC):
         """None accepts the node."""
 
     def filter(self, pod: Pod, nodes: NodeView, state: None = None) -> Verdicts:
-        """The loop over the rows."""
         del state
         verdicts = Verdicts(len(nodes))
         for row, node in enumerate(nodes):
@@ -334,9 +334,9 @@ class NodeScorePlugin(ScorePlugin[None], ABC):
         """A number, larger is better."""
 
     def score(self, pod: Pod, nodes: NodeView, state: None = None) -> Ints:
-        """The loop over the rows."""
         del state
-        return np.fromiter((self.score_node(pod, node) for node in nodes), np.int64, len(nodes))
+        scores = (index(self.score_node(pod, node)) for node in nodes)  # 1.5 is not taken as 1
+        return np.fromiter(scores, np.int64, len(nodes))
 
 
 class ReservePlugin(Plugin, ABC):

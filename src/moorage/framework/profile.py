@@ -148,8 +148,8 @@ def _instance(name: str, plugin_class: type[Plugin], args: Any, handle: Handle) 
         what = f'initializing plugin "{name}": '
         if is_ours(plugin_class) or isinstance(error, MoorageError):
             raise ConfigError(f"{what}{error}") from error
-        place = raised_at(plugin_class, error.__traceback__)
-        raise ConfigError(f"{what}{reason_of(error)} ({place})") from error
+        place = raised_at(plugin_class, "", error.__traceback__)
+        raise ConfigError(f"{what}{reason_of(error)}{f' ({place})' if place else ''}") from error
     if not hasattr(plugin, "handle"):
         plugin.handle = handle  # its constructor did not call that of `Plugin`
     return plugin

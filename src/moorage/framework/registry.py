@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from moorage.config.types import ExtensionPoint
-from moorage.errors import ConfigError, reason_of
+from moorage.errors import ConfigError, reason_of, shown
 from moorage.framework.group_preemption import PodGroupPostFilterPlugin
 from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin import (
@@ -61,6 +61,8 @@ class Registry:
 
     def register(self, plugin: type[Plugin], source: str = "") -> None:
         """Add one plugin; `source` is the place that messages name, its module unless told."""
+        if problem := _problem_of(plugin):
+            raise ConfigError(f"plugin {source or shown(plugin)} {problem}")
         source = source or plugin.__module__
         if plugin.name in self._plugins:
             raise ConfigError(
@@ -82,12 +84,8 @@ class Registry:
             except (Exception, SystemExit) as error:
                 self._note_broken(entry_point, f"cannot be loaded: {reason_of(error)}")
                 continue
-            if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
-                self._note_broken(
-                    entry_point, "is not a subclass of moorage.framework.plugin.Plugin"
-                )
-            elif not isinstance(getattr(plugin, "name", None), str):
-                self._note_broken(entry_point, f"is a class without a name: {plugin.__module__}")
+            if problem := _problem_of(plugin):
+                self._note_broken(entry_point, problem)
             else:
                 self.register(plugin)
 
@@ -115,3 +113,10 @@ class Registry:
             raise ConfigError(self._broken[name])
         plugin, point_class = self._plugins.get(name), POINT_CLASSES.get(point)
         return plugin is not None and point_class is not None and issubclass(plugin, point_class)
+
+
+def _problem_of(plugin: object) -> str:
+    """Why something is no plugin class; empty if it is one."""
+    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
+        return "is not a subclass of moorage.framework.plugin.Plugin"
+    return "" if isinstance(getattr(plugin, "name", None), str) else "is a class without a name"

@@ -54,7 +54,6 @@ class AttemptTimes:
         return PointTime(self, name)
 
     def seconds(self) -> float:
-        """How long the attempt has taken so far."""
         return self.now() - self.started
 
     def resume(self, seconds: float) -> None:
@@ -62,7 +61,6 @@ class AttemptTimes:
         self.started = self.now() - seconds
 
     def note(self, point: str, plugin: str, status: str, seconds: float) -> None:
-        """Something ended after so long."""
         if self.durations is not None:
             self.durations.append(PointDuration(self.profile, point, plugin, status, seconds))
 

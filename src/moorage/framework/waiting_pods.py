@@ -50,7 +50,6 @@ class WaitingPod:
             self._settle(None)
 
     def reject(self, plugin: str, message: str, code: Code = Code.UNSCHEDULABLE) -> None:
-        """Refuse the pod."""
         self._settle(Status(code, (message,), plugin))
 
     def expire(self, now: float) -> None:
@@ -91,16 +90,13 @@ class WaitingPods:
         waiting.when_settled(lambda outcome: self._pods.pop(uid, None))
 
     def get(self, uid: str) -> WaitingPod | None:
-        """One waiting pod."""
         return self._pods.get(uid)
 
     def allow(self, uid: str, plugin: str) -> None:
-        """One plugin lets a pod go, if it waits."""
         if uid in self._pods:
             self._pods[uid].allow(plugin)
 
     def reject(self, uid: str, plugin: str, message: str) -> None:
-        """Refuse a pod, if it waits."""
         if uid in self._pods:
             self._pods[uid].reject(plugin, message)
 
@@ -111,10 +107,8 @@ class WaitingPods:
         return len(self._pods)
 
     def expire(self, now: float) -> None:
-        """Reject the pods whose time is up."""
         for waiting in self:
             waiting.expire(now)
 
     def next_deadline(self) -> float | None:
-        """When the next pod runs out of time."""
         return min((waiting.deadline for waiting in self._pods.values()), default=None)

@@ -37,35 +37,39 @@ _TURNS_SECONDS = 0.02
 
 
 class CallWatch:
-    """Watches the calls of plugins from the loop's thread, which must be the main thread.
+    """Watches the calls of plugins from the main thread, where the loop runs if there is one.
 
     `pausing` is called whenever the loop goes on during a call. Calls are ended early once `ending`
     is true.
     """
 
     def __init__(
-        self, calls: PluginCalls, pausing: Callable[[], None], ending: Callable[[], bool]
+        self,
+        calls: PluginCalls,
+        pausing: Callable[[], None] = lambda: None,
+        ending: Callable[[], bool] = lambda: False,
     ) -> None:
         self._calls = calls
         self._pausing = pausing
         self._ending = ending
-        self._loop: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started = False
         self._call: object = None
         self._since = 0.0
         self._taking_turns = False
 
-    def start(self) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Watch from now on, if that is possible here; harmless if repeated."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:
-            self._loop = asyncio.get_running_loop()
+            self._loop, self._started = loop, True
             signal.signal(signal.SIGALRM, self._tick)
             signal.setitimer(signal.ITIMER_REAL, _PERIOD, _PERIOD)
 
     def stop(self) -> None:
         """Watch no more."""
-        if self._loop is not None:
-            self._loop = None
+        if self._started:
+            self._started = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
 

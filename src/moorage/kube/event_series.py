@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from moorage.kube.requests import Request, create, patch
-from moorage.kube.resources import RESOURCES, resource_for
+from moorage.kube.resources import RESOURCES
 from moorage.kube.timing import micro_time
 from moorage.model.meta import ApiObject
 
@@ -64,15 +64,16 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 def reference(obj: ApiObject) -> ObjectReference:
-    """The reference to an object."""
-    kind = obj.kind or type(obj).__name__
+    """The reference to an object: a known type tells the kind, a custom object tells its own."""
+    known = RESOURCES.get(type(obj).__name__)
+    kind, api_version = (known.kind, known.api_version) if known else (obj.kind, obj.api_version)
     meta = obj.metadata
     return ObjectReference(
         kind=kind,
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        api_version=obj.api_version or resource_for(kind).api_version,
+        api_version=api_version,
         resource_version=meta.resource_version,
     )
 

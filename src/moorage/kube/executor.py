@@ -372,7 +372,7 @@ class Executor:
 async def _run_later(work: Work) -> None:
     try:
         await work
-    except FAULTS:
+    except (*FAULTS, KeyboardInterrupt):  # Ctrl-C is a signal that somebody handles
         log.exception("what a plugin left for later failed: %s", work)
 
 

@@ -418,7 +418,7 @@ class LiveScheduler:
         if self._loop is not None and any(
             not is_ours(type(plugin)) for one in profiles for plugin in one.plugins.values()
         ):
-            self._watch.start()
+            self._watch.start(asyncio.get_running_loop())
 
     def _call_takes_long(self) -> None:
         """The loop goes on while a plugin is at work: what it looks at must not change."""

@@ -140,7 +140,6 @@ class RecordedPlugin(
                 _read(numbers, len(order))
 
     def pre_filter(self, pod: Pod, nodes: NodeView) -> PreFilterResult[None] | Skip | Status:
-        """As recorded."""
         answer = self._about(pod)
         if answer is None or answer.skipped:
             return SKIP
@@ -150,7 +149,6 @@ class RecordedPlugin(
         return PreFilterResult(None, None if answer.nodes is None else frozenset(answer.nodes))
 
     def filter(self, pod: Pod, nodes: NodeView, state: None) -> Verdicts:
-        """As recorded."""
         answer = self._about(pod)
         reasons = () if answer is None else tuple(Reason(t, Code(c)) for t, c in answer.reasons)
         verdicts = Verdicts(len(nodes), reasons)
@@ -159,12 +157,10 @@ class RecordedPlugin(
         return verdicts
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> Skip | None:
-        """As recorded."""
         answer = self._about(pod)
         return SKIP if answer is None or answer.unscored else None
 
     def score(self, pod: Pod, nodes: NodeView, state: None) -> Ints:
-        """As recorded."""
         answer = self._about(pod)
         self._scored = nodes.rows
         if answer is None:
@@ -213,7 +209,6 @@ class RecordedExtender(Extender):
         self._points = points
 
     def is_interested(self, pod: Pod) -> bool:
-        """Was it asked about the pod?"""
         return pod.uid == self._uid and (self._reply is not None or self._points is not None)
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterReply:
@@ -229,7 +224,6 @@ class RecordedExtender(Extender):
         )
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
-        """As recorded."""
         return [(node.name, (self._points or {}).get(node.name, 0)) for node in nodes]
 
 

@@ -108,7 +108,6 @@ class LedgerFiles:
                 self._append(_SNAPSHOT, pack(part))
 
     def _finish(self) -> None:
-        """Write all that waits, and close the file."""
         while self._pending:
             self.write_some()
         if self._file is not None:

@@ -47,11 +47,9 @@ class Ring:
         self.count = 0
 
     def start(self) -> Objects:
-        """The objects before the first chunk."""
         return self.base.copy()
 
     def add(self, chunk: Chunk) -> None:
-        """Take a chunk in."""
         self.chunks.append(ChunkPlace(chunk))
         self.bytes += chunk.bytes
         self.count += chunk.count
@@ -120,7 +118,6 @@ class Ledger(Reader):
         return self._ring.count + self._decisions
 
     def unpacked(self) -> Sequence[RecordedDecision]:
-        """The newest decisions, which are in no chunk yet."""
         return [one for one in self._waiting if isinstance(one, RecordedDecision)]
 
     def _numbers(self) -> range:
@@ -128,7 +125,6 @@ class Ledger(Reader):
         return range(chunks[0].numbers.start if chunks else self._next, self.recorder.next_number)
 
     def moment(self, number: int) -> Steps[tuple[Moment, RecordedDecision]]:
-        """The cluster just before a decision, and the decision; in steps."""
         self._asked_at = self._stopwatch()
         while self._next <= number < self.recorder.next_number:
             self._pack()
@@ -171,7 +167,6 @@ class Ledger(Reader):
         return min((seconds for seconds in left if seconds > 0), default=None)
 
     def flush(self) -> None:
-        """Pack all that waits."""
         while self._waiting:
             self._pack()
 
@@ -182,7 +177,6 @@ class Ledger(Reader):
             self._files.close()
 
     def _note(self, entry: Entry) -> None:
-        """Take an entry in, which is the newest."""
         if not isinstance(entry, RecordedDecision):
             if self._begun:
                 self._append(entry)

@@ -57,7 +57,6 @@ class Reader:
         return ()
 
     def __len__(self) -> int:
-        """How many decisions there are."""
         return sum(len(place.numbers) for place in self._places()) + len(self.unpacked())
 
     def summaries(

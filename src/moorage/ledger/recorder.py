@@ -65,7 +65,6 @@ class Recorder(DecisionRecorder):
         return snapshot(self.cycle, self._settings)
 
     def configured(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender]) -> None:
-        """Other profiles decide from now on."""
         self._note(self._configure(profiles, extenders))
 
     def _configure(
@@ -76,22 +75,18 @@ class Recorder(DecisionRecorder):
         return self._settings
 
     def changed(self, obj: ApiObject, old: ApiObject | None = None) -> None:
-        """An object appeared, or took the place of an `old` one."""
         if type(obj) in _RECORDED and not (isinstance(obj, Node) and _says_the_same(obj, old)):
             self._note(obj)
 
     def deleted(self, obj: ApiObject) -> None:
-        """An object is gone."""
         if type(obj) in _RECORDED:
             meta = obj.metadata
             self._note(Deleted(type(obj).__name__, meta.namespace, meta.name, meta.uid))
 
     def forgotten(self, pod: Pod) -> None:
-        """A pod that was sent to a node does not count there any more."""
         self._note(Forgotten(pod.uid))
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
-        """An attempt ended."""
         cycle, pod = self.cycle, ended.pod
         assert cycle is not None, "nothing is noted before somebody is followed"
         if cycle.nominated or self._nominations.pods:
@@ -132,7 +127,6 @@ class Recorder(DecisionRecorder):
         )
 
     def rest(self) -> float | None:
-        """There is nothing to decide now."""
         return self._rest()
 
     def _answers(self, cycle: Cycle, ended: EndedAttempt) -> tuple[RecordedAnswer, ...]:

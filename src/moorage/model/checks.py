@@ -9,6 +9,7 @@ Must not repair anything.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -123,14 +124,25 @@ class _Field(NamedTuple):
 def _fields(
     struct: type[msgspec.Struct],
 ) -> tuple[tuple[_Field, ...], tuple[tuple[str, _Rule, str], ...]]:
-    """All fields; and of those with a rule the name, the rule and the attribute."""
-    fields = tuple(
+    """Fields to look into; and of those with a rule the name, the rule and the attribute."""
+    fields = [
         _Field(field.name, field.encode_name, _holds_quantity(field.type))
         for field in msgspec.structs.fields(struct)
-    )
+        if not _is_text(field.type)
+    ]
     rules = RULES.get(struct.__name__, {})
-    ruled = ((one.name, rules[one.name], one.attribute) for one in fields if one.name in rules)
-    return fields, tuple(ruled)
+    ruled = [
+        (field.encode_name, rules[field.encode_name], field.name)
+        for field in msgspec.structs.fields(struct)
+        if field.encode_name in rules
+    ]
+    return tuple(fields), tuple(ruled)
+
+
+def _is_text(annotation: Any) -> bool:
+    """Does it hold only text, alone or inside containers? Then there is nothing in it to check."""
+    args = [arg for arg in get_args(annotation) if arg not in (None, NoneType, Ellipsis)]
+    return all(map(_is_text, args)) if args else annotation in (str, bool)
 
 
 def _holds_quantity(annotation: Any) -> bool:

@@ -162,6 +162,10 @@ def decode_plain(struct: type[T], plain: Any, where: str = "") -> T:
 
 def without_nulls(value: Any, field: str = "") -> Any:
     """`value` with null members left out and every key a string, as Go reads JSON and YAML."""
+    if isinstance(
+        value, str
+    ):  # what most values are, and sooner told than that they are no mapping
+        return value
     if isinstance(value, Mapping):
         if field in _STRING_MAPS:
             return {
@@ -169,7 +173,7 @@ def without_nulls(value: Any, field: str = "") -> Any:
                 for name, item in value.items()
             }
         return {
-            _key(name): without_nulls(item, _key(name))
+            (key := _key(name)): without_nulls(item, key)
             for name, item in value.items()
             if item is not None
         }

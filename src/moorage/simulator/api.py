@@ -22,6 +22,12 @@ from moorage.model.node import Node
 from moorage.model.pod import Pod
 
 EVENTS = "events.v1.events.k8s.io"
+_WITHOUT_A_TYPE = {
+    "ConfigMap": "configmaps.v1.",
+    "Event": EVENTS,
+    "Lease": "leases.v1.coordination.k8s.io",
+}
+"""Kinds that a live client knows by these words, too."""
 
 
 class SimulatedCluster(Protocol):
@@ -218,10 +224,10 @@ def _decoded(lister: type[ApiObject] | str, body: Json) -> ApiObject:
 
 def _lister(kind: Kind) -> type[ApiObject] | str:
     """What listers have a kind under."""
-    if kind == "Event":
-        return EVENTS
     if not isinstance(kind, str):
         return kind
+    if kind in _WITHOUT_A_TYPE:
+        return _WITHOUT_A_TYPE[kind]
     if kind in KINDS:
         return KINDS[kind].struct
     if parse_resource_name(kind) is None:

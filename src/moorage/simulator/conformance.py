@@ -4,12 +4,12 @@ Owns which fields count as equal when. Every field present in `expect` is compar
 cut down to the nodes and plugins that differ, so that it can be read.
 """
 
+import logging
 import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -166,9 +166,7 @@ def _results(files: list[Path], families: frozenset[str], jobs: int) -> Iterator
         return
     # Spawned, not forked: NumPy has threads, and a forked child inherits their locks.
     context = multiprocessing.get_context("spawn")
-    # They are left to this process.
-    ignore_interrupts = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker)
     try:
         tasks = []
         while batch := list(islice(lines, _CASES_PER_TASK)):
@@ -177,6 +175,11 @@ def _results(files: list[Path], families: frozenset[str], jobs: int) -> Iterator
             yield from task.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Interrupts are left to the first process.
+    logging.disable()
 
 
 def _check_lines(

@@ -10,10 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Any
 
 import msgspec
 
-from moorage.engine.decisions import Bind, Decision, Gated, Unschedulable, one_node_sentence
+from moorage.engine.decisions import (
+    Bind,
+    Decision,
+    Gated,
+    Refusal,
+    Unschedulable,
+    refused_decision,
+)
+from moorage.engine.queue.pod_heap import PodHeap
+from moorage.engine.queue.queued_pod import QueuedPodInfo
 from moorage.errors import InputError, PluginError
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation
@@ -207,8 +217,7 @@ class _Run:
                 with self._undone_on_error(profile, pod, decision.node_name):
                     refusal = reserve(profile, pod, decision.node_name)
                 if refusal is not None:
-                    self._undo(profile, pod, decision.node_name)
-                    return _record(pod, PodOutcome.PENDING, message=refusal.message)
+                    return self._refuse(profile, pod, decision.node_name, refusal)
                 placed = _record(
                     pod,
                     PodOutcome.PLACED,
@@ -243,14 +252,23 @@ class _Run:
         """Bind a pod that nobody holds any more, or undo what was reserved for it."""
         profile, pod, node = held.profile, held.pod, held.node
         self._changes += 1
-        if refusal is None:
-            with self._undone_on_error(profile, pod, node):
-                refusal = self._binding.bind(profile, pod, node)
         if refusal is not None:
-            self._undo(profile, pod, node)
-            return _record(pod, PodOutcome.PENDING, message=one_node_sentence(refusal))
+            return self._refuse(profile, pod, node, refusal)
+        with self._undone_on_error(profile, pod, node):
+            refusal = self._binding.bind(profile, pod, node)
+        if refusal is not None:
+            return self._refuse(profile, pod, node, refusal, waits=False)
         self._world.handle.cycle_states.end(pod)
         return held.placed
+
+    def _refuse(
+        self, profile: Profile, pod: Pod, node: str, status: Status, *, waits: bool = True
+    ) -> PodRecord:
+        """Undo what was reserved for a pod that a plugin refuses on its node."""
+        self._undo(profile, pod, node)
+        told = refused_decision(pod, Refusal(status, ""), waits=waits)
+        outcome = PodOutcome.PENDING if told.code.rejected else PodOutcome.ERROR
+        return _record(pod, outcome, message=told.message)
 
     def _settle(self) -> None:
         """Let pods go on, or back, that waited in Permit until another one came or gave up."""
@@ -321,8 +339,15 @@ def in_queue_order(world: World) -> list[Pod]:
     A pod without a creation time counts as created just now, after all that have one.
     """
     queue_sort = next(iter(world.profiles.values())).queue_sort  # all profiles have the same
-    with guard(queue_sort, "QueueSort"):
-        return sorted(world.pending, key=lambda pod: queue_sort.sort_key(pod, _created(pod)))
+
+    def sort_key(info: QueuedPodInfo) -> Any:
+        with guard(queue_sort, "QueueSort"):
+            return queue_sort.sort_key(info.pod, info.timestamp)
+
+    queue = PodHeap(sort_key)
+    for pod in world.pending:
+        queue.put(QueuedPodInfo(pod, _created(pod)))
+    return [info.pod for info in queue]
 
 
 def _created(pod: Pod) -> float:

@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 from moorage.framework.binding import after_binding, bind_pod, prepare
-from moorage.framework.guard import FAULTS
+from moorage.framework.guard import FAULTS, guard
 from moorage.framework.plugin import PreBindPlugin
 from moorage.framework.profile import Profile
 from moorage.framework.status import Status
@@ -38,7 +38,8 @@ class OfflineBinding:
     def bind(self, profile: Profile, pod: Pod, node_name: str) -> Status | None:
         """Run the binding cycle; None when the pod is bound."""
         for plugin in profile.pre_bind:
-            plugin.pre_bind_offline(pod)
+            with guard(plugin, "PreBind"):
+                plugin.pre_bind_offline(pod)
         if any(map(_needs_loop, profile.pre_bind)) or _binds_itself(profile):
             refusal = self._run(self._bind(profile, pod, node_name))
             if refusal is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import NamedTuple
 
-from moorage.errors import ConfigError
+from moorage.errors import ConfigError, reason_of
 from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry
 
@@ -64,6 +64,8 @@ def load_plugin_file(file: PluginFile) -> Sequence[FoundPlugin]:
     except (SyntaxError, ValueError) as error:
         line, what = getattr(error, "lineno", None) or 1, getattr(error, "msg", str(error))
         raise ConfigError(f"{path}:{line}: {what}") from error
+    except (MemoryError, RecursionError) as error:  # whatever Python makes of depth
+        raise ConfigError(f"{path}: it is nested too deeply") from error
     lines = {node.name: node.lineno for node in tree.body if isinstance(node, ast.ClassDef)}
     module = _imported(path, text, tree)
     return _plugins(file, module, lines)
@@ -85,7 +87,7 @@ def _imported(path: Path, text: bytes, tree: ast.Module) -> ModuleType:
         else:
             sys.modules[name] = before
         line = line_in(str(path), error.__traceback__) or 1
-        raise ConfigError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{path}:{line}: {reason_of(error)}") from error
     return module
 
 

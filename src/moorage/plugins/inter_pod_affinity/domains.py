@@ -106,23 +106,18 @@ def counted(pods: Iterable[Counted], nodes: NodeView) -> dict[str, Ints]:
     return counts
 
 
-def changed(counts: DomainCounts, key: str, code: int, amount: int) -> DomainCounts:
-    """The counts with one domain changed; the original stays as it was."""
-    if not code or not amount:
+def changed(counts: DomainCounts, key: str, node: NodeView, amount: int) -> DomainCounts:
+    """The counts with those of one node's domain changed; the original stays as it was."""
+    label = node.label(key)
+    code = int(label.codes[0])
+    if not code:
         return counts
     known = counts.get(key)
-    size = code + 1 if known is None else max(len(known), code + 1)
-    array: Ints = np.zeros(size, np.int64)
-    if known is not None:
-        array[: len(known)] = known
+    array: Ints = np.zeros(len(label.vocabulary), np.int64) if known is None else known.copy()
     array[code] += amount
     return {**counts, key: array}
 
 
 def at_nodes(of_domains: NDArray[T], key: str, nodes: NodeView) -> NDArray[T]:
     """What holds for each node's domain."""
-    label = nodes.label(key)
-    missing = len(label.vocabulary) - len(of_domains)
-    if missing > 0:
-        of_domains = np.concatenate([of_domains, np.zeros(missing, of_domains.dtype)])
-    return of_domains.take(label.codes)
+    return of_domains.take(nodes.label(key).codes)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools
 from moorage.cluster.pod_query import matching_terms
 from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.view import NodeView
@@ -27,6 +27,8 @@ from moorage.plugins.inter_pod_affinity.domains import (
 AFFINITY = Reason("node(s) didn't match pod affinity rules", Code.UNRESOLVABLE)
 ANTI_AFFINITY = Reason("node(s) didn't match pod anti-affinity rules")
 EXISTING = Reason("node(s) didn't satisfy existing pods anti-affinity rules")
+_REASONS = (AFFINITY, ANTI_AFFINITY, EXISTING)
+_ANTI_AFFINITY_BIT, _EXISTING_BIT = np.uint8(2), np.uint8(4)  # in the verdicts
 
 
 class RequiredState(msgspec.Struct, frozen=True):
@@ -100,23 +102,19 @@ def with_pod(
 ) -> RequiredState:
     """The state with another pod added to or removed from a node."""
     here = nodes.take(np.array([row]))
-
-    def code(key: str) -> int:
-        return int(here.label(key).codes[0])
-
     existing = state.existing_anti_affinity
     namespace_labels = nodes.listers.namespace_labels(pod.namespace)
     for term in other.affinity_terms.anti_affinity:
         if term.matches(pod.labels, pod.namespace, namespace_labels):
-            existing = changed(existing, term.topology_key, code(term.topology_key), sign)
+            existing = changed(existing, term.topology_key, here, sign)
     attracting = state.affinity_counts
     if matches_all(state.affinity, other):
         for key in _topology_keys(state.affinity):
-            attracting = changed(attracting, key, code(key), sign)
+            attracting = changed(attracting, key, here, sign)
     repelling = state.anti_affinity_counts
     for term in state.anti_affinity:
         if term.matches(other.labels, other.namespace, NO_LABELS):
-            repelling = changed(repelling, term.topology_key, code(term.topology_key), sign)
+            repelling = changed(repelling, term.topology_key, here, sign)
     return msgspec.structs.replace(
         state,
         existing_anti_affinity=existing,
@@ -127,15 +125,17 @@ def with_pod(
 
 def judge(state: RequiredState, pod: Pod, nodes: NodeView) -> Verdicts:
     """Own affinity first, then own anti-affinity, then the others' anti-affinity."""
-    verdicts = Verdicts(len(nodes), (AFFINITY, ANTI_AFFINITY, EXISTING))
+    verdicts = Verdicts(len(nodes), _REASONS)
     if state.affinity:
         verdicts.reject(~_near_matches(state, pod, nodes), AFFINITY)
-    for counts, reason in (
-        (state.anti_affinity_counts, ANTI_AFFINITY),
-        (state.existing_anti_affinity, EXISTING),
-    ):
-        for key, of_domains in counts.items():
-            verdicts.reject(at_nodes(of_domains > 0, key, nodes), reason)
+    own, others = state.anti_affinity_counts, state.existing_anti_affinity
+    for key in own.keys() | others.keys():
+        bits = [
+            (counts[key] > 0) * bit
+            for counts, bit in ((own, _ANTI_AFFINITY_BIT), (others, _EXISTING_BIT))
+            if key in counts
+        ]
+        verdicts.bits |= at_nodes(sum(bits[1:], bits[0]), key, nodes)
     # Of several reasons a node has only the first, the one with the lowest bit.
     verdicts.bits &= -verdicts.bits
     return verdicts
@@ -154,8 +154,8 @@ def requires_existing_match(state: RequiredState, pod: Pod) -> bool:
 def _near_matches(state: RequiredState, pod: Pod, nodes: NodeView) -> Bools:
     labelled = np.ones(len(nodes), np.bool_)
     near = np.ones(len(nodes), np.bool_)
-    nobody: Ints = np.zeros(1, np.int64)
     for key in _topology_keys(state.affinity):
         labelled &= nodes.label(key).present
-        near &= at_nodes(state.affinity_counts.get(key, nobody) > 0, key, nodes)
+        counts = state.affinity_counts.get(key)
+        near &= at_nodes(counts > 0, key, nodes) if counts is not None else False
     return labelled & near if requires_existing_match(state, pod) else labelled

@@ -64,12 +64,14 @@ def score(state: PreferredState, nodes: NodeView) -> Ints:
 
 def normalize(scores: Ints) -> Ints:
     """Stretch to 0..100; if all are equal they are all 0."""
-    smallest = int(scores.min())
-    spread = int(scores.max()) - smallest
+    smallest = int(scores[scores.argmin()])
+    spread = int(scores[scores.argmax()]) - smallest
     if not spread:
         return np.zeros_like(scores)
     # Division before multiplication, in floats, then truncation: upstream's order.
-    return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(spread))).astype(np.int64)
+    shares = (scores - smallest) / float(spread)
+    shares *= float(MAX_NODE_SCORE)
+    return shares.astype(np.int64)
 
 
 def _weight(pod_term: PodTerm, hard_weight: int) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Ints
+from moorage.cluster.columns import Bools, Codes, Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.node_table import TaintSet
 from moorage.cluster.pod_query import PodQuery, PodSelector
@@ -49,8 +49,15 @@ class SpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):
             return np.zeros(len(nodes), np.int64)
         return nodes.pods_matching(self._query(namespace))
 
+    def sums(self, namespace: str, nodes: NodeView, codes: Codes, taking_part: Bools) -> Ints:
+        """The same summed up over codes of the label, for the nodes that take part."""
+        counts = self.count(namespace, nodes)
+        rows = ((counts != 0) & taking_part).nonzero()[0]  # mostly few
+        size = len(nodes.label(self.topology_key).vocabulary)
+        return np.bincount(codes[rows], counts[rows], size).astype(np.int64)
+
     def per_domain(self, namespace: str, nodes: NodeView) -> DomainSums:
-        """The same for the whole cluster, per domain; not for an empty selector."""
+        """The same if all nodes of the cluster take part; not for an empty selector."""
         return nodes.pods_per_domain(self._query(namespace), self.topology_key)
 
     def _query(self, namespace: str) -> PodQuery:

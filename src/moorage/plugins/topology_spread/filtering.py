@@ -78,13 +78,10 @@ def count_domains(
         included = constraint.includes(pod, nodes, comparisons=comparisons)
         taking_part = labelled if included is None else labelled & included
         label = nodes.label(constraint.topology_key)
-        size = len(label.vocabulary)
-        codes = label.codes[taking_part]
-        counts = constraint.count(pod.namespace, nodes)[taking_part]
-        exist = np.zeros(size, np.bool_)
-        exist[codes] = True
-        summed = np.bincount(codes, weights=counts, minlength=size).astype(np.int64)
-        domains.append(Domains(summed, exist))
+        exist = np.zeros(len(label.vocabulary), np.bool_)
+        exist[label.codes.compress(taking_part)] = True
+        sums = constraint.sums(pod.namespace, nodes, label.codes, taking_part)
+        domains.append(Domains(sums, exist))
     return HardState(constraints, tuple(domains))
 
 

@@ -72,12 +72,9 @@ def count_domains(
         included = constraint.includes(pod, everywhere, comparisons=comparisons)
         if included is not None:
             taking_part &= included
-        counts = constraint.count(pod.namespace, everywhere)
-        summed = np.bincount(
-            codes, weights=counts * taking_part, minlength=len(label.vocabulary)
-        ).astype(np.int64)
+        sums = constraint.sums(pod.namespace, everywhere, codes, taking_part)
         size = int(np.count_nonzero(wanted))
-        soft.append(SoftConstraint(constraint, math.log(size + 2), summed))
+        soft.append(SoftConstraint(constraint, math.log(size + 2), sums))
     return SoftState(tuple(soft), ignored)
 
 
@@ -100,7 +97,7 @@ def _from_domain_sums(
         codes = feasible.label(constraint.topology_key).codes
         wanted = np.zeros(len(label.vocabulary), np.bool_)
         wanted[codes[:_FEW]] = True
-        if not np.array_equal(wanted, known.exist):
+        if (wanted != known.exist).any():
             wanted[codes] = True
         size = int(np.count_nonzero(wanted))
         soft.append(SoftConstraint(constraint, math.log(size + 2), known.sums * wanted))
@@ -143,12 +140,14 @@ def normalize(scores: Ints, state: SoftState) -> Ints:
     scored = scores if state.none_ignored else scores[~state.ignored]
     if not len(scored):
         return np.zeros_like(scores)
-    smallest, largest = int(scored.min()), max(int(scored.max()), 0)
+    smallest, largest = int(scored[scored.argmin()]), max(int(scored[scored.argmax()]), 0)
     if largest:
-        result = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+        np.subtract(largest + smallest, scores, out=scores)
+        scores *= MAX_NODE_SCORE
+        scores //= largest
     else:
-        result = np.full_like(scores, MAX_NODE_SCORE)
-    return result if state.none_ignored else np.where(state.ignored, 0, result)
+        scores.fill(MAX_NODE_SCORE)
+    return scores if state.none_ignored else np.where(state.ignored, 0, scores)
 
 
 def _domain_codes(label: LabelColumn) -> Codes:
