@@ -127,6 +127,9 @@ def test_an_object_that_a_handler_fails_on_is_skipped_and_the_others_are_told(
             informers.start()
             await informers.wait_for_sync(10)
             assert sorted(faulty.added) == ["a", "c"]
+            [(followed, version)] = informers.followed().items()
+            assert followed == ("", "v1", "Pod")
+            assert int(version) > 0
             assert sum(informers.skipped_by_kind().values()) == 1
             assert sorted(informers.stores["Pod"].objects) == ["default/a", "default/c"]
             await informers.stop()

@@ -43,6 +43,20 @@ def test_requests_are_counted_by_code_method_and_host() -> None:
     assert values_in(text, "rest_client_response_size_bytes_sum") == {labels: 5000}
 
 
+def test_how_far_each_kind_was_followed_is_told_where_a_version_is_a_number() -> None:
+    metrics = all_metrics()
+    seen = {
+        ("", "v1", "Pod"): "1234567890123456789",
+        ("storage.k8s.io", "v1", "StorageClass"): "7",
+        ("example.com", "v1", "Foo"): "not-listed",
+    }
+    metrics.client.tell_followed(lambda: seen)
+    assert values_in(metrics.render()[1], "informer_store_resource_version") == {
+        'group="",name="kube-scheduler",resource="pods",version="v1"': 567890123456789,
+        'group="storage.k8s.io",name="kube-scheduler",resource="storageclasss",version="v1"': 7,
+    }
+
+
 def test_the_elector_says_who_leads() -> None:
     metrics = all_metrics()
     election: ElectionObserver = metrics.election
@@ -135,9 +149,9 @@ def test_the_process_tells_what_it_takes() -> None:
 def test_gates_are_shown_with_their_stage_and_state() -> None:
     gates = FeatureGates({"GenericWorkload": True})
     features = values_in(AllMetrics(gates).render()[1], "kubernetes_feature_enabled")
-    assert features['name="GenericWorkload",stage="ALPHA"'] == 1
-    assert features['name="GangScheduling",stage="ALPHA"'] == 0
-    assert features['name="SchedulerQueueingHints",stage=""'] == 1
+    assert features['name="GenericWorkload",stage="BETA"'] == 1
+    assert features['name="CompositePodGroup",stage="ALPHA"'] == 0
+    assert features['name="DRAExtendedResource",stage=""'] == 1
 
 
 def test_versions_are_those_of_the_scheduler_that_is_stood_in_for() -> None:

@@ -126,6 +126,7 @@ async def run_scheduler(options: Options, logs: Logs, plugins: Iterable[type[Plu
             count=metrics.operations.plugin_failed,
         )
         metrics.operations.count_skipped(live.informers.skipped_by_kind)
+        metrics.client.tell_followed(live.informers.followed)
         if options.moorage.explain_annotations:
             # A client of its own, so that binding need not wait.
             annotator = make_client(agent=user_agent("explain"), may_write=may_write)

@@ -151,6 +151,14 @@ class Informers:
         """Has every kind been listed, and has every handler got all of it?"""
         return all(store.synced for kind, store in self.stores.items() if kind not in self._trial)
 
+    def followed(self) -> dict[tuple[str, str, str], str]:
+        """By group, version and kind the resource version up to which it has been followed."""
+        seen = {}
+        for reflector in self._reflectors.values():
+            of = reflector.resource
+            seen[of.group, of.version, of.kind] = reflector.resource_version
+        return seen
+
     def skipped_by_kind(self) -> dict[str, int]:
         """How many objects of each kind cannot be used at the moment."""
         return {kind: len(store.skipped) for kind, store in self.stores.items()}

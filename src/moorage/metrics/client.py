@@ -5,12 +5,14 @@ there are is told by whoever sends them (`kube.client`), by host and method.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 
 from moorage.metrics.registry import MetricsRegistry
 
 _NO_ANSWER = "<error>"
+_INFORMERS = "kube-scheduler"
+_SHOWN_DIGITS = 15
 
 
 class ClientMetrics:
@@ -38,6 +40,22 @@ class ClientMetrics:
 
     def retried(self, host: str, method: str, status: int) -> None:
         self._registry.add("rest_client_request_retries_total", _code(status), method, host)
+
+    def tell_followed(self, followed: Callable[[], Mapping[tuple[str, str, str], str]]) -> None:
+        """Tell how far each kind has been followed whenever the metrics are read.
+
+        `followed` has resource versions by group, version and kind.
+        """
+
+        def refresh() -> None:
+            for (group, version, kind), seen in followed().items():
+                if seen.isdecimal():
+                    # client-go makes up its plurals.
+                    labels = (_INFORMERS, group, version, f"{kind.lower()}s")
+                    number = int(seen[-_SHOWN_DIGITS:])
+                    self._registry.set("informer_store_resource_version", number, *labels)
+
+        self._registry.before_render(refresh)
 
     def plugin_ran(self, code: int, status: str) -> None:
         """A credential plugin was called; no policy forbids any here."""

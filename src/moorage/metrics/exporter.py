@@ -1,8 +1,7 @@
 """All metrics of a scheduler in one place: who records what, and the texts that are served.
 
 Owns the assembly, and what the options do: `--disabled-metrics`, `--allow-metric-labels` and its
-manifest. `--show-hidden-metrics-for-version` is taken, but no metric of 1.37 that a scheduler has
-is hidden, so it shows nothing more.
+manifest, and `--show-hidden-metrics-for-version`.
 """
 
 import logging
@@ -40,8 +39,11 @@ class AllMetrics:
     ) -> None:
         self.registry = MetricsRegistry("metrics.yaml", gates.enabled)
         self.slis = MetricsRegistry("slis.yaml")
+        options = options or MetricsOptions()
+        if not options.show_hidden_metrics_for_version:
+            self.registry.hide_deprecated()
         self.registry.count_families()
-        self._apply(options or MetricsOptions())
+        self._apply(options)
         self.scheduler = SchedulerMetrics(self.registry, now=now, random=random)
         self.client = ClientMetrics(self.registry, clock)
         self.election = ElectionMetrics(self.registry)

@@ -91,11 +91,15 @@ class Family(Generic[ChildT]):
         help_text: str,
         labels: Sequence[str] = (),
         stability: Stability = "ALPHA",
+        deprecated: str = "",
     ) -> None:
         self.name = name
+        if deprecated:
+            help_text = f"(Deprecated since {deprecated}) {help_text}"
         self.help_text = f"[{stability}] {help_text}" if stability else help_text
         self.label_names = tuple(labels)
         self.stability = stability
+        self.deprecated = deprecated
         self.children: dict[LabelValues, ChildT] = {}
         self._allowed: Mapping[int, frozenset[str]] = {}
         self._unexpected: Callable[[], None] = _nobody
@@ -169,11 +173,12 @@ class Histogram(Family[Distribution]):
         help_text: str,
         labels: Sequence[str] = (),
         stability: Stability = "ALPHA",
+        deprecated: str = "",
         *,
         buckets: Sequence[float],
     ) -> None:
         self.buckets = list(buckets)
-        super().__init__(name, help_text, labels, stability)
+        super().__init__(name, help_text, labels, stability, deprecated)
 
     def _new_child(self) -> Distribution:
         return Distribution(self.buckets)

@@ -32,7 +32,8 @@ GateState = Callable[[str], bool]
 _REGISTERED = "registered_metrics_total"
 _DISABLED = "disabled_metrics_total"
 _UNEXPECTED = "cardinality_enforcement_unexpected_categorizations_total"
-_NEVER_RESET = (_REGISTERED, _DISABLED, "hidden_metrics_total")
+_HIDDEN = "hidden_metrics_total"
+_NEVER_RESET = (_REGISTERED, _DISABLED, _HIDDEN)
 
 
 class _Definition(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,6 +42,7 @@ class _Definition(msgspec.Struct, forbid_unknown_fields=True):
     labels: tuple[str, ...] = ()
     stability: Stability = "ALPHA"
     gate: str = ""
+    deprecated: str = ""
     buckets: list[float] = []
     exponential: tuple[float, float, int] | None = None
 
@@ -60,7 +62,7 @@ class MetricsRegistry:
         self._histograms: dict[str, Histogram] = {}
         self._refreshers: list[Callable[[], None]] = []
         for name, one in _definitions(table).items():
-            what = (name, one.help, one.labels, one.stability)
+            what = (name, one.help, one.labels, one.stability, one.deprecated)
             family: AnyFamily
             if one.kind == "histogram":
                 bounds = exponential(*one.exponential) if one.exponential else one.buckets
@@ -91,11 +93,18 @@ class MetricsRegistry:
         """Take note of a duration or a size."""
         self.distribution(name, *labels).observe(value)
 
+    def hide_deprecated(self) -> None:
+        """Show those no more that will be gone one day, and tell how many they are."""
+        for family in [*self.families.values()]:
+            if family.deprecated:
+                self.hide(family.name)
+                self.add(_HIDDEN)
+
     def count_families(self) -> None:
         """Tell of the families that are shown in the metrics about metrics."""
         for family in self.families.values():
             if family.stability:
-                self.add(_REGISTERED, family.stability, "")
+                self.add(_REGISTERED, family.stability, family.deprecated)
 
     def disable(self, names: Iterable[str]) -> None:
         """Show these families no more, and tell how many that are."""
