@@ -18,6 +18,7 @@ from e2e.objects import node, pod
 from e2e.scenarios import lifecycle, load, placement, preemption, requeueing
 from e2e.schedulers import PEER, Scheduler
 from e2e.trial import Trial, label, trial
+from moorage.version import KUBERNETES_VERSION
 
 _SCENARIOS = [
     pytest.param(scenario, id=label(scenario))
@@ -206,7 +207,7 @@ def test_kubectl_knows_the_kinds_of_a_scheduler(kubectl: Kubectl) -> None:
         *("csinodes.storage.k8s.io", "csidrivers.storage.k8s.io"),
         *("resourceclaims.resource.k8s.io", "resourceslices.resource.k8s.io"),
     }
-    assert "Server Version: v1.36.4" in kubectl("version")
+    assert f"Server Version: {KUBERNETES_VERSION}" in kubectl("version")
 
 
 def test_the_official_python_client(embedded: EmbeddedServer, api: Api, one_node: str) -> None:
