@@ -10,9 +10,9 @@ from moorage.engine.events import (
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
     NODE_ADD,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
     is_wildcard,
     label,
     node_update_events,
@@ -49,13 +49,15 @@ def annotated(node: Node) -> Node:
         (ActionType.UPDATE_NODE_CONDITION, 32),
         (ActionType.UPDATE_NODE_ANNOTATION, 64),
         (ActionType.UPDATE_NODE_DECLARED_FEATURE, 128),
-        (ActionType.UPDATE_POD_LABEL, 256),
-        (ActionType.UPDATE_POD_SCALE_DOWN, 512),
-        (ActionType.UPDATE_POD_TOLERATION, 1024),
-        (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, 2048),
-        (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, 4096),
-        (ActionType.UPDATE, 8188),
-        (ActionType.ALL, 8191),
+        (ActionType.UPDATE_NODE_PREEMPTION_POLICY, 256),
+        (ActionType.UPDATE_POD_LABEL, 512),
+        (ActionType.UPDATE_POD_SCALE_DOWN, 1024),
+        (ActionType.UPDATE_POD_SCALE_UP, 2048),
+        (ActionType.UPDATE_POD_TOLERATION, 4096),
+        (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, 8192),
+        (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, 16384),
+        (ActionType.UPDATE, 32764),
+        (ActionType.ALL, 32767),
     ],
 )
 def test_the_numbers_of_actions_are_upstreams__qc_065(action: ActionType, number: int) -> None:
@@ -67,11 +69,11 @@ def test_the_numbers_of_actions_are_upstreams__qc_065(action: ActionType, number
     [
         (NODE_ADD, "NodeAdd"),
         (ASSIGNED_POD_DELETE, "AssignedPodDelete"),
-        (UNSCHEDULABLE_POD_ADD, "UnschedulablePodAdd"),
-        (UNSCHEDULABLE_POD_UPDATE, "UnschedulablePodUpdate"),
+        (UNSCHEDULED_POD_ADD, "UnscheduledPodAdd"),
+        (UNSCHEDULED_POD_UPDATE, "UnscheduledPodUpdate"),
         (
-            ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL),
-            "UnschedulablePodUpdatePodLabel",
+            ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.UPDATE_POD_LABEL),
+            "UnscheduledPodUpdatePodLabel",
         ),
         (
             ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE),
@@ -176,14 +178,14 @@ def repod(**fields: Any) -> Pod:
         pytest.param(OLD_POD, OLD_POD, [ActionType.UPDATE], id="nothing with a name"),
         pytest.param(OLD_POD, repod(labels={"a": "2"}), [ActionType.UPDATE_POD_LABEL], id="labels"),
         pytest.param(OLD_POD, repod(cpu="1"), [ActionType.UPDATE_POD_SCALE_DOWN], id="less cpu"),
-        pytest.param(OLD_POD, repod(cpu="3"), [ActionType.UPDATE], id="more cpu"),
+        pytest.param(OLD_POD, repod(cpu="3"), [ActionType.UPDATE_POD_SCALE_UP], id="more cpu"),
         pytest.param(
             OLD_POD, repod(memory=None), [ActionType.UPDATE_POD_SCALE_DOWN], id="memory dropped"
         ),
         pytest.param(
             OLD_POD,
             repod(cpu="3", memory="512Mi"),
-            [ActionType.UPDATE_POD_SCALE_DOWN],
+            [ActionType.UPDATE_POD_SCALE_DOWN, ActionType.UPDATE_POD_SCALE_UP],
             id="more of one, less of another",
         ),
         pytest.param(
@@ -249,12 +251,23 @@ def test_a_resize_counts_from_when_the_kubelet_has_done_it__qc_069() -> None:
 
 @pytest.mark.parametrize(
     ("node_name", "resource"),
-    [("", EventResource.UNSCHEDULABLE_POD), ("quay", EventResource.ASSIGNED_POD)],
+    [("", EventResource.UNSCHEDULED_POD), ("quay", EventResource.ASSIGNED_POD)],
 )
 def test_the_node_of_the_new_version_says_which_kind_of_pod__qc_070(
     node_name: str, resource: EventResource
 ) -> None:
     (event,) = pod_update_events(make_pod(), make_pod(node_name=node_name))
+    assert event == ClusterEvent(resource, ActionType.UPDATE)
+
+
+@pytest.mark.parametrize(
+    ("node_name", "resource"),
+    [("", EventResource.TARGET_POD), ("quay", EventResource.ASSIGNED_POD)],
+)
+def test_to_the_pod_itself_a_change_is_another_event__qc_070(
+    node_name: str, resource: EventResource
+) -> None:
+    (event,) = pod_update_events(make_pod(), make_pod(node_name=node_name), target=True)
     assert event == ClusterEvent(resource, ActionType.UPDATE)
 
 
@@ -271,5 +284,5 @@ def test_a_nomination_given_up_frees_its_node__qc_109(
 
 
 def test_events_of_pods_are_told_apart__qc_066() -> None:
-    assert ASSIGNED_POD_ADD != UNSCHEDULABLE_POD_ADD
+    assert ASSIGNED_POD_ADD != UNSCHEDULED_POD_ADD
     assert UNSCHEDULABLE_TIMEOUT != FORCE_ACTIVATE

@@ -24,7 +24,7 @@ def test_a_pod_that_is_kept_out_waits_in_the_pool__qc_005_qc_010_qc_034() -> Non
     assert info.unschedulable_plugins == {"Gate"}
     assert info.initial_attempt_timestamp is None
     assert bench.place() == "gated"
-    assert bench.ledger.came == [("unschedulable", "UnschedulablePodAdd")]
+    assert bench.ledger.came == [("unschedulable", "UnscheduledPodAdd")]
     assert bench.ledger.pending == {"gated": 1}
     assert bench.queue.pop() is None
 
@@ -173,7 +173,7 @@ def test_a_pod_without_gates_left_becomes_ready_at_once__qc_023_qc_037() -> None
     assert bench.place() == "active"
     assert bench.ledger.came[-1] == (
         "active",
-        "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+        "TargetPodUpdatePodSchedulingGatesEliminated",
     )
     assert +bench.ledger.pending == {"active": 1}
 

@@ -89,7 +89,7 @@ class QueueLaws(RuleBasedStateMachine):
         if name in self.waiting:
             self.waiting[name] = new
         else:
-            self._remember(*map(label, events_of_update(old, new)))
+            self._remember(*map(label, events_of_update(old, new, target=True)))
             self.flying[name].pod = new
 
     @rule(event=st.sampled_from([NODE_ADD, NODE_DELETE, ASSIGNED_POD_DELETE]))

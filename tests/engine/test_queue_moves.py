@@ -53,7 +53,7 @@ def test_an_update_may_wake_the_pod_itself__qc_023() -> None:
     bench.queue.update(old, new)
     assert bench.place() == "backoff"
     assert seen == [(new, old, new)]
-    assert bench.ledger.came[-1] == ("backoff", "UnschedulablePodUpdatePodLabel")
+    assert bench.ledger.came[-1] == ("backoff", "TargetPodUpdatePodLabel")
 
 
 def test_an_update_that_helps_nobody_only_replaces_the_object__qc_023() -> None:
@@ -81,7 +81,7 @@ def test_the_first_change_that_helps_ends_the_search__qc_023() -> None:
     new = make_pod(labels={"a": "b"}, spec={"tolerations": [{"operator": "Exists"}]})
     bench.queue.update(info.pod, new)
     assert bench.place() == "backoff"
-    assert bench.ledger.hints == [("Picky", "UnschedulablePodUpdatePodLabel", "Queue")]
+    assert bench.ledger.hints == [("Picky", "TargetPodUpdatePodLabel", "Queue")]
 
 
 def test_an_update_in_flight_is_kept_for_when_the_pod_comes_back__qc_023() -> None:
@@ -100,7 +100,7 @@ def test_an_update_of_an_unknown_pod_adds_it__qc_023() -> None:
     bench = Bench()
     bench.queue.update(make_pod(), make_pod(labels={"new": "yes"}))
     assert bench.place() == "active"
-    assert bench.ledger.came == [("active", "UnschedulablePodAdd")]
+    assert bench.ledger.came == [("active", "UnscheduledPodAdd")]
 
 
 @pytest.mark.parametrize("place", ["active", "backoff", "unschedulable", "gated"])

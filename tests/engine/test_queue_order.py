@@ -64,7 +64,7 @@ def test_a_new_pod_is_ready_and_counted_as_added__qc_010_qc_011() -> None:
     bench.pod()
     info = bench.pop()
     assert (info.timestamp, info.initial_attempt_timestamp, info.attempts) == (100.0, 100.0, 1)
-    assert bench.ledger.came == [("active", "UnschedulablePodAdd")]
+    assert bench.ledger.came == [("active", "UnscheduledPodAdd")]
 
 
 def test_time_behind_a_gate_does_not_count_as_waiting__qc_011() -> None:

@@ -93,10 +93,9 @@ def test_a_refused_pod_waits_for_the_events_of_those_who_refused_it(
     assert set(by_event) == {
         "NodeAdd",
         "NodeUpdateNodeAllocatable",
-        "NodeUpdateNodeTaint",
         "AssignedPodDelete",
         "AssignedPodUpdatePodScaleDown",
-        "UnschedulablePodUpdatePodScaleDown",
+        "TargetPodUpdatePodScaleDown",
         "resource.k8s.io/DeviceClassAdd",
         "resource.k8s.io/DeviceClassUpdate",
     }
@@ -141,11 +140,11 @@ def test_a_gated_pod_names_its_gate_and_what_opens_it(scheduler: Scheduler) -> N
     told = queue_state(scheduler, pod)
     assert (told.state, told.gated_by, told.next_retry) == ("gated", "SchedulingGates", None)
     assert [waker.event for waker in told.waits_for] == [
-        "UnschedulablePodUpdatePodSchedulingGatesEliminated"
+        "TargetPodUpdatePodSchedulingGatesEliminated"
     ]
     assert told.message == (
         "kept out of the queue by SchedulingGates; "
-        "waits for UnschedulablePodUpdatePodSchedulingGatesEliminated"
+        "waits for TargetPodUpdatePodSchedulingGatesEliminated"
     )
 
 

@@ -17,7 +17,9 @@ A = ActionType
     ("registered", "incoming", "matches"),
     [
         ((POD, A.DELETE), (EventResource.ASSIGNED_POD, A.DELETE), True),
-        ((POD, A.DELETE), (EventResource.UNSCHEDULABLE_POD, A.DELETE), True),
+        ((POD, A.DELETE), (EventResource.UNSCHEDULED_POD, A.DELETE), True),
+        ((POD, A.UPDATE), (EventResource.TARGET_POD, A.UPDATE), True),
+        ((EventResource.TARGET_POD, A.UPDATE), (EventResource.UNSCHEDULED_POD, A.UPDATE), False),
         ((POD, A.DELETE), (POD, A.ADD), False),
         ((NODE, A.ADD), (POD, A.ADD), False),
         ((NODE, A.ADD | A.UPDATE_NODE_TAINT), (NODE, A.UPDATE_NODE_TAINT), True),
@@ -28,6 +30,8 @@ A = ActionType
     ids=[
         "a pod on a node is a pod",
         "a pending pod is a pod",
+        "the pod itself is a pod",
+        "another pod is not the pod itself",
         "another action",
         "another kind",
         "one of several actions",

@@ -56,6 +56,7 @@ def test_the_default_profile_runs_filters_in_upstreams_order() -> None:
         "DynamicResources",
         "NodeDeclaredFeatures",
     ]
+    assert list(profile.pre_filter_names) == [plugin.name for plugin in profile.filter]
     assert [plugin.name for plugin in profile.post_filter] == [
         "DynamicResources",
         "DefaultPreemption",

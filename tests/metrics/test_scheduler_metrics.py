@@ -290,12 +290,12 @@ def test_the_queue_shows_where_pods_wait_and_what_brought_them_there(measured: M
     scheduler.handlers.add_node(make_node("large", cpu="8"))
     assert nonzero(measured.values(PENDING)) == {'queue="backoff"': 1}
     assert measured.values(INCOMING) == {
-        'event="UnschedulablePodAdd",queue="active"': 1,
+        'event="UnscheduledPodAdd",queue="active"': 1,
         'event="ScheduleAttemptFailure",queue="unschedulable"': 1,
         'event="NodeAdd",queue="backoff"': 1,
     }
     moved = measured.values("scheduler_queue_incoming_entities_total")
-    assert moved == {'event="UnschedulablePodAdd",queue="active",type="pod"': 1}
+    assert moved == {'event="UnscheduledPodAdd",queue="active",type="pod"': 1}
     entities = nonzero(measured.values("scheduler_queued_entities"))
     assert entities == {'queue="backoff",type="pod"': 1}
     hints = measured.values("scheduler_queueing_hint_execution_duration_seconds_count")
@@ -331,8 +331,8 @@ def test_handled_events_go_by_the_labels_of_cluster_events(measured: Measured) -
         "NodeAdd": 3,
         "NodeUpdateNodeAllocatable": 1,
         "NodeUpdateNodeLabel": 1,
-        "UnschedulablePodAdd": 1,
-        "UnschedulablePodDelete": 1,
+        "UnscheduledPodAdd": 1,
+        "UnscheduledPodDelete": 1,
         "AssignedPodAdd": 1,
         "AssignedPodUpdate": 2,  # upstream measures a plain update twice
         "AssignedPodDelete": 1,

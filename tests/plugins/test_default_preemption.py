@@ -29,7 +29,7 @@ from reference.objects import (
     make_pod,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+ASSIGNED, NODE, A = EventResource.ASSIGNED_POD, EventResource.NODE, ActionType
 
 
 class PreemptionCase(NamedTuple):
@@ -105,7 +105,7 @@ def test_less_important_pods_give_way(case: PreemptionCase) -> None:
 
 
 def test_it_registers_the_events_that_upstreams_does() -> None:
-    assert registered(DefaultPreemption) == [(POD, A.DELETE, True)]
+    assert registered(DefaultPreemption) == [(ASSIGNED, A.DELETE, True)]
 
 
 POOR = make_pod("rejected")
@@ -116,7 +116,7 @@ POOR = make_pod("rejected")
     ("a pending pod went", POOR, make_pod("o"), None, False),
 )
 def test_preemption_leaves_the_decision_to_others(case: HintCase) -> None:
-    check_hint(make_plugin(DefaultPreemption), POD, case)
+    check_hint(make_plugin(DefaultPreemption), ASSIGNED, case)
 
 
 class OnePerTeam(NodeFilterPlugin):

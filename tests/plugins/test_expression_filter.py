@@ -14,7 +14,7 @@ from moorage.model.meta import Json
 from moorage.model.pod import Pod
 from moorage.plugins.expressions import ExpressionFilter
 from moorage.testing import check_plugin, make_node, make_pod
-from plugins.tables import FITS, asked, check_hint, hints
+from plugins.tables import FITS, asked
 
 A, NODE = ActionType, EventResource.NODE
 REFUSED = "node(s) didn't satisfy the expression of ExpressionFilter"
@@ -186,7 +186,7 @@ def _plugin(expression: str) -> ExpressionFilter:
             [
                 (NODE, A.ADD),
                 (EventResource.ASSIGNED_POD, A.ALL),
-                (EventResource.UNSCHEDULABLE_POD, A.UPDATE),
+                (EventResource.TARGET_POD, A.UPDATE),
             ],
         ),
     ],
@@ -196,14 +196,6 @@ def test_only_changes_of_what_is_read_let_a_pod_try_again(
 ) -> None:
     registered = _plugin(expression).events_to_register() or ()
     assert [(r.event.resource, r.event.action) for r in registered] == events
-
-
-@hints(
-    ("the pod itself", POD, POD, POD, True),
-    ("another pod", POD, POD, make_pod("other"), False),
-)
-def test_a_change_of_a_waiting_pod_is_for_itself(case: object) -> None:
-    check_hint(_plugin("pod.name == 'x'"), EventResource.UNSCHEDULABLE_POD, case)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

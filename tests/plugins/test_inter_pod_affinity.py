@@ -42,7 +42,8 @@ from reference.objects import (
     selector,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+ASSIGNED, TARGET = EventResource.ASSIGNED_POD, EventResource.TARGET_POD
+NODE, A = EventResource.NODE, ActionType
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"
 UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -147,7 +148,8 @@ def test_nodes_are_scored_by_wishes(case: ScoreCase) -> None:
 
 def test_it_registers_the_events_that_upstreams_does() -> None:
     assert registered(InterPodAffinity) == [
-        (POD, A.ADD | A.UPDATE_POD_LABEL | A.DELETE, True),
+        (ASSIGNED, A.ADD | A.UPDATE_POD_LABEL | A.DELETE, True),
+        (TARGET, A.UPDATE_POD_LABEL, False),
         (NODE, A.ADD | A.UPDATE_NODE_LABEL, True),
     ]
 
@@ -261,11 +263,14 @@ FRIEND = make_pod("rejected", affinity=near(TERM))
 
 FOE = make_pod("rejected", labels={"app": "db"}, affinity=away(TERM))
 
+PICKY = make_pod("rejected", affinity=away(TERM, pod_term(ZONE, selector({"tier": "1"}))))
+
+BOTH = make_pod("o", node="n", labels={"app": "web", "tier": "1"})
+
 CHOOSY = make_pod("rejected", affinity=near(TERM, pod_term(ZONE, selector({"tier": "1"}))))
 
 
 @hints(
-    ("its own labels changed", FRIEND, FRIEND, FRIEND, True),
     ("a friend came", FRIEND, None, other_web(), True),
     ("a friend without a node came", FRIEND, None, other_web(node=""), False),
     ("a nominated friend came", FRIEND, None, other_web(node="", nominated="n"), True),
@@ -285,6 +290,8 @@ CHOOSY = make_pod("rejected", affinity=near(TERM, pod_term(ZONE, selector({"tier
     ("a foe went", FOE, other_web(), None, True),
     ("a foe came", FOE, None, other_web(), False),
     ("a foe is none any more", FOE, other_web(), other_web(labels={}), True),
+    ("a pod that one of two terms minds went", PICKY, other_web(), None, True),
+    ("a pod that one term minds less is minded by the other", PICKY, BOTH, other_web(), False),
     (
         "a pod went that did not want it",
         make_pod("rejected", labels={"app": "web"}),
@@ -295,7 +302,7 @@ CHOOSY = make_pod("rejected", affinity=near(TERM, pod_term(ZONE, selector({"tier
     ("a stranger went", FOE, other_web(labels={}), None, False),
 )
 def test_affinity_waits_for_friends_to_come_and_foes_to_go(case: HintCase) -> None:
-    check_hint(make_plugin(InterPodAffinity), POD, case)
+    check_hint(make_plugin(InterPodAffinity), ASSIGNED, case)
 
 
 @hints(

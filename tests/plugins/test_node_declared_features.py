@@ -29,7 +29,7 @@ from reference.objects import (
     make_pod,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+TARGET, NODE, A = EventResource.TARGET_POD, EventResource.NODE, ActionType
 MISSING = "node(s) didn't match Pod's required features"
 HOST_USERS = "UserNamespacesHostNetworkSupport"
 NEEDS = make_pod("p", host_network=True, host_users=False)
@@ -54,7 +54,7 @@ def test_nodes_without_the_needed_features_are_refused(case: FilterCase) -> None
 def test_it_registers_the_events_that_upstreams_does() -> None:
     assert registered(NodeDeclaredFeatures) == [
         (NODE, A.ADD | A.UPDATE_NODE_DECLARED_FEATURE, True),
-        (POD, A.UPDATE, True),
+        (TARGET, A.UPDATE, True),
     ]
 
 
@@ -102,7 +102,6 @@ def test_declared_features_wait_for_nodes_that_declare_others(case: HintCase) ->
 @hints(
     ("it needs something else now", NEEDY, NEEDY, POOR, True),
     ("it needs the same", NEEDY, NEEDY, NEEDY, False),
-    ("another pod needs something else", NEEDY, make_pod("o"), STRANGER, False),
 )
 def test_declared_features_wait_for_the_pod_to_need_others(case: HintCase) -> None:
-    check_hint(make_plugin(NodeDeclaredFeatures), POD, case)
+    check_hint(make_plugin(NodeDeclaredFeatures), TARGET, case)

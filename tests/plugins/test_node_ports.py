@@ -27,7 +27,7 @@ from reference.objects import (
     make_pod,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+ASSIGNED, NODE, A = EventResource.ASSIGNED_POD, EventResource.NODE, ActionType
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 N = [make_node("n")]
 
@@ -93,7 +93,7 @@ def test_nodes_without_the_wanted_ports_are_refused(case: FilterCase) -> None:
 
 
 def test_it_registers_the_events_that_upstreams_does() -> None:
-    assert registered(NodePorts) == [(POD, A.DELETE, True), (NODE, A.ADD, False)]
+    assert registered(NodePorts) == [(ASSIGNED, A.DELETE, True), (NODE, A.ADD, False)]
 
 
 WEB = make_pod("rejected", ports=[host_port(80)])
@@ -128,4 +128,4 @@ WEB = make_pod("rejected", ports=[host_port(80)])
     ("a pod without ports went", WEB, make_pod("o", node="n"), None, False),
 )
 def test_node_ports_wait_for_a_pod_that_gives_a_port_back(case: HintCase) -> None:
-    check_hint(make_plugin(NodePorts), POD, case)
+    check_hint(make_plugin(NodePorts), ASSIGNED, case)

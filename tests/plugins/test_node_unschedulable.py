@@ -22,7 +22,7 @@ from reference.objects import (
     make_pod,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+TARGET, NODE, A = EventResource.TARGET_POD, EventResource.NODE, ActionType
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 CORDONED = make_node("n", unschedulable=True)
 WERE_UNSCHEDULABLE = "node(s) were unschedulable"
@@ -63,7 +63,7 @@ def test_cordoned_nodes_are_refused(case: FilterCase) -> None:
 def test_it_registers_the_events_that_upstreams_does() -> None:
     assert registered(NodeUnschedulable) == [
         (NODE, A.ADD | A.UPDATE_NODE_TAINT, True),
-        (POD, A.UPDATE_POD_TOLERATION, True),
+        (TARGET, A.UPDATE_POD_TOLERATION, True),
     ]
 
 
@@ -102,7 +102,6 @@ def test_node_unschedulable_waits_for_a_node_that_opens(case: HintCase) -> None:
 @hints(
     ("it tolerates cordons now", POOR, POOR, FORGIVING, True),
     ("it tolerates something else now", POOR, POOR, TOLERANT, False),
-    ("another pod tolerates cordons", POOR, STRANGER, STRANGER, False),
 )
 def test_node_unschedulable_waits_for_the_pod_to_tolerate_cordons(case: HintCase) -> None:
-    check_hint(make_plugin(NodeUnschedulable), POD, case)
+    check_hint(make_plugin(NodeUnschedulable), TARGET, case)

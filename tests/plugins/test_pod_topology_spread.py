@@ -36,7 +36,8 @@ from reference.objects import (
     selector,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+ASSIGNED, TARGET = EventResource.ASSIGNED_POD, EventResource.TARGET_POD
+NODE, A = EventResource.NODE, ActionType
 SKEWED = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{SKEWED} (missing required label)"
 THREE = [make_node("a", zone="x"), make_node("b", zone="y"), make_node("c", zone="z")]
@@ -182,7 +183,8 @@ def test_domains_are_scored_by_how_many_they_have(case: ScoreCase) -> None:
 
 def test_it_registers_the_events_that_upstreams_does() -> None:
     assert registered(PodTopologySpread) == [
-        (POD, A.ADD | A.UPDATE_POD_LABEL | A.UPDATE_POD_TOLERATION | A.DELETE, True),
+        (ASSIGNED, A.ADD | A.UPDATE_POD_LABEL | A.DELETE, True),
+        (TARGET, A.UPDATE_POD_LABEL | A.UPDATE_POD_TOLERATION, True),
         (NODE, A.ADD | A.DELETE | A.UPDATE_NODE_LABEL | A.UPDATE_NODE_TAINT, True),
     ]
 
@@ -293,12 +295,18 @@ RELAXED = make_pod(
         False,
     ),
     ("a matching pod changed otherwise", SPREADING, other_web(), other_web(cpu="1"), False),
+)
+def test_spread_waits_for_pods_that_count(case: HintCase) -> None:
+    check_hint(make_plugin(PodTopologySpread), ASSIGNED, case)
+
+
+@hints(
     ("it tolerates more, and taints count", HONORING, HONORING, RELAXED, True),
     ("it tolerates more, and taints do not count", SPREADING, HONORING, RELAXED, False),
     ("it has other labels now", SPREADING, SPREADING, make_pod("rejected"), True),
 )
-def test_spread_waits_for_pods_that_count(case: HintCase) -> None:
-    check_hint(make_plugin(PodTopologySpread), POD, case)
+def test_spread_waits_for_the_pod_itself_to_change(case: HintCase) -> None:
+    check_hint(make_plugin(PodTopologySpread), TARGET, case)
 
 
 ZONED, OTHER_ZONE = make_node("n", zone="a"), make_node("n", zone="b")

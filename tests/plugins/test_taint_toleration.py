@@ -35,7 +35,7 @@ from reference.objects import (
     selector,
 )
 
-POD, NODE, A = EventResource.POD, EventResource.NODE, ActionType
+TARGET, NODE, A = EventResource.TARGET_POD, EventResource.NODE, ActionType
 HARD = Taint(key="gpu", value="yes", effect="NoSchedule")
 EVICTING = Taint(key="gpu", value="yes", effect="NoExecute")
 WISH = Taint(key="gpu", value="yes", effect="PreferNoSchedule")
@@ -88,7 +88,7 @@ def test_nodes_are_scored_by_soft_taints(case: ScoreCase) -> None:
 def test_it_registers_the_events_that_upstreams_does() -> None:
     assert registered(TaintToleration) == [
         (NODE, A.ADD | A.UPDATE_NODE_TAINT, True),
-        (POD, A.UPDATE_POD_TOLERATION, True),
+        (TARGET, A.UPDATE_POD_TOLERATION, False),
     ]
 
 
@@ -178,11 +178,3 @@ STRANGER = make_pod("stranger", tolerations=[Toleration(operator="Exists")])
 )
 def test_taint_toleration_waits_for_a_node_that_becomes_tolerable(case: HintCase) -> None:
     check_hint(make_plugin(TaintToleration), NODE, case)
-
-
-@hints(
-    ("its tolerations changed", POOR, POOR, TOLERANT, True),
-    ("another pods changed", POOR, STRANGER, STRANGER, False),
-)
-def test_taint_toleration_waits_for_the_pods_tolerations(case: HintCase) -> None:
-    check_hint(make_plugin(TaintToleration), POD, case)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.model.resources import ResourceList, to_milli
+from moorage.model.resources import ResourceList, Resources, to_milli
 
 
 class WildcardEvent(ClusterEvent, frozen=True):
@@ -25,9 +25,9 @@ def _wildcard(name: str) -> WildcardEvent:
 ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
 ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
-UNSCHEDULABLE_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
-UNSCHEDULABLE_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
-UNSCHEDULABLE_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
+UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD)
+UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.UPDATE)
+UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.DELETE)
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 UNSCHEDULABLE_TIMEOUT = _wildcard("UnschedulableTimeout")
@@ -60,9 +60,15 @@ def is_wildcard(event: ClusterEvent) -> bool:
     return event.resource is EventResource.WILDCARD and event.action == ActionType.ALL
 
 
-def pod_update_events(old: Pod, new: Pod) -> Sequence[ClusterEvent]:
-    """What a new version of a pod changed; a plain update if nothing that has a name of its own."""
-    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
+def pod_update_events(old: Pod, new: Pod, *, target: bool = False) -> Sequence[ClusterEvent]:
+    """What a new version of a pod changed; a plain update if nothing that has a name of its own.
+
+    `target`: the events are for the pod itself, which waits.
+    """
+    if new.spec.node_name:
+        resource = EventResource.ASSIGNED_POD
+    else:
+        resource = EventResource.TARGET_POD if target else EventResource.UNSCHEDULED_POD
     events = [ClusterEvent(resource, action) for action in _pod_changes(old, new)]
     return events or [ClusterEvent(resource, ActionType.UPDATE)]
 
@@ -88,8 +94,12 @@ def _pod_changes(old: Pod, new: Pod) -> list[ActionType]:
     actions = []
     if old.labels != new.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
-    if _scaled_down(old, new):
-        actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
+    before, after = old.requests.occupied, new.requests.occupied
+    if before is not after:
+        if _exceeds(before, after):
+            actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
+        if _exceeds(after, before):
+            actions.append(ActionType.UPDATE_POD_SCALE_UP)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     # The API only lets tolerations be added, so counting them is enough, as upstream does.
@@ -100,11 +110,9 @@ def _pod_changes(old: Pod, new: Pod) -> list[ActionType]:
     return actions
 
 
-def _scaled_down(old: Pod, new: Pod) -> bool:
-    before, after = old.requests.occupied, new.requests.occupied
-    return before is not after and any(
-        name not in after or after[name] < amount for name, amount in before.items()
-    )
+def _exceeds(one: Resources, other: Resources) -> bool:
+    """Is more asked for in the one than in the other, if only of something?"""
+    return any(name not in other or other[name] < amount for name, amount in one.items())
 
 
 def _node_changes(old: Node, new: Node, declared_features: bool) -> list[ActionType]:

@@ -15,9 +15,9 @@ from moorage.engine.events import (
     ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_DELETE,
-    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_DELETE,
+    UNSCHEDULED_POD_UPDATE,
     label,
     node_update_events,
     nominated_node_changed,
@@ -82,8 +82,8 @@ class EventHandlers:
             self._queue.add(pod)
             if self._groups.enabled:
                 # It may be the one that others of its gang wait for.
-                self._queue.move_all_to_active_or_backoff(UNSCHEDULABLE_POD_ADD, None, pod)
-            self._handled(UNSCHEDULABLE_POD_ADD, started)
+                self._queue.move_all_to_active_or_backoff(UNSCHEDULED_POD_ADD, None, pod)
+            self._handled(UNSCHEDULED_POD_ADD, started)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         self.recorder.changed(new, old)
@@ -99,7 +99,7 @@ class EventHandlers:
                 started = self._observer.time()
                 log_lines.DELETE_PENDING(old)
                 self._queue.delete(old)
-                self._handled(UNSCHEDULABLE_POD_DELETE, started)
+                self._handled(UNSCHEDULED_POD_DELETE, started)
         elif self._is_responsible(old) or self._state.is_assumed(old):
             self._update_pending(old, new)
 
@@ -122,7 +122,7 @@ class EventHandlers:
                 self._drop_assumed(pod)
             elif pod.status.nominated_node_name:
                 self._free_nomination(pod)
-            self._handled(UNSCHEDULABLE_POD_DELETE, started)
+            self._handled(UNSCHEDULED_POD_DELETE, started)
 
     def _add_assigned(self, pod: Pod) -> None:
         started = self._observer.time()
@@ -156,7 +156,7 @@ class EventHandlers:
             self._queue.update(old, new)
             if nominated_node_changed(old, new):
                 self._free_nomination(old)
-        events = dict.fromkeys((UNSCHEDULABLE_POD_UPDATE, *pod_update_events(old, new)))
+        events = dict.fromkeys((UNSCHEDULED_POD_UPDATE, *pod_update_events(old, new)))
         for event in sorted(events, key=label):
             self._handled(event, started)
 

@@ -4,7 +4,7 @@ Owns the table of events that the profiles' plugins registered, and the judgemen
 is worth another attempt for a pod. Must not move pods; the queue does, by the strategy it is told.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -193,6 +193,8 @@ class WakeRules:
     def _hint(self, one: _Registered, pod: Pod, event: str, seen: SeenEvent) -> bool:
         if one.hint is None or one.plugin is None:
             self._observer.hint_given(one.name, event, _HINT_NAMES[True], 0.0)
+            if HINTS:
+                log_hint(one.name, pod, seen.old, seen.new, True, bool)
             return True
         start = self._observer.time()
         try:
@@ -225,7 +227,7 @@ def _registered_by(
     return [
         _Registered(name, plugin, one.event, one.hint, _guarded_subjects(plugin, one.subjects))
         for name, plugin, events in wanted
-        for one in _with_taint_updates(any_event if events is None else events)
+        for one in (any_event if events is None else events)
     ]
 
 
@@ -252,19 +254,3 @@ def _names(found: Collection[str] | None) -> Collection[str] | None:
     if isinstance(found, str):
         raise TypeError("names are expected, not a single text")
     return None if found is None else frozenset(found)
-
-
-def _with_taint_updates(registrations: Iterable[EventRegistration]) -> list[EventRegistration]:
-    """Whoever waits for new nodes also hears of changed taints, wanted or not.
-
-    Upstream adds this because a new node is often tainted until it is ready, and its check before
-    the hints may then keep NodeAdd from a plugin. With hints that check is off; this stayed.
-    """
-    registrations = list(registrations)
-    actions = ActionType(0)
-    for one in registrations:
-        if one.event.resource is EventResource.NODE:
-            actions |= one.event.action
-    if actions & ActionType.ADD and not actions & ActionType.UPDATE_NODE_TAINT:
-        registrations.append(on(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
-    return registrations

@@ -34,18 +34,25 @@ _OF_PODS_ON_NODES = (
     ActionType.DELETE,
     ActionType.UPDATE_POD_LABEL,
     ActionType.UPDATE_POD_SCALE_DOWN,
+    ActionType.UPDATE_POD_SCALE_UP,
     ActionType.UPDATE,
 )
 _OF_THE_POD_ITSELF = (
     ActionType.UPDATE_POD_LABEL,
     ActionType.UPDATE_POD_SCALE_DOWN,
+    ActionType.UPDATE_POD_SCALE_UP,
     ActionType.UPDATE_POD_TOLERATION,
     ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
     ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
     ActionType.UPDATE,
 )
 _OF_OTHERS = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
-_POD_KINDS = (EventResource.POD, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+_POD_KINDS = (
+    EventResource.POD,
+    EventResource.ASSIGNED_POD,
+    EventResource.UNSCHEDULED_POD,
+    EventResource.TARGET_POD,
+)
 
 
 def queue_state(scheduler: Scheduler, pod: Pod) -> QueueState:
@@ -104,10 +111,10 @@ def _incoming(registered: ClusterEvent, *, workloads: bool) -> Iterator[ClusterE
     if resource is EventResource.NODE:
         kinds = ((resource, _OF_NODES),)
     elif resource in _POD_KINDS:
-        own = (ActionType.ADD, *_OF_THE_POD_ITSELF) if workloads else _OF_THE_POD_ITSELF
         kinds = (
             (EventResource.ASSIGNED_POD, _OF_PODS_ON_NODES),
-            (EventResource.UNSCHEDULABLE_POD, own),
+            (EventResource.UNSCHEDULED_POD, (ActionType.ADD,) if workloads else ()),
+            (EventResource.TARGET_POD, _OF_THE_POD_ITSELF),
         )
     else:
         kinds = ((resource, _OF_OTHERS),)

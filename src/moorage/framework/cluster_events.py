@@ -20,21 +20,28 @@ class ActionType(IntFlag):
     UPDATE_NODE_CONDITION = 32
     UPDATE_NODE_ANNOTATION = 64
     UPDATE_NODE_DECLARED_FEATURE = 128
-    UPDATE_POD_LABEL = 256
-    UPDATE_POD_SCALE_DOWN = 512
-    UPDATE_POD_TOLERATION = 1024
-    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
-    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
-    UPDATE = 8188
-    ALL = 8191
+    UPDATE_NODE_PREEMPTION_POLICY = 256
+    UPDATE_POD_LABEL = 512
+    UPDATE_POD_SCALE_DOWN = 1024
+    UPDATE_POD_SCALE_UP = 2048
+    UPDATE_POD_TOLERATION = 4096
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 8192
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 16384
+    UPDATE = 32764
+    ALL = 32767
 
 
 class EventResource(Enum):
-    """The kind of object an event is about."""
+    """The kind of object an event is about.
+
+    Of pods there are three kinds: those on a node, the rejected pod itself (TARGET_POD), and others
+    that have no node yet. POD in a registration stands for all of them.
+    """
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
-    UNSCHEDULABLE_POD = "UnschedulablePod"
+    UNSCHEDULED_POD = "UnscheduledPod"
+    TARGET_POD = "TargetPod"
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -68,7 +75,8 @@ class ClusterEvent(msgspec.Struct, frozen=True):
             same = incoming.resource in (
                 EventResource.POD,
                 EventResource.ASSIGNED_POD,
-                EventResource.UNSCHEDULABLE_POD,
+                EventResource.UNSCHEDULED_POD,
+                EventResource.TARGET_POD,
             )
         else:
             same = self.resource == incoming.resource
@@ -78,11 +86,6 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 QueueingHint = Callable[[Pod, ApiObject | None, ApiObject | None], bool]
 """May the pod try again? (rejected pod, object before, object after); None: did not exist."""
-
-
-def own_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
-    """The hint for changes of the rejected pod itself, whatever they are."""
-    return isinstance(new, Pod) and new.uid == pod.uid
 
 
 class Subjects(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
         declared = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [
             on(EventResource.NODE, declared, _after_node_change),
-            on(EventResource.POD, ActionType.UPDATE, _after_pod_update),
+            on(EventResource.TARGET_POD, ActionType.UPDATE, _after_pod_update),
         ]
 
 
@@ -56,7 +56,7 @@ def _after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -
 
 
 def _after_pod_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
-    if not isinstance(new, Pod) or not isinstance(old, Pod) or new.uid != pod.uid:
+    if not isinstance(new, Pod) or not isinstance(old, Pod):
         return False
     return required_features(old) != required_features(new)
 

@@ -35,7 +35,7 @@ class NodePorts(PreFilterPlugin[None], FilterPlugin[None]):
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A pod that gives a port back, or a new node."""
         return [
-            on(EventResource.POD, ActionType.DELETE, _after_pod_deleted),
+            on(EventResource.ASSIGNED_POD, ActionType.DELETE, _after_pod_deleted),
             on(EventResource.NODE, ActionType.ADD),
         ]
 

@@ -52,11 +52,11 @@ class NodeUnschedulable(PreFilterPlugin[None], FilterPlugin[None]):
         untainted = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
         return [
             on(EventResource.NODE, untainted, _after_node_change),
-            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, self._after_pod_toleration),
+            on(EventResource.TARGET_POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration),
         ]
 
-    def _after_pod_toleration(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
-        return isinstance(new, Pod) and new.uid == pod.uid and self._tolerates(new)
+    def _after_toleration(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+        return isinstance(new, Pod) and self._tolerates(new)
 
 
 def _after_node_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:

@@ -7,7 +7,6 @@ from moorage.framework.cluster_events import (
     EventRegistration,
     EventResource,
     on,
-    own_change,
 )
 from moorage.framework.plugin import PreEnqueuePlugin
 from moorage.framework.status import Code, Status
@@ -30,4 +29,4 @@ class SchedulingGates(PreEnqueuePlugin):
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Only the pod itself losing its gates helps."""
         gone = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        return [on(EventResource.POD, gone, own_change)]
+        return [on(EventResource.TARGET_POD, gone)]

@@ -12,7 +12,6 @@ from moorage.framework.cluster_events import (
     EventRegistration,
     EventResource,
     on,
-    own_change,
 )
 from moorage.framework.plugin import (
     FilterPlugin,
@@ -108,7 +107,7 @@ class TaintToleration(
         untainted = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
         return [
             on(EventResource.NODE, untainted, self._after_node_change),
-            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, own_change),
+            on(EventResource.TARGET_POD, ActionType.UPDATE_POD_TOLERATION),
         ]
 
     def _index(self, tolerations: Tolerations) -> TolerationIndex:

@@ -88,7 +88,7 @@ class VolumeRestrictions(PreFilterPlugin[ClaimsInUse], FilterPlugin[ClaimsInUse]
     def events_to_register(self) -> Sequence[EventRegistration]:
         """A pod that gives a volume back, a new node, or the missing claim."""
         return [
-            on(EventResource.POD, ActionType.DELETE, _after_pod_deleted),
+            on(EventResource.ASSIGNED_POD, ActionType.DELETE, _after_pod_deleted),
             on(EventResource.NODE, ActionType.ADD),
             on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, _after_claim_added),
         ]

@@ -71,7 +71,7 @@ def test_a_pod_without_a_subject_of_the_event_is_one_that_the_hint_would_skip(
         for found in asked.events_to_register()
         if found.event.resource is EventResource.RESOURCE_CLAIM
     )
-    assert one.event.action == ActionType.ADD | ActionType.UPDATE
+    assert one.event.action == ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
     assert one.hint is not None
     assert one.subjects is not None
     about, concerns = one.subjects.of_event(old, changed), one.subjects.of_pod(pod)
@@ -85,5 +85,6 @@ def test_a_claim_that_changes_is_no_news_for_pods_with_other_claims() -> None:
     changed = claim("a", status=allocated(("p", "d")))
     assert subjects.of_event(None, changed) == ("default/a",)
     assert subjects.of_event(changed, claim("a")) is None
+    assert subjects.of_event(changed, None) is None
     waiting = _pod([("unknown", "a"), ("template", "b")], "default")
     assert subjects.of_pod(waiting) == ["default/b"]

@@ -394,13 +394,19 @@ def test_hints_about_claims() -> None:
 
 def test_hints_about_pods() -> None:
     hints = Hints(cluster(others=[claim("a")]))
-    kind = EventResource.POD
+    kind = EventResource.TARGET_POD
     assert hints(kind, POD, None, POD) is True
-    assert hints(kind, POD, None, make_pod("other")) is False
     assert hints(kind, POD, None, pod_with("missing")) is False
 
 
-def test_deleted_claims_and_slices_wake_nobody() -> None:
+def test_a_deleted_claim_is_a_hint_if_it_held_devices() -> None:
+    hints = Hints(cluster(others=[claim("a")]))
+    kind = EventResource.RESOURCE_CLAIM
+    assert hints(kind, POD, claim("b", status=allocated(("n", "e"))), None) is True
+    assert hints(kind, POD, claim("b"), None) is False
+
+
+def test_deleted_slices_wake_nobody() -> None:
     for registration in plugin(cluster().listers).events_to_register():
-        if registration.event.resource is not EventResource.NODE:
+        if registration.event.resource is EventResource.RESOURCE_SLICE:
             assert not registration.event.action & ActionType.DELETE

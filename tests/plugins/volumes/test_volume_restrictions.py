@@ -126,7 +126,8 @@ def test_taking_a_user_away_compares_names_only() -> None:
 )
 def test_a_deleted_pod_that_shared_a_volume_is_a_hint(deleted: Pod, hint: bool) -> None:
     plugin = make(VolumeRestrictions, cluster())
-    (event,) = [e for e in plugin.events_to_register() if e.event.resource is EventResource.POD]
+    kind = EventResource.ASSIGNED_POD
+    (event,) = [e for e in plugin.events_to_register() if e.event.resource is kind]
     assert event.hint(pod_with(*uses("alone"), ebs("vol-1")), deleted, None) is hint
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from moorage import log_lines
 from moorage.engine.clock import Clock
-from moorage.engine.events import UNSCHEDULABLE_POD_ADD, label
+from moorage.engine.events import UNSCHEDULED_POD_ADD, label
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.entities import (
@@ -29,7 +29,7 @@ from moorage.framework.profile import Profile
 from moorage.framework.runner import gate
 from moorage.framework.status import Code, Status
 
-POD_ADDED = label(UNSCHEDULABLE_POD_ADD)
+POD_ADDED = label(UNSCHEDULED_POD_ADD)
 
 NAMES = {ACTIVE: "Active", BACKOFF: "Backoff", UNSCHEDULABLE: "Unschedulable"}
 """What the places are called in logs."""

@@ -266,7 +266,7 @@ class SchedulingQueue:
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pending pod changed, which may be just what it waited for."""
-        events = [SeenEvent(event, old, new) for event in pod_update_events(old, new)]
+        events = [SeenEvent(event, old, new) for event in pod_update_events(old, new, target=True)]
         if new.uid in self._in_flight:
             for seen in events:
                 self._in_flight.record(seen)

@@ -38,12 +38,12 @@ CLAIMS = Subjects(_claims_of_pod, _claim_of_event)
 
 
 def registrations(tracker: ClaimTracker) -> Sequence[EventRegistration]:
-    """The events; deleted claims and slices wake nobody, as upstream."""
+    """The events; deleted slices wake nobody, as upstream."""
 
     def after_claim(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
-        if not isinstance(new, ResourceClaim):
-            return True
         before = old if isinstance(old, ResourceClaim) else None
+        if not isinstance(new, ResourceClaim):
+            return before is None or before.allocated
         try:
             uids = {claim.metadata.uid for claim in claims_of(pod, tracker)}
         except ClaimError:
@@ -53,8 +53,8 @@ def registrations(tracker: ClaimTracker) -> Sequence[EventRegistration]:
         return new.metadata.uid in uids and (before is None or before.status != new.status)
 
     def after_pod(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
-        if not isinstance(new, Pod) or new.uid != pod.uid:
-            return False
+        if not isinstance(new, Pod):
+            return True
         try:
             claims_of(new, tracker)
         except ClaimError:
@@ -66,8 +66,8 @@ def registrations(tracker: ClaimTracker) -> Sequence[EventRegistration]:
             EventResource.NODE,
             ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
         ),
-        on(EventResource.RESOURCE_CLAIM, _CHANGED, after_claim, CLAIMS),
-        on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, after_pod),
+        on(EventResource.RESOURCE_CLAIM, _CHANGED | ActionType.DELETE, after_claim, CLAIMS),
+        on(EventResource.TARGET_POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, after_pod),
         on(EventResource.DEVICE_CLASS, _CHANGED),
         on(EventResource.RESOURCE_SLICE, _CHANGED),
     )

@@ -17,7 +17,6 @@ from moorage.framework.cluster_events import (
     EventRegistration,
     EventResource,
     on,
-    own_change,
 )
 from moorage.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Handle, Plugin, ScorePlugin
 from moorage.framework.status import Code, Reason, Verdicts
@@ -99,7 +98,7 @@ class ExpressionFilter(_ExpressionPlugin, FilterPlugin[None]):
         if of_node & _CHANGED_BY_PODS:
             events.append(on(EventResource.ASSIGNED_POD, ActionType.ALL))
         if of_pod is None or of_pod:
-            events.append(on(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE, own_change))
+            events.append(on(EventResource.TARGET_POD, ActionType.UPDATE))
         return events
 
 

@@ -6,27 +6,25 @@ from moorage.framework.cluster_events import Subjects
 from moorage.model.meta import ApiObject
 from moorage.model.node import Node
 from moorage.model.pod import Pod
-from moorage.plugins.inter_pod_affinity.domains import matches_all
+from moorage.plugins.inter_pod_affinity.domains import matches_all, matches_any
 
 
 def after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
     """A friend that came, a foe that went, or labels that changed either way."""
     before = old if isinstance(old, Pod) else None
     after = new if isinstance(new, Pod) else None
-    if before is not None and after is not None and after.uid == pod.uid:
-        return True
     if any(other is not None and not _placed(other) for other in (before, after)):
         return False
     terms = pod.affinity_terms
     friends, foes = terms.affinity, terms.anti_affinity
     if before is not None and after is not None:
         joined = not matches_all(friends, before) and matches_all(friends, after)
-        left = matches_all(foes, before) and not matches_all(foes, after)
+        left = matches_any(foes, before) and not matches_any(foes, after)
         return joined or left
     if after is not None:
         return matches_all(friends, after)
     return before is not None and (
-        matches_all(foes, before) or matches_all(before.affinity_terms.anti_affinity, pod)
+        matches_any(foes, before) or matches_any(before.affinity_terms.anti_affinity, pod)
     )
 
 

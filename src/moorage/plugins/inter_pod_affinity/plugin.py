@@ -90,11 +90,12 @@ class InterPodAffinity(
         """Pods that come, go or change their labels; nodes that enter other domains."""
         return [
             on(
-                EventResource.POD,
+                EventResource.ASSIGNED_POD,
                 ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE,
                 hints.after_pod_change,
                 hints.FRIENDS,
             ),
+            on(EventResource.TARGET_POD, ActionType.UPDATE_POD_LABEL),
             on(
                 EventResource.NODE,
                 ActionType.ADD | ActionType.UPDATE_NODE_LABEL,

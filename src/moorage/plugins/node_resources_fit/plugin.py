@@ -230,7 +230,8 @@ class NodeResourcesFit(
         freed = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
         grown = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         events = [
-            on(EventResource.POD, freed, _after_pod_change),
+            on(EventResource.ASSIGNED_POD, freed, _after_pod_change),
+            on(EventResource.TARGET_POD, ActionType.UPDATE_POD_SCALE_DOWN),
             on(EventResource.NODE, grown, self._after_node_change),
         ]
         if self.handle.gates.enabled("DRAExtendedResource"):
@@ -268,8 +269,6 @@ def _after_pod_change(pod: Pod, old: ApiObject | None, new: ApiObject | None) ->
         return bool(old.spec.node_name or old.status.nominated_node_name)
     if not isinstance(new, Pod):
         return False
-    if new.uid == pod.uid:
-        return True
     before, after = old.requests.occupied, new.requests.occupied
     return bool(new.spec.node_name) and any(
         after.get(name, 0) < before.get(name, 0) for name, _ in _wanted_at_all(pod)

@@ -84,7 +84,7 @@ class NodeVolumeLimits(PreFilterPlugin[None], FilterPlugin[None]):
         return [
             on(EventResource.CSI_NODE, ActionType.ADD),
             on(EventResource.CSI_NODE, ActionType.UPDATE, _after_csi_node_update),
-            on(EventResource.POD, ActionType.DELETE, _after_pod_deleted),
+            on(EventResource.ASSIGNED_POD, ActionType.DELETE, _after_pod_deleted),
             on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, _after_claim_added),
             on(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE, _after_detached),
         ]

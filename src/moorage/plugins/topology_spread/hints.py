@@ -24,9 +24,20 @@ class SpreadHints:
             return False
         constraints = self._constraints(pod)
         if before is not None and after is not None:
-            return _update_matters(pod, before, after, constraints)
+            return _relabelled(before, after, constraints)
         other = after or before
         return other is not None and any(c.selector.matches(other.labels) for c in constraints)
+
+    def own_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
+        """The pod tolerates more where taints count, or its labels changed."""
+        if not isinstance(old, Pod) or not isinstance(new, Pod):
+            return True
+        constraints = self._constraints(pod)
+        if old.spec.tolerations != new.spec.tolerations and any(
+            c.honors_taints for c in constraints
+        ):
+            return True
+        return _relabelled(old, new, constraints)
 
     def node_change(self, pod: Pod, old: ApiObject | None, new: ApiObject | None) -> bool:
         """A node that joins or leaves the domains, or moves between them."""
@@ -45,25 +56,14 @@ class SpreadHints:
         return has and (moved or before.spec.taints != after.spec.taints)
 
 
-def _update_matters(
-    pod: Pod, before: Pod, after: Pod, constraints: tuple[SpreadConstraint, ...]
-) -> bool:
-    if (
-        pod.uid == after.uid
-        and before.spec.tolerations != after.spec.tolerations
-        and any(c.honors_taints for c in constraints)
-    ):
-        return True
-    if before.labels == after.labels:
-        return False
-    return any(
+def _relabelled(before: Pod, after: Pod, constraints: tuple[SpreadConstraint, ...]) -> bool:
+    """Does a pod match a constraint that it did not match before, or the other way round?"""
+    return before.labels != after.labels and any(
         c.selector.matches(before.labels) != c.selector.matches(after.labels) for c in constraints
     )
 
 
 def _involved(other: Pod, pod: Pod) -> bool:
-    if other.uid == pod.uid:
-        return True
     placed = other.spec.node_name or other.status.nominated_node_name
     return bool(placed) and other.namespace == pod.namespace
 

@@ -126,12 +126,14 @@ class PodTopologySpread(
         )
         return [
             on(
-                EventResource.POD,
-                ActionType.ADD
-                | ActionType.UPDATE_POD_LABEL
-                | ActionType.UPDATE_POD_TOLERATION
-                | ActionType.DELETE,
+                EventResource.ASSIGNED_POD,
+                ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE,
                 after.pod_change,
+            ),
+            on(
+                EventResource.TARGET_POD,
+                ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION,
+                after.own_change,
             ),
             on(
                 EventResource.NODE,
