@@ -12,11 +12,13 @@ from moorage.framework.cluster_events import (
 )
 from moorage.framework.plugin import NodeFilterPlugin
 from moorage.framework.status import Reason
+from moorage.model.labels import compile_selector
 from moorage.model.node import Node
 from moorage.model.pod import (
     Pod,
 )
 from moorage.plugins.default_preemption import DefaultPreemption
+from moorage.plugins.default_preemption.victims import Budget, split_by_violation
 from plugins.tables import (
     HintCase,
     check_hint,
@@ -24,10 +26,7 @@ from plugins.tables import (
     registered,
     table,
 )
-from reference.objects import (
-    make_node,
-    make_pod,
-)
+from reference.objects import make_node, make_pod, selector
 
 ASSIGNED, NODE, A = EventResource.ASSIGNED_POD, EventResource.NODE, ActionType
 
@@ -102,6 +101,15 @@ def test_less_important_pods_give_way(case: PreemptionCase) -> None:
     assert isinstance(decision, Unschedulable)
     assert (decision.nominated_node or "") == case.node
     assert tuple(victim.name for victim in decision.victims) == case.victims
+
+
+def test_a_victim_that_breaks_a_budget_is_not_charged_to_those_after_it() -> None:
+    both = make_pod("both", labels={"app": "web", "tier": "1"})
+    web, tier = make_pod("web", labels={"app": "web"}), make_pod("tier", labels={"tier": "1"})
+    strict = Budget("default", compile_selector(selector({"app": "web"})), 0, frozenset())
+    loose = Budget("default", compile_selector(selector({"tier": "1"})), 1, frozenset())
+    assert split_by_violation([both, tier], [strict, loose]) == ([both], [tier])
+    assert split_by_violation([both, tier, web], [loose, strict]) == ([both, tier, web], [])
 
 
 def test_it_registers_the_events_that_upstreams_does() -> None:

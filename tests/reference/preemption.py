@@ -36,12 +36,17 @@ def by_importance(pods: Sequence[Pod], now: float) -> list[Pod]:
 
 
 def violates(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> list[bool]:
-    """For each pod in turn: would its eviction overdraw a budget that protects it?"""
+    """For each pod in turn: would its eviction overdraw a budget that protects it?
+
+    Budgets after the first that is overdrawn are left as they are.
+    """
     left = [budget.status.disruptions_allowed for budget in budgets]
     answers = []
     for pod in pods:
         overdrawn = False
         for place, budget in enumerate(budgets):
+            if overdrawn:
+                break
             tests = tests_of(budget.spec.selector)
             if not pod.labels or budget.namespace != pod.namespace:
                 continue
@@ -50,7 +55,7 @@ def violates(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> lis
             if pod.name in budget.status.disrupted_pods:
                 continue
             left[place] -= 1
-            overdrawn |= left[place] < 0
+            overdrawn = left[place] < 0
         answers.append(overdrawn)
     return answers
 

@@ -81,7 +81,8 @@ class GangScheduling(PreEnqueuePlugin, PlacementFeasiblePlugin, PermitPlugin):
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Another pod of the group, the group itself, or that it needs fewer pods now."""
         return [
-            on(EventResource.POD, ActionType.ADD, _after_pod_added),
+            on(EventResource.UNSCHEDULED_POD, ActionType.ADD, _after_pod_added),
+            on(EventResource.ASSIGNED_POD, ActionType.ADD, _after_pod_added),
             on(EventResource.POD_GROUP, ActionType.ADD, _after_group_added),
             on(EventResource.POD_GROUP, ActionType.UPDATE, _after_group_updated),
         ]

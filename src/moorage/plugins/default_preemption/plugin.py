@@ -137,7 +137,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
-        return [on(EventResource.POD, ActionType.DELETE, lambda *change: False)]
+        return [on(EventResource.ASSIGNED_POD, ActionType.DELETE, lambda *change: False)]
 
     def _dry_run(
         self, attempt: AttemptResult

@@ -12,7 +12,7 @@ from moorage.cluster.listers import Lister
 from moorage.cluster.pod_groups import group_of
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
-from moorage.plugins.default_preemption.victims import Budget, start_of
+from moorage.plugins.default_preemption.victims import Budget, breaks_budget, start_of
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -57,24 +57,12 @@ def split_by_violation(
     violating: list[tuple[Unit, int]] = []
     others: list[Unit] = []
     for unit in units:
-        broken = sum(_breaks(pod, budgets, allowed) for pod in unit.pods)
+        broken = sum(breaks_budget(pod, budgets, allowed) for pod in unit.pods)
         if broken:
             violating.append((unit, broken))
         else:
             others.append(unit)
     return violating, others
-
-
-def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
-    # Looking stops at the first budget that the pod breaks; those after it are not charged.
-    if not pod.labels:
-        return False
-    for i, budget in enumerate(budgets):
-        if budget.protects(pod):
-            allowed[i] -= 1
-            if allowed[i] < 0:
-                return True
-    return False
 
 
 def _group(pod: Pod, groups: Lister[PodGroup]) -> PodGroup | None:

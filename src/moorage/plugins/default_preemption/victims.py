@@ -73,22 +73,25 @@ def compile_budgets(budgets: Iterable[PodDisruptionBudget]) -> list[Budget]:
 def split_by_violation(
     pods: Sequence[Pod], budgets: Sequence[Budget]
 ) -> tuple[list[Pod], list[Pod]]:
-    """(pods whose eviction would break a budget, the others), each in the given order.
-
-    Every budget that protects a pod is charged for it, also after one of them is broken.
-    """
+    """(pods whose eviction would break a budget, the others), each in the given order."""
     allowed = [budget.allowed for budget in budgets]
     violating: list[Pod] = []
     others: list[Pod] = []
     for pod in pods:
-        violates = False
-        # A pod without labels is protected by no budget, whatever its selector says.
-        for i, budget in enumerate(budgets if pod.labels else ()):
-            if budget.protects(pod):
-                allowed[i] -= 1
-                violates = violates or allowed[i] < 0
-        (violating if violates else others).append(pod)
+        (violating if breaks_budget(pod, budgets, allowed) else others).append(pod)
     return violating, others
+
+
+def breaks_budget(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
+    """Charge the budgets that protect a pod, up to the first that its eviction breaks."""
+    if not pod.labels:
+        return False  # such a pod is protected by no budget, whatever its selector says
+    for i, budget in enumerate(budgets):
+        if budget.protects(pod):
+            allowed[i] -= 1
+            if allowed[i] < 0:
+                return True
+    return False
 
 
 NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incoming pod",))
