@@ -22,8 +22,8 @@ from moorage.engine.decisions import (
     Unschedulable,
     refused_decision,
 )
-from moorage.engine.queue.pod_heap import PodHeap
-from moorage.engine.queue.queued_pod import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedEntity, QueuedPodInfo
+from moorage.engine.queue.entity_heap import EntityHeap
 from moorage.errors import InputError, PluginError
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation
@@ -340,14 +340,14 @@ def in_queue_order(world: World) -> list[Pod]:
     """
     queue_sort = next(iter(world.profiles.values())).queue_sort  # all profiles have the same
 
-    def sort_key(info: QueuedPodInfo) -> Any:
+    def sort_key(entity: QueuedEntity) -> Any:
         with guard(queue_sort, "QueueSort"):
-            return queue_sort.sort_key(info.pod, info.timestamp)
+            return queue_sort.sort_key(entity.sorted_as, entity.timestamp)
 
-    queue = PodHeap(sort_key)
+    queue = EntityHeap(sort_key)
     for pod in world.pending:
-        queue.put(QueuedPodInfo(pod, _created(pod)))
-    return [info.pod for info in queue]
+        queue.put(QueuedPodInfo(timestamp=_created(pod), pod=pod))
+    return [info.pod for entity in queue for info in entity.infos]
 
 
 def _created(pod: Pod) -> float:
