@@ -228,6 +228,7 @@ class Cycle:
             diagnosis.pending_plugins,
             result.nominated_node,
             result.victims,
+            result.pdb_violations,
         )
 
 

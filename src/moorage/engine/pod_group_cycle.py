@@ -356,7 +356,16 @@ class PodGroupCycle:
             return
         if found.victims:
             scheduler.evict(
-                Eviction(pods[0], group.profile.name, EVERYWHERE, found.victims, group.group, pods)
+                Eviction(
+                    pods[0],
+                    group.profile.name,
+                    EVERYWHERE,
+                    found.victims,
+                    group.group,
+                    pods,
+                    pdb_violations=found.pdb_violations,
+                    disrupted_groups=found.disrupted_groups,
+                )
             )
         if found.status.code is Code.SUCCESS:
             result.nominations = dict(found.nominations)

@@ -64,7 +64,15 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Propose a node and its victims."""
-        self.handle.observer.preemption_attempted()
+        observer = self.handle.observer
+        observer.preemption_attempted()
+        began = observer.time()
+        result = self._for_pod(pod, attempt)
+        seconds = observer.time() - began
+        observer.preemption_evaluated("pod", result.status.code.value, seconds)
+        return result
+
+    def _for_pod(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         objection = self.objection(pod, attempt)
         if objection is not None:
             log_lines.NOT_ELIGIBLE(pod, objection)
@@ -91,7 +99,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             f"preempting {len(chosen.victims)} victims"
         )
         status = Status(Code.SUCCESS, (text,))
-        return PostFilterResult(status, chosen.node_name, chosen.victims, candidates)
+        return PostFilterResult(
+            status, chosen.node_name, chosen.victims, candidates, chosen.pdb_violations
+        )
 
     def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """Why the pod may not preempt others now, if so."""
@@ -129,9 +139,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             for other in rehearsal.pods_on(node_name):
                 if less_important(other, group, groups) and self._leaves(other):
                     return PodGroupPostFilterResult(ONGOING, nominations=nominated)
+        observer = self.handle.observer
+        began = observer.time()
         budgets = compile_budgets(listers.of(PodDisruptionBudget))
         units = units_of(rehearsal.pods(), groups, self.handle.groups)
-        return select_group_victims(group, rehearsal, units, budgets)
+        result = select_group_victims(group, rehearsal, units, budgets)
+        seconds = observer.time() - began
+        observer.preemption_evaluated("podgroup", result.status.code.value, seconds)
+        return result
 
     def _leaves(self, pod: Pod) -> bool:
         """Is a pod being evicted for another one?"""
