@@ -47,7 +47,9 @@ def test_claims_made_for_extended_resources_are_counted(status: str) -> None:
     scene.reserve(EXTENDED)
     scene.pre_bind(EXTENDED)
     text = metrics.render()[1]
-    assert values_in(text, "scheduler_resourceclaim_creates_total") == {f'status="{status}"': 1}
+    labels = f'admin_access="false",owner_api_group="",owner_api_kind="Pod",status="{status}"'
+    name = "dynamic_resource_allocation_resourceclaim_creates_total"
+    assert values_in(text, name) == {labels: 1}
 
 
 def test_volumes_that_cannot_be_bound_are_counted() -> None:

@@ -11,15 +11,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
-from moorage.engine.queue.entities import (
-    ACTIVE,
-    BACKOFF,
-    GATED,
-    INCOMPLETE,
-    PENDING,
-    POD_GROUP,
-    UNSCHEDULABLE,
-)
+from moorage.engine.queue.entities import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
@@ -54,7 +46,7 @@ class SchedulerMetrics(SchedulerObserver):
         self._until_sample = self._gap()
         self._registry = registry
         # These are there from the beginning, as upstream; gauges are never reset.
-        for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, INCOMPLETE, PENDING):
+        for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED):
             registry.number("scheduler_pending_pods", queue)
         self._cache_sizes: Callable[[], Mapping[str, int]] = dict
         self._queue_sizes: Callable[[], Mapping[str, int]] = dict
@@ -209,32 +201,14 @@ class SchedulerMetrics(SchedulerObserver):
     def preemption_attempted(self) -> None:
         self._registry.add("scheduler_preemption_attempts_total")
 
-    def group_preemption_attempted(self, result: str) -> None:
-        self._registry.add("scheduler_workload_preemption_attempts_total", result)
+    def victims_selected(self, victims: int) -> None:
+        self._registry.observe("scheduler_preemption_victims", victims)
 
-    def preemption_evaluated(self, preemptor: str, result: str, seconds: float) -> None:
-        name = "scheduler_preemption_evaluation_duration_seconds"
-        self._registry.observe(name, seconds, preemptor, result)
-
-    def victims_selected(
-        self, preemptor: str, victims: int, pdb_violations: int, disrupted_groups: int
-    ) -> None:
-        registry, workload = self._registry, preemptor == POD_GROUP
-        name = "workload_preemption_victims" if workload else "preemption_victims"
-        registry.observe(f"scheduler_{name}", victims)
-        if pdb_violations:
-            name = "scheduler_preemption_pdb_violations_total"
-            registry.add(name, preemptor, by=pdb_violations)
-        if disrupted_groups:
-            name = "scheduler_preemption_workload_disruptions"
-            registry.observe(name, disrupted_groups, preemptor)
-
-    def preemption_finished(self, preemptor: str, result: str, seconds: float) -> None:
+    def preemption_finished(self) -> None:
+        """Upstream fixes result and duration when it begins: success after no time, always."""
         name = "scheduler_preemption_goroutines"
-        self._registry.observe(f"{name}_duration_seconds", seconds, result)
-        self._registry.add(f"{name}_execution_total", result)
-        name = "scheduler_preemption_execution_duration_seconds"
-        self._registry.observe(name, seconds, preemptor, result)
+        self._registry.observe(f"{name}_duration_seconds", 0.0, "success")
+        self._registry.add(f"{name}_execution_total", "success")
 
     # The queue.
 
@@ -272,7 +246,8 @@ class SchedulerMetrics(SchedulerObserver):
         self._registry.add("scheduler_volume_scheduling_stage_error_total", stage)
 
     def claim_created(self, status: str) -> None:
-        self._registry.add("scheduler_resourceclaim_creates_total", status)
+        made = ("dynamic_resource_allocation_resourceclaim_creates_total", status)
+        self._registry.add(*made, "false", "", "Pod")  # only for extended resources of pods
 
     def binding_conditions_waited(
         self, profile: str, driver: str, status: str, seconds: float
@@ -294,14 +269,6 @@ class SchedulerMetrics(SchedulerObserver):
     def group_algorithm_finished(self, seconds: float) -> None:
         name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
         self._registry.observe(name, seconds)
-
-    def placements_generated(self, profile: str, placements: int) -> None:
-        self._registry.add("scheduler_generated_placements_total", profile, by=placements)
-
-    def placement_evaluated(self, result: str, profile: str, seconds: float) -> None:
-        self._registry.add("scheduler_placement_evaluations_total", result, profile)
-        name = "scheduler_placement_evaluation_duration_seconds"
-        self._registry.observe(name, seconds, result, profile)
 
     def api_calls_pending(self, call_type: str, change: int) -> None:
         self._registry.add("scheduler_pending_async_api_calls", call_type, by=change)
