@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from moorage.model.devices import ResourceClaim, ResourceSlice
+from moorage.model.devices import AllocationResult, ResourceClaim, ResourceSlice
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
@@ -214,15 +214,17 @@ def test_an_allocated_claim_tells_nodes_and_users() -> None:
     }
     allocated = msgspec.convert({"status": status}, ResourceClaim)
     assert allocated.allocated
-    assert allocated.available_nodes is not None
-    assert allocated.available_nodes.matches({}, "n1")
-    assert not allocated.available_nodes.matches({}, "n2")
+    assert allocated.status.allocation is not None
+    available = allocated.status.allocation.available_nodes
+    assert available is not None
+    assert available.matches({}, "n1")
+    assert not available.matches({}, "n2")
     assert allocated.reserved_by("42")
     assert not allocated.reserved_by("43")
     assert allocated.status.allocation
     assert allocated.status.allocation.devices.results[0].share_id == "s"
     assert not ResourceClaim().allocated
-    assert ResourceClaim().available_nodes is None
+    assert AllocationResult().available_nodes is None
 
 
 def test_attributes_of_devices_are_typed() -> None:

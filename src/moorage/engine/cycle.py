@@ -228,7 +228,6 @@ class Cycle:
             diagnosis.pending_plugins,
             result.nominated_node,
             result.victims,
-            result.pdb_violations,
         )
 
 

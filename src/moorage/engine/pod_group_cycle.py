@@ -356,16 +356,7 @@ class PodGroupCycle:
             return
         if found.victims:
             scheduler.evict(
-                Eviction(
-                    pods[0],
-                    group.profile.name,
-                    EVERYWHERE,
-                    found.victims,
-                    group.group,
-                    pods,
-                    pdb_violations=found.pdb_violations,
-                    disrupted_groups=found.disrupted_groups,
-                )
+                Eviction(pods[0], group.profile.name, EVERYWHERE, found.victims, group.group, pods)
             )
         if found.status.code is Code.SUCCESS:
             result.nominations = dict(found.nominations)

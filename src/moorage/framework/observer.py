@@ -20,9 +20,6 @@ class FrameworkObserver:
     def group_preemption_attempted(self, result: str) -> None:
         """DefaultPreemption was asked to make room for a pod group, and answered with a status."""
 
-    def preemption_evaluated(self, preemptor: str, result: str, seconds: float) -> None:
-        """It took so long to find victims for a `pod` or a `podgroup`, or that there are none."""
-
     def volume_stage_failed(self, stage: str) -> None:
         """Something broke in the volume binder's stage `predicate`, `assume` or `bind`."""
 

@@ -53,8 +53,6 @@ class Evictions:
         """Make room; if that fails the preemptor tries again at once."""
         staying = {victim.uid: victim for victim in eviction.victims}
         result, where = "success", eviction.node_name
-        observer = self._scheduler.observer
-        began = observer.time()
         log_lines.PREEMPTION_BEGINS(eviction.cause, where, eviction.chosen, len(staying))
         try:
             await self._clear_lower_nominations(eviction)
@@ -74,7 +72,7 @@ class Evictions:
             if staying:
                 self._scheduler.eviction_failed(eviction, staying.values())
             log_lines.PREEMPTION_ENDS(eviction.cause, where, result)
-            observer.preemption_finished(eviction.what, result, observer.time() - began)
+            self._scheduler.observer.preemption_finished()
             self._wake()
 
     async def _clear_lower_nominations(self, eviction: Eviction) -> None:

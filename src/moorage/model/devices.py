@@ -302,6 +302,7 @@ class DeviceRequestAllocationResult(Object, frozen=True):
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Quantity] = {}
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class DeviceAllocationConfiguration(Object, frozen=True, omit_defaults=True):
@@ -319,12 +320,17 @@ class DeviceAllocationResult(Object, frozen=True):
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
-class AllocationResult(Object, frozen=True):
+class AllocationResult(Object, frozen=True, dict=True, gc=True):
     """An allocation, and the nodes from which it can be used."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
+
+    @cached
+    def available_nodes(self) -> CompiledNodeSelector | None:
+        """The nodes; None means all of them."""
+        return None if self.node_selector is None else compile_node_selector(self.node_selector)
 
 
 class ResourceClaimConsumerReference(Object, frozen=True):
@@ -364,14 +370,6 @@ class ResourceClaim(ApiObject, frozen=True, dict=True):
     def allocated(self) -> bool:
         """Does it have its devices?"""
         return self.status.allocation is not None
-
-    @cached
-    def available_nodes(self) -> CompiledNodeSelector | None:
-        """From which nodes the allocation can be used; None means all of them."""
-        allocation = self.status.allocation
-        if allocation is None or allocation.node_selector is None:
-            return None
-        return compile_node_selector(allocation.node_selector)
 
     def reserved_by(self, pod_uid: str) -> bool:
         """May the pod with this uid use it?"""

@@ -120,7 +120,7 @@ def test_finalizer_allocation_and_reservation_are_written() -> None:
     assert allocation is not None
     assert [r.device for r in allocation.devices.results] == ["d0"]
     assert allocation.allocation_timestamp == "1970-01-01T00:16:40Z"
-    selector = stored.available_nodes
+    selector = allocation.available_nodes
     assert selector is not None
     assert selector.matches({}, "n")
     assert not selector.matches({}, "m")
@@ -230,7 +230,7 @@ def test_configuration_of_class_and_claim_reaches_the_driver() -> None:
     assert allocation is not None
     config = [(c.source, c.requests, c.opaque) for c in allocation.devices.config]
     assert config == [
-        ("FromClass", ("r", "s"), opaque),
+        ("FromClass", (), opaque),
         ("FromClaim", (), opaque),
         ("FromClaim", ("s",), opaque),
     ]
@@ -331,3 +331,39 @@ def test_a_claim_that_cannot_be_made_leaves_nothing_behind() -> None:
     scene.plugin.unreserve(EXTENDED, "n")
     assert not scene.plugin.has_work
     assert scene.ask(EXTENDED) == []
+
+
+def test_what_is_allocated_meanwhile_is_not_promised_again() -> None:
+    scene = Scene(claim("a"))
+    scene.reserve(FIRST)
+    promised = scene.plugin.tracker.pending_allocation("uid-a")
+    assert promised is not None
+    assert scene.pre_bind(FIRST) is None
+    assert scene.plugin.tracker.pending_allocation("uid-a") is None
+    late = msgspec.structs.replace(scene.claim())
+    scene.plugin.tracker.add_in_flight(late)
+    assert scene.plugin.tracker.pending_allocation("uid-a") is None
+
+
+def test_a_promise_ends_when_the_whole_pod_is_bound_or_gives_it_back() -> None:
+    both = pod_with("a", "b", name="both")
+    scene = Scene(claim("a", finalizers=[DELETE_PROTECTION]), claim("b"))
+    scene.reserve(both)
+    scene.api.refuse["finalizers"] = [BROKEN]
+    assert scene.pre_bind(both) == "add finalizer to claim default/b: etcd is away"
+    assert scene.plugin.tracker.pending_allocation("uid-a") is not None
+    scene.plugin.unreserve(both, "n")
+    assert scene.plugin.tracker.pending_allocation("uid-a") is None
+    assert scene.plugin.tracker.pending_allocation("uid-b") is None
+
+
+def test_a_configuration_of_several_requests_is_handed_over_once() -> None:
+    opaque = {"driver": "gpu.example.com", "parameters": {"mode": ""}}
+    some: list[Json] = [{"requests": ["r", "s"], "opaque": opaque}, {"requests": ["r", "s", "t"]}]
+    asked = claim("a", request("r"), request("s"), request("t"), config=some)
+    scene = Scene(asked, devices=3)
+    scene.reserve(FIRST)
+    assert scene.pre_bind(FIRST) is None
+    allocation = scene.claim().status.allocation
+    assert allocation is not None
+    assert [c.requests for c in allocation.devices.config] == [("r", "s"), ()]

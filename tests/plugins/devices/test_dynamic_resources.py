@@ -16,7 +16,7 @@ from moorage.framework.plugin import PreFilterResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.model.devices import ResourceClaim, ResourceSlice
-from moorage.model.meta import ApiObject
+from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources.claim_writes import Deallocate
 from moorage.simulator.offline import PodOutcome, place_all
@@ -57,6 +57,56 @@ def without(*gates: str) -> FeatureGates:
 def pool(**reached: Any) -> ResourceSlice:
     """A device, and which nodes reach it."""
     return slice_of("s", [device("d")], pool="p", **reached)
+
+
+def distinct(count: int) -> ResourceClaim:
+    """So many devices of different colours."""
+    constraint = {"distinctAttribute": f"{DRIVER}/colour"}
+    return claim("a", request("r", count=count), constraints=[constraint])
+
+
+def shelf(counter_set: str = "set", **consumption: object) -> list[ApiObject]:
+    """A device of the node, which draws on counters in a slice for another node."""
+    draws = {"counterSet": "set", "counters": {"units": {"value": "1"}}, **consumption}
+    counters = {"name": counter_set, "counters": {"units": {"value": "1"}}}
+    return [
+        slice_of("s", [device("d", consumesCounters=[draws])], node="n", pool="p", count=2),
+        slice_of("t", [], node="other", pool="p", count=2, sharedCounters=[counters]),
+    ]
+
+
+def sharing(memory: str, mode: str = "ExactCount") -> ResourceClaim:
+    """A part of a device, or of all of them."""
+    count = 0 if mode == "All" else 1
+    capacity = {"requests": {"memory": memory}}
+    return claim("a", request("r", allocationMode=mode, count=count, capacity=capacity))
+
+
+def shared_device(name: str, memory: str, **limits: str) -> Json:
+    """A device for several claims; amounts may be limited to a range."""
+    value: dict[str, object] = {"value": memory}
+    if limits:
+        value["requestPolicy"] = {"default": limits["min"], "validRange": limits}
+    return device(name, capacity={"memory": value}, allowMultipleAllocations=True)
+
+
+def given(**fields: object) -> Json:
+    """A status with device d and what is said of it."""
+    result = {"request": "r", "driver": DRIVER, "pool": "n", "device": "d", **fields}
+    return {"allocation": {"devices": {"results": [result]}}}
+
+
+COLOURS = slice_of(
+    "s",
+    [device(f"d{i}", attributes={"colour": c}) for i, c in enumerate(("red", "blue", "red"))],
+    node="n",
+)
+SHARED = slice_of("s", [shared_device("d", "10Gi")], node="n")
+UNEVEN = slice_of("s", [shared_device("d", "10Gi"), shared_device("e", "2Gi")], node="n")
+STEPS = slice_of("s", [shared_device("d", "20E", min="1", step="1G")], node="n")
+HALVES = slice_of("s", [shared_device("d", "2", min="500m", step="500m", max="2")], node="n")
+HALF_TAKEN = claim("held", status=given(shareID="1", consumedCapacity={"memory": "500m"}))
+HOLDER = claim("held", status=given(shareID="1", consumedCapacity={"memory": "8Gi"}))
 
 
 class DeviceCase(NamedTuple):
@@ -143,6 +193,85 @@ class DeviceCase(NamedTuple):
         "claim default/a, request r: has capacity requests, "
         "but the DRAConsumableCapacity feature is disabled",
         without("DRAConsumableCapacity"),
+    ),
+    DeviceCase(
+        "attributes that a request derives",
+        claim("a", request("r", derivedAttributes=[{"name": "a/b", "expression": "1"}])),
+        [ONE],
+        "claim default/a, request r: cannot handle request with derived attributes, "
+        "the feature is disabled",
+    ),
+    DeviceCase(
+        "more devices than a claim can list",
+        claim("a", request("r", count=20), request("s", count=13)),
+        [ONE],
+        "claim default/a, request s: adding 13 devices exceeds the claim limit of 32, "
+        "with 20 already accounted for",
+    ),
+    # Constraints and counters.
+    DeviceCase("distinct values", distinct(2), [COLOURS], FITS),
+    DeviceCase("of one request, too, none occurs twice", distinct(3), [COLOURS], NOT_ENOUGH),
+    DeviceCase("counters of a slice for other nodes", claim("a"), shelf(), FITS),
+    DeviceCase(
+        "counters that nobody brings",
+        claim("a"),
+        shelf("other"),
+        "invalid resource pools were encountered",
+    ),
+    DeviceCase(
+        "devices of groups that cannot be told apart",
+        claim("a"),
+        shelf(compatibilityGroups=["x"]),
+        NOT_ENOUGH,
+    ),
+    # Capacities.
+    DeviceCase("a share of a capacity", sharing("4Gi"), [SHARED], FITS),
+    DeviceCase("a capacity that is used up", sharing("4Gi"), [SHARED, HOLDER], NOT_ENOUGH),
+    DeviceCase("of all devices a small one is left out", sharing("4Gi", "All"), [UNEVEN], FITS),
+    DeviceCase(
+        "of all devices one is used up", sharing("4Gi", "All"), [UNEVEN, HOLDER], NOT_ENOUGH
+    ),
+    DeviceCase(
+        "a capacity beyond int64",
+        sharing("20E"),
+        [STEPS],
+        f"claim default/a, request r: checking capacity for device {DRIVER}/n/d: "
+        'capacity "memory": '
+        "capacity request cannot be represented in the device's range arithmetic: "
+        "request 20E exceeds MaxInt64",
+    ),
+    DeviceCase(
+        "a capacity that is rounded beyond int64",
+        sharing("9223372036854775807", "All"),
+        [STEPS],
+        'claim default/a, request r: checking capacity for device d: capacity "memory": '
+        "capacity request cannot be represented in the device's range arithmetic: "
+        "rounding request 9223372036854775807 up to the next step passes MaxInt64",
+    ),
+    DeviceCase(
+        "a negative capacity",
+        sharing("-1"),
+        [SHARED],
+        f"claim default/a, request r: checking capacity for device {DRIVER}/n/d: "
+        'capacity "memory": '
+        "capacity value is negative",
+    ),
+    DeviceCase(
+        "a step that is no whole number", sharing("1300m"), [HALVES, HALF_TAKEN], NOT_ENOUGH
+    ),
+    DeviceCase(
+        "a step that is no whole number, with the gate",
+        sharing("1300m"),
+        [HALVES, HALF_TAKEN],
+        FITS,
+        FeatureGates({"DRAFractionalCapacityRange": True}),
+    ),
+    # Allocated claims.
+    DeviceCase(
+        "an allocation that leaves out what the node does for others",
+        claim("a", status=given(skipNodeOperations=["PrepareResources"])),
+        [ONE],
+        "resourceclaim not available on the node",
     ),
 )
 def test_a_node_is_refused_that_lacks_the_devices(case: DeviceCase) -> None:

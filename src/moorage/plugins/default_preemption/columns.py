@@ -28,7 +28,6 @@ from moorage.plugins.default_preemption.victims import (
     PRIORITY_SHIFT,
     Budget,
     no_victim_needed,
-    single,
     split_by_violation,
 )
 
@@ -206,8 +205,7 @@ def _mark_violating(
         by_row.setdefault(int(lesser.rows[i]), []).append(int(i))
     for members in by_row.values():
         pods: list[Pod] = [lesser.pods[i] for i in members]
-        broken, _ = split_by_violation(map(single, pods), budgets)
-        breaking = {unit.pods[0].uid for unit, _ in broken}
+        breaking = {pod.uid for pod in split_by_violation(pods, budgets)[0]}
         for i in members:
             violating[i] = lesser.pods[i].uid in breaking
 

@@ -31,8 +31,7 @@ from moorage.plugins.default_preemption.group_victims import (
     may_preempt,
     select_group_victims,
 )
-from moorage.plugins.default_preemption.units import units_of
-from moorage.plugins.default_preemption.victims import Unit, compile_budgets, pick, select_victims
+from moorage.plugins.default_preemption.victims import compile_budgets, pick, select_victims
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -64,15 +63,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Propose a node and its victims."""
-        observer = self.handle.observer
-        observer.preemption_attempted()
-        began = observer.time()
-        result = self._for_pod(pod, attempt)
-        seconds = observer.time() - began
-        observer.preemption_evaluated("pod", result.status.code.value, seconds)
-        return result
-
-    def _for_pod(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
+        self.handle.observer.preemption_attempted()
         objection = self.objection(pod, attempt)
         if objection is not None:
             log_lines.NOT_ELIGIBLE(pod, objection)
@@ -99,9 +90,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             f"preempting {len(chosen.victims)} victims"
         )
         status = Status(Code.SUCCESS, (text,))
-        return PostFilterResult(
-            status, chosen.node_name, chosen.victims, candidates, chosen.pdb_violations
-        )
+        return PostFilterResult(status, chosen.node_name, chosen.victims, candidates)
 
     def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """Why the pod may not preempt others now, if so."""
@@ -139,25 +128,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             for other in rehearsal.pods_on(node_name):
                 if less_important(other, group, groups) and self._leaves(other):
                     return PodGroupPostFilterResult(ONGOING, nominations=nominated)
-        observer = self.handle.observer
-        began = observer.time()
         budgets = compile_budgets(listers.of(PodDisruptionBudget))
-        units = units_of(rehearsal.pods(), groups, self.handle.groups)
-        result = select_group_victims(group, rehearsal, units, budgets)
-        seconds = observer.time() - began
-        observer.preemption_evaluated("podgroup", result.status.code.value, seconds)
-        return result
+        return select_group_victims(group, rehearsal, groups, budgets)
 
     def _leaves(self, pod: Pod) -> bool:
         """Is a pod being evicted for another one?"""
         return _being_preempted(pod) or self.handle.preempting.is_leaving(pod)
-
-    def units_on(self, attempt: AttemptResult, row: int) -> Sequence[Unit] | None:
-        """What may be evicted from a node; None: every pod by itself, as there are no groups."""
-        groups = self.handle.groups
-        if not len(groups):
-            return None
-        return units_of(attempt.nodes.pods_on(row), self.handle.listers.of(PodGroup), groups)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
@@ -182,15 +158,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             log_lines.DRY_RUN(attempt.pod, len(rows), len(budgets), 0, enough)
             for row in rows:
                 log_lines.CHECKING_NODE(attempt.pod, attempt.nodes.node(int(row)).name)
-        if not len(self.handle.groups) and columns.applies(attempt):
+        if columns.applies(attempt):
             run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
             _log_victims(run)
             return run, run.refusals, run.best() if len(run) else None
         candidates: list[Candidate] = []
         refusals: list[Status] = []
         for row in rows:
-            units = self.units_on(attempt, int(row))
-            result = select_victims(attempt, int(row), budgets, units)
+            result = select_victims(attempt, int(row), budgets)
             if isinstance(result, Status):
                 refusals.append(result)
                 continue

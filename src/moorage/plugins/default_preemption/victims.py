@@ -1,7 +1,8 @@
 """Who has to go from one node, as few as possible, and which node to take.
 
-Owns which of two pods or groups matters more, which victims would break a disruption budget, and
-how candidates compare: the rules in their order, each only breaking ties of the last.
+Owns which of two pods matters more (the higher priority, then the longer run), which victims would
+break a disruption budget, and how candidates compare: the rules in their order, each only breaking
+ties of the last.
 
 All less important pods are taken away at once; if the pod then fits, they are given back one by
 one, the most important first, as long as the pod still fits. Those whose eviction would break a
@@ -25,6 +26,11 @@ from moorage.model.workloads import PodDisruptionBudget
 def start_of(pod: Pod, now: float) -> float:
     """When a pod started; one that has not started yet starts now."""
     return now if pod.started is None else pod.started
+
+
+def by_importance(pods: Iterable[Pod], now: float) -> list[Pod]:
+    """The pods, most important first; equals keep their order."""
+    return sorted(pods, key=lambda pod: (-pod.priority, start_of(pod, now)))
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -64,45 +70,23 @@ def compile_budgets(budgets: Iterable[PodDisruptionBudget]) -> list[Budget]:
     return compiled
 
 
-class Unit(msgspec.Struct, frozen=True):
-    """Pods that are evicted together: one, or all of a group that is disrupted as a whole."""
-
-    pods: tuple[Pod, ...]
-    priority: int
-    grouped: bool = False
-    """Does it belong to a group? Of equal priority, groups matter more than single pods."""
-
-    def importance(self, now: float) -> tuple[int, bool, int, float]:
-        """Sorts the most important unit first: it started with the first of its pods."""
-        started = min(start_of(pod, now) for pod in self.pods)
-        return (-self.priority, not self.grouped, -len(self.pods), started)
-
-
-def single(pod: Pod) -> Unit:
-    """A pod where groups mean nothing."""
-    return Unit((pod,), pod.priority)
-
-
 def split_by_violation(
-    units: Iterable[Unit], budgets: Sequence[Budget]
-) -> tuple[list[tuple[Unit, int]], list[Unit]]:
-    """(units whose eviction would break budgets, with how many pods do; the others), in order."""
+    pods: Sequence[Pod], budgets: Sequence[Budget]
+) -> tuple[list[Pod], list[Pod]]:
+    """(pods whose eviction would break a budget, the others), each in the given order."""
     allowed = [budget.allowed for budget in budgets]
-    violating: list[tuple[Unit, int]] = []
-    others: list[Unit] = []
-    for unit in units:
-        broken = sum(_breaks(pod, budgets, allowed) for pod in unit.pods)
-        if broken:
-            violating.append((unit, broken))
-        else:
-            others.append(unit)
+    violating: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        (violating if breaks_budget(pod, budgets, allowed) else others).append(pod)
     return violating, others
 
 
-def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
-    # A pod without labels is protected by no budget, whatever its selector says. Looking stops at
-    # the first budget that the pod breaks; those after it are not charged.
-    for i, budget in enumerate(budgets if pod.labels else ()):
+def breaks_budget(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
+    """Charge the budgets that protect a pod, up to the first that its eviction breaks."""
+    if not pod.labels:
+        return False  # such a pod is protected by no budget, whatever its selector says
+    for i, budget in enumerate(budgets):
         if budget.protects(pod):
             allowed[i] -= 1
             if allowed[i] < 0:
@@ -114,39 +98,32 @@ NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incomin
 
 
 def select_victims(
-    attempt: AttemptResult, row: int, budgets: Sequence[Budget], units: Iterable[Unit] | None = None
+    attempt: AttemptResult, row: int, budgets: Sequence[Budget]
 ) -> Candidate | Status:
-    """The victims on one node, or why preemption does not help there.
-
-    `units`: what may be evicted, if not every pod of the node by itself.
-    """
-    pod, now = attempt.pod, attempt.now
+    """The victims on one node, or why preemption does not help there."""
+    pod = attempt.pod
     here = attempt.nodes.node(row)
-    if units is None:
-        units = map(single, attempt.nodes.pods_on(row))
-    potential = [unit for unit in units if unit.priority < pod.priority]
+    potential = [other for other in attempt.nodes.pods_on(row) if other.priority < pod.priority]
     if not potential:
         return NO_VICTIMS
     nominated = attempt.nominated.get(row, ())
-    trial = TrialNode(attempt, row).removing([other for unit in potential for other in unit.pods])
+    trial = TrialNode(attempt, row).removing(potential)
     rejection = _rejection(trial, nominated)
     if rejection is not None:
         return rejection
-    potential.sort(key=lambda unit: unit.importance(now))
-    violating, others = split_by_violation(potential, budgets)
-    victims: list[Unit] = []
+    violating, others = split_by_violation(by_importance(potential, attempt.now), budgets)
+    victims: list[Pod] = []
     violations = 0
-    for unit, broken in (*violating, *((unit, 0) for unit in others)):
-        reprieved = trial.adding(unit.pods)
+    for i, other in enumerate((*violating, *others)):
+        reprieved = trial.adding((other,))
         if _rejection(reprieved, nominated) is None:
             trial = reprieved
         else:
-            victims.append(unit)
-            violations += broken
+            victims.append(other)
+            violations += i < len(violating)
     if not victims:
         return no_victim_needed(here.name)
-    victims.sort(key=lambda unit: unit.importance(now))
-    return Candidate(here.name, tuple(one for unit in victims for one in unit.pods), violations)
+    return Candidate(here.name, tuple(by_importance(victims, attempt.now)), violations)
 
 
 def no_victim_needed(node_name: str) -> Status:

@@ -57,12 +57,18 @@ class ClaimBinder:
         Raises `ClaimBindingError`.
         """
         claims = self._state.claims
+        written = []
         for index, claim in enumerate(claims):
             if not reserved_for(self._pod, claim, self._tracker):
                 claims[index] = await self._bind(index, claim)
+                written.append((index, claim.metadata.uid))
         await self._write_status()
         if self._tracker.features.binding_conditions and any(map(has_conditions, claims)):
             await self._wait(binding_limit)
+        # The claims themselves show the devices as taken now. What failed, Unreserve takes back.
+        for index, promised in written:
+            if index in self._state.allocations:
+                self._tracker.remove_in_flight(promised, force=True)
 
     async def _write_status(self) -> None:
         """Tell what the claims take of the node's own resources, if anything."""
@@ -85,7 +91,6 @@ class ClaimBinder:
         extended = state.extended is not None and index == len(state.claims) - 1
         if extended and allocation is None and not claim.spec.devices.requests:
             return claim  # device plugins provide everything
-        promised = [claim.metadata.uid]
         written: ResourceClaim | None = None
         try:
             if extended and claim.name == IN_MEMORY_NAME:
@@ -93,26 +98,19 @@ class ClaimBinder:
                 claim = state.claims[index] = written = await self._create()
             written = claim = await self._write(index, claim)
         finally:
-            # The promise ends here in any case. On success the claim itself shows the devices as
-            # taken; the tracker must know it first, or they would seem free in between.
-            assumed = False
             if written is not None and written.status.allocation is not None:
-                assumed = await self._assume(written, patient=extended)
-            if allocation is not None:
-                for uid in promised:
-                    self._tracker.remove_in_flight(uid, force=assumed)
+                await self._assume(written, patient=extended)
         if extended:
             await self._report_extended(claim)
         return claim
 
-    async def _assume(self, claim: ResourceClaim, *, patient: bool) -> bool:
+    async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
         """A claim just created may not be known from the watch yet: then wait for it."""
         for _ in range(_ASSUME_TRIES if patient else 1):
             if self._tracker.assume(claim):
-                return True
+                return
             if patient:
                 await self._api.sleep(1.0)
-        return False
 
     async def _create(self) -> ResourceClaim:
         node_claim = self._state.reserved

@@ -191,6 +191,9 @@ class ClaimTracker:
         if in_flight is not None:
             in_flight.sharers += 1
             return
+        known = self.get(claim.namespace, claim.name)
+        if known is not None and known.metadata.uid == uid and known.allocated:
+            return  # who promises it has not seen yet that another pod wrote it
         self._in_flight[uid] = _InFlight(claim)
         self.usage.add(claim)
 

@@ -72,4 +72,8 @@ async def _delete(claim: ResourceClaim, api: ApiPort) -> None:
         except ApiError as error:
             if not error.is_conflict or attempt == CONFLICT_TRIES - 1:
                 raise
-    await api.delete_claim(claim)
+    try:
+        await api.delete_claim(claim)
+    except ApiError as error:
+        if not error.is_not_found:
+            raise

@@ -43,6 +43,7 @@ NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)
 NO_RESOURCE = Reason("cannot fit resource", Code.UNRESOLVABLE)
 LEFT_OVER = Reason("cannot schedule extended resource claim", Code.UNRESOLVABLE)
 GAVE_WAY = "the search for devices was ended because other pods wait; it goes on after the back-off"
+_OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
 _COMMON = (NOT_AVAILABLE, NOT_ENOUGH, NO_RESOURCE, LEFT_OVER)
 # Errors name nodes and pools, and verdicts can tell only so many reasons apart. One error ends the
 # attempt, so the nodes after these many different ones share the last.
@@ -171,12 +172,15 @@ class NodeFilter:
         """Where each allocated claim cannot be used; claims usable everywhere are left out."""
         found: dict[int, Bools] = {}
         for index, claim in enumerate(self._state.claims):
-            if claim.status.allocation is None:
+            allocation = claim.status.allocation or self._state.pending.get(index)
+            if allocation is None:
                 continue
-            selector = claim.available_nodes
+            selector = allocation.available_nodes
             where = np.zeros(len(nodes), np.bool_)
             if selector is not None:
                 where = ~nodes.matching(selector)
+            if any(result.skip_node_operations for result in allocation.devices.results):
+                where |= _without_feature(nodes, _OPTIONAL_OPERATIONS)
             if self._tracker.features.binding_conditions and self._stuck(claim):
                 where[:] = True
             if where.any():
@@ -185,6 +189,8 @@ class NodeFilter:
 
     def _stuck(self, claim: ResourceClaim) -> bool:
         """Did preparing a device fail, or take too long?"""
+        if not claim.allocated:
+            return False
         try:
             return not is_ready(claim) and timed_out(claim, self._now, self._binding_limit)
         except DeviceFailedError:
@@ -294,3 +300,8 @@ class NodeFilter:
             claims = self._state.claims_for(node_claim)
             found = self._demands[key] = (self._tracker.allocator.demand(claims), claims)
         return found
+
+
+def _without_feature(nodes: NodeView, feature: str) -> Bools:
+    declaring = (feature in nodes.node(i).status.declared_features for i in range(len(nodes)))
+    return ~np.fromiter(declaring, np.bool_, len(nodes))

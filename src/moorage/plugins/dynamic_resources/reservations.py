@@ -30,6 +30,7 @@ from moorage.model.node_selector import (
 )
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
+from moorage.plugins.dynamic_resources.claim_plans import RequestPlan
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
 from moorage.plugins.dynamic_resources.claim_writes import (
     ClaimWrite,
@@ -199,6 +200,9 @@ def _configuration(
         plan = picked.get(request.name)
         if plan is not None:
             by_class.setdefault(plan.class_name, []).append(plan.full_name)
+    all_names = [
+        _names(request.name, picked.get(request.name)) for request in claim.spec.devices.requests
+    ]
     found = []
     for class_name, names in by_class.items():
         device_class = next(
@@ -214,15 +218,25 @@ def _configuration(
         own = DeviceAllocationConfiguration(
             source=FROM_CLAIM, requests=config.requests, opaque=config.opaque
         )
-        if not config.requests:
+        if not config.requests or any(
+            name in config.requests for names in all_names for name in names
+        ):
             found.append(own)
-            continue
-        for request in claim.spec.devices.requests:
-            plan = picked.get(request.name)
-            full_name = plan.full_name if plan is not None else request.name
-            if request.name in config.requests or full_name in config.requests:
-                found.append(own)
-    return found
+    return [_for_all(config) if _concerns(config, all_names) else config for config in found]
+
+
+def _names(request: str, plan: RequestPlan | None) -> tuple[str, ...]:
+    """What configurations may call a request of which `plan` was chosen."""
+    return (request,) if plan is None else (request, plan.full_name)
+
+
+def _concerns(config: DeviceAllocationConfiguration, requests: Iterable[tuple[str, ...]]) -> bool:
+    """Does it name every request?"""
+    return all(any(name in config.requests for name in names) for names in requests)
+
+
+def _for_all(config: DeviceAllocationConfiguration) -> DeviceAllocationConfiguration:
+    return msgspec.structs.replace(config, requests=())
 
 
 def _node_selector(chosen: Sequence[ChosenDevice], node_name: str) -> NodeSelector | None:
