@@ -11,7 +11,7 @@ from moorage.errors import ApiError
 from moorage.framework.plugin import PreFilterResult
 from moorage.framework.status import Code, Skip, Status
 from moorage.model.devices import DELETE_PROTECTION, ResourceClaim
-from moorage.model.meta import ApiObject, Condition
+from moorage.model.meta import ApiObject, Condition, Json
 from moorage.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.pod_state import PodState
