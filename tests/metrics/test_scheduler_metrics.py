@@ -405,3 +405,22 @@ def test_the_benchmark_can_be_run_with_metrics(capsys: pytest.CaptureFixture[str
     assert values_in(text, POINTS)[point("Score")] == 300, "none is lost between two gatherings"
     assert main(["bench", "engine", "--nodes", "5", "--pods", "5", "--metrics"]) == 0
     assert "5 of 5 pods placed" in capsys.readouterr().out
+
+
+def test_evictions_are_counted_by_whom_the_room_is_for() -> None:
+    measured = Measured(gates=FeatureGates({"GenericWorkload": True}))
+    observer = measured.metrics.scheduler
+    observer.victims_selected("pod", 2)
+    observer.victims_selected("podgroup", 5)
+    observer.preemption_finished("pod", "success", 0.5)
+    observer.preemption_finished("podgroup", "error", 2.0)
+    assert measured.values("scheduler_preemption_victims_sum") == {"": 2}
+    assert measured.values("scheduler_workload_preemption_victims_sum") == {"": 5}
+    assert measured.values("scheduler_preemption_execution_duration_seconds_sum") == {
+        'preemptor="pod",result="success"': 0.5,
+        'preemptor="podgroup",result="error"': 2.0,
+    }
+    assert measured.values("scheduler_preemption_goroutines_execution_total") == {
+        'result="success"': 1,
+        'result="error"': 1,
+    }

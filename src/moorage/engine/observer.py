@@ -55,11 +55,11 @@ class SchedulerObserver(FrameworkObserver):
     ) -> None:
         """An attempt ended with the pod bound: its so many-th, so long after it was first ready."""
 
-    def victims_selected(self, victims: int) -> None:
-        """So many pods are to leave a node, counting those that are leaving already."""
+    def victims_selected(self, preemptor: str, victims: int) -> None:
+        """So many pods leave for a `pod` or a `podgroup`, counting those that leave already."""
 
-    def preemption_finished(self) -> None:
-        """The victims have been evicted, or it was given up."""
+    def preemption_finished(self, preemptor: str, result: str, seconds: float) -> None:
+        """The victims have been evicted, or it was given up, for a `pod` or a `podgroup`."""
 
     def permit_waited(self, status: str, seconds: float) -> None:
         """A pod that Permit held back was let go or refused."""

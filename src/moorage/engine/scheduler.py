@@ -317,7 +317,7 @@ class Scheduler:
             for victim in leaving:
                 log_lines.VICTIM_LEAVING(eviction.cause, eviction.node_name, victim)
         if chosen:
-            self.observer.victims_selected(len(eviction.victims))
+            self.observer.victims_selected(eviction.what, len(eviction.victims))
             self.handle.preempting.begin(eviction.cause.metadata.uid)
             count = len(eviction.victims)
             self.outbox.append(msgspec.structs.replace(eviction, victims=chosen, chosen=count))

@@ -52,10 +52,12 @@ class Evictions:
     async def carry_out(self, eviction: Eviction) -> None:
         """Make room; if that fails the preemptor tries again at once."""
         staying = {victim.uid: victim for victim in eviction.victims}
+        started = self._scheduler.observer.time()
         result, where = "success", eviction.node_name
         log_lines.PREEMPTION_BEGINS(eviction.cause, where, eviction.chosen, len(staying))
         try:
-            await self._clear_lower_nominations(eviction)
+            if not await self._clear_lower_nominations(eviction):
+                result = "error"
             *others, last = eviction.victims
             await self._evict_all(others, eviction, staying)
             # The event of its deletion must find the preemptor let in, even before the answer.
@@ -72,12 +74,13 @@ class Evictions:
             if staying:
                 self._scheduler.eviction_failed(eviction, staying.values())
             log_lines.PREEMPTION_ENDS(eviction.cause, where, result)
-            self._scheduler.observer.preemption_finished()
+            observer = self._scheduler.observer
+            observer.preemption_finished(eviction.what, result, observer.time() - started)
             self._wake()
 
-    async def _clear_lower_nominations(self, eviction: Eviction) -> None:
-        """Less important pods that waited for this node must look for another."""
-        waiting = self._scheduler.cycle.nominated
+    async def _clear_lower_nominations(self, eviction: Eviction) -> bool:
+        """Less important pods that waited for this node must look for another; do all of them?"""
+        waiting, cleared = self._scheduler.cycle.nominated, True
         for pod in list(waiting.on_node(eviction.node_name)):
             if pod.priority >= eviction.priority:
                 continue
@@ -88,7 +91,9 @@ class Evictions:
                 await self._client.patch_pod_status(pod.namespace, pod.name, nominated(""))
             except MoorageError as error:
                 # Not worth giving the eviction up for.
+                cleared = False
                 log.error("the nomination of pod %s could not be cleared: %s", pod.key, error)
+        return cleared
 
     async def _evict_all(
         self, victims: Iterable[Pod], eviction: Eviction, staying: dict[str, Pod]

@@ -201,14 +201,17 @@ class SchedulerMetrics(SchedulerObserver):
     def preemption_attempted(self) -> None:
         self._registry.add("scheduler_preemption_attempts_total")
 
-    def victims_selected(self, victims: int) -> None:
-        self._registry.observe("scheduler_preemption_victims", victims)
+    def victims_selected(self, preemptor: str, victims: int) -> None:
+        whole = "" if preemptor == "pod" else "workload_"
+        self._registry.observe(f"scheduler_{whole}preemption_victims", victims)
 
-    def preemption_finished(self) -> None:
-        """Upstream fixes result and duration when it begins: success after no time, always."""
+    def preemption_finished(self, preemptor: str, result: str, seconds: float) -> None:
+        """What upstream does in goroutines; here, tasks."""
         name = "scheduler_preemption_goroutines"
-        self._registry.observe(f"{name}_duration_seconds", 0.0, "success")
-        self._registry.add(f"{name}_execution_total", "success")
+        self._registry.observe(f"{name}_duration_seconds", seconds, result)
+        self._registry.add(f"{name}_execution_total", result)
+        name = "scheduler_preemption_execution_duration_seconds"
+        self._registry.observe(name, seconds, preemptor, result)
 
     # The queue.
 
