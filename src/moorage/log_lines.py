@@ -181,7 +181,7 @@ BOUND = Line(
 )
 BOUND_AFTER_FLUSH = Line(
     V(4),
-    "Pod scheduled after flush from unschedulablePods",
+    "Pod scheduled after flush from unschedulableEntities",
     *("pod", "unschedulablePlugins", "pendingPlugins"),
 )
 
@@ -209,8 +209,11 @@ DRY_RUN = Line(
 CHECKING_NODE = Line(
     V(5), "Check the potential node for preemption", "pod", "node", logger=_PREEMPTION
 )
-POTENTIAL_VICTIM = Line(
-    V(5), "Pod is a potential preemption victim on node", "pod", "node", logger=_PREEMPTION
+POTENTIAL_VICTIMS = Line(
+    V(5),
+    "Pods are potential preemption victims on node",
+    *("pod", "pods", "node"),
+    logger=_PREEMPTION,
 )
 PREEMPTION_BEGINS = Line(
     V(2),

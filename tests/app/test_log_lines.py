@@ -58,7 +58,7 @@ def test_it_names_the_file_that_calls_it(written: io.StringIO) -> None:
 def test_vmodule_raises_the_verbosity_for_the_file_that_calls(written: io.StringIO) -> None:
     options = LoggingOptions(vmodule=(("test_log_*", 5),))
     configure_logging(options, stderr=written)
-    log_lines.MOVED(make_pod("web"), "NodeAdd", "Active")
+    log_lines.MOVED("pod", make_pod("web"), "NodeAdd", "Active")
     assert 'queue="Active"' in written.getvalue()
 
 

@@ -19,7 +19,6 @@ from moorage.framework.group_preemption import (
 )
 from moorage.framework.plugin import Candidate, PostFilterPlugin, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
-from moorage.log_fields import KObj
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
 from moorage.model.workloads import PodDisruptionBudget
@@ -160,7 +159,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
                 log_lines.CHECKING_NODE(attempt.pod, attempt.nodes.node(int(row)).name)
         if columns.applies(attempt):
             run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
-            _log_victims(run)
+            _log_victims(attempt.pod, run)
             return run, run.refusals, run.best() if len(run) else None
         candidates: list[Candidate] = []
         refusals: list[Status] = []
@@ -173,7 +172,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             harmless = any(not candidate.pdb_violations for candidate in candidates)
             if harmless and len(candidates) >= enough:
                 break
-        _log_victims(candidates)
+        _log_victims(attempt.pod, candidates)
         return candidates, refusals, pick(candidates, attempt.now) if candidates else None
 
     def _enough(self, nodes: int) -> int:
@@ -183,11 +182,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         return min(nodes, max(share, least))
 
 
-def _log_victims(candidates: Sequence[Candidate]) -> None:
-    if log_lines.POTENTIAL_VICTIM:
+def _log_victims(pod: Pod, candidates: Sequence[Candidate]) -> None:
+    if log_lines.POTENTIAL_VICTIMS:
         for candidate in candidates:
             for victim in candidate.victims:
-                log_lines.POTENTIAL_VICTIM(victim, KObj("", candidate.node_name))
+                named = [{"name": victim.name, "namespace": victim.namespace}]
+                log_lines.POTENTIAL_VICTIMS(pod, named, candidate.node_name)
 
 
 def _unwritten_nomination(pod: Pod, attempt: AttemptResult) -> str | None:

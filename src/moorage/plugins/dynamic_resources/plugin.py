@@ -69,6 +69,15 @@ from moorage.plugins.errors import ClaimBindingError, ClaimError
 _CLAIMS = Line(
     V(5), "pod resource claims", "pod", "resourceclaims", logger="PreFilter.DynamicResources"
 )
+_NO_NEW_CLAIMS = Line(
+    V(5), "No new claims to deallocate", "pod", logger="PostFilter.DynamicResources"
+)
+_PLUGIN_DISABLED = Line(
+    V(5),
+    "Nothing to do in PostFilter, plugin disabled",
+    "pod",
+    logger="PostFilter.DynamicResources",
+)
 _NO_STATE = "not found"
 _CLAIM_DEALLOCATED = "deallocation of ResourceClaim completed"
 _CLAIM_DELETED = "deletion of ResourceClaim completed"
@@ -211,11 +220,13 @@ class DynamicResources(
     def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Give back devices that only this pod holds and that keep it from every node."""
         if not self._enabled:
+            _PLUGIN_DISABLED(pod)
             return unschedulable()
         if self.name not in attempt.before.ran:
             return PostFilterResult(Status(Code.ERROR, (_NO_STATE,)))
         state = attempt.before.states.get(self.name)
         if not isinstance(state, PodState):
+            _NO_NEW_CLAIMS(pod)
             return unschedulable()
         work = deallocation(pod, state)
         if work is None:
