@@ -14,6 +14,7 @@ from moorage.kube.client import KubeClient, user_agent
 from moorage.kube.request_limits import TokenBucket
 from moorage.kube.requests import Request
 from moorage.kube.resources import RESOURCES
+from moorage.version import KUBERNETES_VERSION
 
 POD = RESOURCES["Pod"]
 
@@ -50,7 +51,7 @@ def test_binding() -> None:
             headers = api.headers[0]
             assert headers["Content-Type"] == "application/json"
             assert headers["Accept-Encoding"] == "identity"
-            agent = r"moorage/\S+ \(linux/\w+\) kubernetes/v1\.36\.4/scheduler"
+            agent = rf"moorage/\S+ \(linux/\w+\) kubernetes/{KUBERNETES_VERSION}/scheduler"
             assert re.fullmatch(agent, headers["User-Agent"])
 
     run(scenario())
@@ -150,6 +151,77 @@ def test_gives_up_after_ten_retries(last: int) -> None:
                 await client.send(Request("GET", "/x"))
             assert caught.value.status == last
             assert len(api.requests) == 11
+
+    run(scenario())
+
+
+BINDING = requests.bind("default", "web", "u1", "node-1")
+STATUS = requests.patch(POD, "default", "web", {"status": {}}, subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "again"),
+    [
+        (BINDING, 500, True),
+        (BINDING, 503, True),
+        (BINDING, 409, False),
+        (BINDING, 404, False),
+        (STATUS, 500, True),
+        (STATUS, 409, True),
+        (STATUS, 404, False),
+    ],
+)
+def test_a_binding_and_a_status_are_written_again_while_that_may_help(
+    request_: Request, code: int, again: bool
+) -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        async with FakeApi() as api, _client(api, timer) as client:
+
+            async def refuse(_: web.BaseRequest) -> web.StreamResponse:
+                return failure(code, "Reason")
+
+            api.faults.extend([refuse] * 4)
+            with pytest.raises(ApiError):
+                await client.persist(request_)
+            assert timer.waits == ([0.01, 0.05, 0.25] if again else [])
+            if again:
+                api.faults.extend([refuse, _fine])
+                await client.persist(request_)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("request_", "again"), [(BINDING, False), (STATUS, True)])
+def test_a_binding_that_may_have_been_made_is_not_made_again(
+    request_: Request, again: bool
+) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api, _client(api) as client:
+            asked = []
+
+            async def hang_up(request: web.BaseRequest) -> web.StreamResponse:
+                asked.append(request.path)
+                assert request.transport is not None
+                request.transport.close()
+                return web.Response()
+
+            api.faults.extend([hang_up] * 4)
+            with pytest.raises(UnreachableError):
+                await client.persist(request_)
+            assert len(asked) == (4 if again else 1)
+
+    run(scenario())
+
+
+def test_a_binding_that_could_not_be_sent_is_sent_again() -> None:
+    async def scenario() -> None:
+        timer = JumpingTimer()
+        access = Access(server="http://127.0.0.1:9")
+        async with KubeClient(access, timer=timer, env={}) as client:
+            with pytest.raises(UnreachableError):
+                await client.persist(BINDING)
+        assert timer.waits == [0.01, 0.05, 0.25]
 
     run(scenario())
 

@@ -104,7 +104,7 @@ class KubeApiPort(ApiPort):
     async def bind(self, pod: Pod, node_name: str) -> None:
         """POST the pod's binding."""
         meta = pod.metadata
-        await self._client.send(requests.bind(meta.namespace, meta.name, meta.uid, node_name))
+        await self._client.persist(requests.bind(meta.namespace, meta.name, meta.uid, node_name))
 
     async def update_persistent_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Write the claim reference and annotations."""

@@ -28,6 +28,8 @@ from moorage.version import KUBERNETES_VERSION, __version__
 T = TypeVar("T")
 
 MAX_RETRIES = 10
+# How long to wait before something is written again; four tries in all.
+_PAUSES = (0.01, 0.05, 0.25)
 DEFAULT_TIMEOUT = 60.0
 BROKEN_CONNECTION_WAIT = 1.0
 MOST_RETRY_DIGITS = 5
@@ -186,6 +188,17 @@ class KubeClient:
                 else:
                     raise
         raise AssertionError("the last attempt returns or raises")
+
+    async def persist(self, request: Request, needed: Needed | None = None) -> bytes:
+        """`send` up to four times, while what goes wrong may pass."""
+        for pause in _PAUSES:
+            try:
+                return await self.send(request, needed)
+            except ApiError as error:
+                if not _may_pass(error, request):
+                    raise
+            await self._timer.sleep(pause)
+        return await self.send(request, needed)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Read]:
@@ -346,7 +359,7 @@ class KubeClient:
         body: Json = {"metadata": {"uid": uid}} if uid else {}
         body["status"] = status
         asked = requests.patch(RESOURCES["Pod"], namespace, name, body, subresource="status")
-        await self.send(asked, needed)
+        await self.persist(asked, needed)
 
     # ---- inside ----
 
@@ -403,6 +416,14 @@ class KubeClient:
             refused=f"the API server {self.access.address} does not accept the credentials of"
             f" {self.access.source or 'this client'}",
         )
+
+
+def _may_pass(error: ApiError, request: Request) -> bool:
+    """Is it worth sending again? A POST that may have been done is not, nor one that conflicts."""
+    once = request.method == "POST"
+    if isinstance(error, UnreachableError):
+        return not (once and error.maybe_applied)
+    return error.status in (500, 503) or (error.status == 409 and not once)
 
 
 def _page(body: bytes) -> Page:

@@ -19,13 +19,14 @@ from moorage.engine.actions import Binding, Eviction, Failure, SkippedDeletion
 from moorage.engine.group_attempt import GroupConditionUpdate
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.scheduler import Scheduler
-from moorage.errors import ApiError, MoorageError, UnreachableError, reason_of
+from moorage.errors import MoorageError, reason_of
 from moorage.framework.api_access import Work
 from moorage.framework.binding import after_binding, bind_pod, prepare, takes_time, wait_on_permit
 from moorage.framework.guard import FAULTS, has_work
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import SUCCESS
+from moorage.kube import requests
 from moorage.kube.api_port import KubeApiPort
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -42,8 +43,6 @@ MOST_WORKERS = 64
 _OVERRIDE = 1
 _THE_END = Status(Code.ERROR, ("the scheduler ends",))
 _DEFAULT_BINDER = "DefaultBinder"
-# How long to wait before a status is written again; four tries in all.
-_STATUS_PAUSES = (0.01, 0.05, 0.25)
 
 
 async def _always() -> None:
@@ -337,24 +336,20 @@ class Executor:
             del self._statuses[pod.uid]
 
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
-        for pause in (*_STATUS_PAUSES, None):
-            try:
-                with _Call(self._scheduler.observer, "pod_status_patch"):
-                    await self._client.patch_pod_status(pod.namespace, pod.name, status)
-                return
-            except MoorageError as error:
-                if pause is None or not _may_pass(error):
-                    log_lines.UPDATE_FAILED(error, pod)
-                    return
-            await self._timer.sleep(pause)
+        try:
+            with _Call(self._scheduler.observer, "pod_status_patch"):
+                await self._client.patch_pod_status(pod.namespace, pod.name, status)
+        except MoorageError as error:
+            log_lines.UPDATE_FAILED(error, pod)
 
     async def _write_group_status(self, outcome: GroupConditionUpdate) -> None:
         group = outcome.group
         body = {"status": group_status(outcome, self._timer.now())}
+        asked = requests.patch(
+            resource_for("PodGroup"), group.namespace, group.name, body, subresource="status"
+        )
         try:
-            await self._client.patch(
-                resource_for("PodGroup"), group.namespace, group.name, body, subresource="status"
-            )
+            await self._client.persist(asked)
         except MoorageError as error:
             log.error("status of pod group %s could not be written: %s", group.key, error)
 
@@ -413,10 +408,3 @@ def _bound_by_others(binding: Binding) -> bool:
     """May somebody else than our own client carry the binding to the API?"""
     bind = binding.profile.bind
     return bool(binding.extenders) or len(bind) != 1 or bind[0].name != _DEFAULT_BINDER
-
-
-def _may_pass(error: MoorageError) -> bool:
-    """Is it worth writing again?"""
-    return isinstance(error, ApiError) and (
-        isinstance(error, UnreachableError) or error.status in (409, 500, 503)
-    )
