@@ -164,7 +164,7 @@ class KubeApiPort(ApiPort):
         self, pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]
     ) -> None:
         """Write into the pod's status what its claims take of the node."""
-        written = [msgspec.to_builtins(status) for status in statuses] or None
+        written = [msgspec.to_builtins(status) for status in statuses]
         await self._client.patch_pod_status(
             pod.namespace, pod.name, {"nodeAllocatableResourceClaimStatuses": written}
         )

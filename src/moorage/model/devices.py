@@ -105,11 +105,26 @@ class DeviceCounterConsumption(Object, frozen=True):
     compatibility_groups: tuple[str, ...] = ()
 
 
-class NodeAllocatableResourceMapping(Object, frozen=True):
-    """How a device is counted as one of its node's own resources."""
+class NodeAllocatableMapping(Object, frozen=True):
+    """How much of a node's own resource a device is: by its consumed capacity, or as a whole."""
 
     capacity_key: str | None = None
-    allocation_multiplier: Quantity | None = None
+    capacity_multiplier: Quantity | None = None
+    device_multiplier: Quantity | None = None
+
+
+class NodeAllocatableOverhead(Object, frozen=True):
+    """How much of a node's own resource the use of a device costs."""
+
+    per_pod: Quantity | None = None
+    per_container: Quantity | None = None
+
+
+class NodeAllocatableResource(Object, frozen=True):
+    """What a device takes of one of its node's own resources."""
+
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class Device(Object, frozen=True):
@@ -127,7 +142,7 @@ class Device(Object, frozen=True):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
-    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
+    node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
 
 
 class ResourcePool(Object, frozen=True):

@@ -161,7 +161,22 @@ class ContainerExtendedResourceRequest(Object, frozen=True):
     request_name: str = ""
 
 
-class NodeAllocatableResourceClaimStatus(Object, frozen=True):
+class NodeAllocatableMappedResource(Object, frozen=True, omit_defaults=True):
+    """How much of a node's own resource the devices of a claim are."""
+
+    name: str = ""
+    quantity: Quantity | None = None
+
+
+class NodeAllocatableOverheadResource(Object, frozen=True, omit_defaults=True):
+    """How much of a node's own resource it costs to use the devices of a claim."""
+
+    name: str = ""
+    per_pod: Quantity | None = None
+    per_container: Quantity | None = None
+
+
+class NodeAllocatableResourceClaimStatus(Object, frozen=True, omit_defaults=True):
     """What a claim takes of the node's own resources, and which containers use it.
 
     The API server keeps it only with DRANodeAllocatableResources.
@@ -169,7 +184,8 @@ class NodeAllocatableResourceClaimStatus(Object, frozen=True):
 
     resource_claim_name: str = ""
     containers: tuple[str, ...] = ()
-    resources: ResourceMap = {}
+    mapping: tuple[NodeAllocatableMappedResource, ...] = ()
+    overhead: tuple[NodeAllocatableOverheadResource, ...] = ()
 
 
 class PodStatus(Object, frozen=True):

@@ -21,7 +21,13 @@ from moorage.model.resources import (
 )
 
 if TYPE_CHECKING:  # pod.py caches these values on the pod, so it is the one that imports us
-    from moorage.model.pod import Container, ContainerStatus, Pod, PodSpec
+    from moorage.model.pod import (
+        Container,
+        ContainerStatus,
+        NodeAllocatableResourceClaimStatus,
+        Pod,
+        PodSpec,
+    )
 
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
@@ -98,10 +104,7 @@ def _status_signature(pod: "Pod") -> Hashable:
         tuple(map(_reported, status.init_container_statuses)),
         None if status.resources is None else tuple(status.resources.requests.items()),
         tuple(status.allocated_resources.items()),
-        tuple(
-            tuple(claim.resources.items())
-            for claim in status.node_allocatable_resource_claim_statuses
-        ),
+        status.node_allocatable_resource_claim_statuses,
         _resize_is_infeasible(pod),
     )
 
@@ -198,7 +201,22 @@ def requests_without_pod_level(pod: "Pod") -> Resources:
 
 def _add_devices(total: Resources, pod: "Pod") -> None:
     for claim in pod.status.node_allocatable_resource_claim_statuses:
-        _add(total, to_milli(claim.resources))
+        _add(total, claim_demand(claim, len(claim.containers)))
+
+
+def claim_demand(claim: "NodeAllocatableResourceClaimStatus", containers: int) -> Resources:
+    """What the devices of a claim take of their node, in thousandths, for so many containers."""
+    total: Resources = {}
+    for mapped in claim.mapping:
+        if mapped.quantity is not None:
+            _add(total, to_milli({mapped.name: mapped.quantity}))
+    for cost in claim.overhead:
+        if cost.per_pod is not None:
+            _add(total, to_milli({cost.name: cost.per_pod}))
+        if cost.per_container is not None:
+            each = to_milli({cost.name: cost.per_container})
+            _add(total, {name: amount * containers for name, amount in each.items()})
+    return total
 
 
 def container_totals(pod: "Pod", read: _Effective) -> Resources:

@@ -14,9 +14,9 @@ from moorage.framework.status import Code
 from moorage.model.devices import ResourceClaim
 from moorage.model.meta import Json
 from moorage.model.pod import NodeAllocatableResourceClaimStatus, Pod
+from moorage.model.quantity import Quantity
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.claim_writes import ClearStatus
-from moorage.plugins.dynamic_resources.node_allocatable import with_statuses
 from moorage.testing import cluster, make_node, make_pod
 from plugins.devices.device_objects import claim, device, device_class, plugin, request, slice_of
 from plugins.devices.fake_api import FakeApi
@@ -40,14 +40,29 @@ class StatusApi(FakeApi):
 
 
 def mapped(name: str = "d0", fields: Json | None = None, **mappings: Json) -> Json:
-    return device(name, nodeAllocatableResourceMappings=mappings, **(fields or {}))
+    taken = {name: {"mapping": mapping} for name, mapping in mappings.items()}
+    return device(name, nodeAllocatableResources=taken, **(fields or {}))
 
 
 def pod_using(*claims: str, name: str = "pod", referenced: bool = True, **spec: object) -> Pod:
     references = [{"name": c, "resourceClaimName": c} for c in claims]
     uses = [{"name": c} for c in claims] if referenced else []
     container = {"name": "main", "resources": {"requests": {"cpu": "500m"}, "claims": uses}}
-    return make_pod(name, spec={"resourceClaims": references, "containers": [container], **spec})
+    whole = {"resourceClaims": references, "containers": [container]}
+    return make_pod(name, spec=whole | spec)
+
+
+def mapping_of(status: NodeAllocatableResourceClaimStatus) -> dict[str, Quantity | None]:
+    return {one.name: one.quantity for one in status.mapping}
+
+
+def allocated_to(uid: str) -> Json:
+    """The status of a claim that has the device d0, reserved for a pod."""
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "d0"}
+    return {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": uid, "uid": uid}],
+    }
 
 
 class Trial:
@@ -77,18 +92,18 @@ class Trial:
 
 
 def test_a_device_takes_what_its_mapping_says_beside_the_containers() -> None:
-    trial = Trial(mapped(cpu={"allocationMultiplier": "1500m"}))
+    trial = Trial(mapped(cpu={"deviceMultiplier": "1500m"}))
     pod = pod_using("a")
     assert trial.reasons(pod, claim("a")) == []
     (status,) = trial.statuses(pod)
     assert (status.resource_claim_name, status.containers) == ("a", ("main",))
-    assert status.resources == {"cpu": "1500m"}
+    assert mapping_of(status) == {"cpu": "1500m"}
     assert trial.plugin.assumed(pod, "n").requests.occupied["cpu"] == 2000
 
 
 def test_a_node_without_enough_left_is_refused() -> None:
     def asked(amount: str) -> list[tuple[str, Code]]:
-        trial = Trial(mapped(cpu={"allocationMultiplier": amount}))
+        trial = Trial(mapped(cpu={"deviceMultiplier": amount}))
         trial.state.add_pod(make_pod("other", cpu="600m", node_name="n"))
         return trial.reasons(pod_using("a"), claim("a"))
 
@@ -98,12 +113,12 @@ def test_a_node_without_enough_left_is_refused() -> None:
 
 
 def test_capacity_that_is_shared_is_multiplied() -> None:
-    mapping = {"capacityKey": "units", "allocationMultiplier": "128Mi"}
+    mapping = {"capacityKey": "units", "capacityMultiplier": "128Mi"}
     trial = Trial(mapped("d0", UNITS, memory=mapping))
     pod = pod_using("a")
     wanted = claim("a", request("r", capacity={"requests": {"units": "3"}}))
     assert trial.reasons(pod, wanted) == []
-    assert trial.statuses(pod)[0].resources == {"memory": str(3 * 128 * 2**20)}
+    assert mapping_of(trial.statuses(pod)[0]) == {"memory": str(3 * 128 * 2**20)}
     too_much = claim("a", request("r", capacity={"requests": {"units": "8"}}))
     assert trial.reasons(pod, too_much) == []
     assert Trial(mapped("d0", UNITS, memory=mapping), memory="512Mi").reasons(pod, too_much) == [
@@ -116,25 +131,72 @@ def test_a_capacity_key_without_consumed_capacity_is_an_error() -> None:
     assert trial.reasons(pod_using("a"), claim("a")) == [
         (
             "claim default/a, device d0: ConsumedCapacity is nil, but Capacity key 'units' is set "
-            "in NodeAllocatableResourceMappings for resource memory",
+            "in NodeAllocatableResources for resource memory",
             Code.ERROR,
         )
     ]
 
 
-def test_some_container_must_use_the_claim() -> None:
-    trial = Trial(mapped(cpu={"allocationMultiplier": "1"}))
-    assert trial.reasons(pod_using("a", referenced=False), claim("a")) == [
+def test_a_claim_that_no_container_uses_counts_all_the_same() -> None:
+    trial = Trial(mapped(cpu={"deviceMultiplier": "1"}))
+    pod = pod_using("a", referenced=False)
+    assert trial.reasons(pod, claim("a")) == []
+    assert trial.statuses(pod)[0].containers == ()
+    assert trial.plugin.assumed(pod, "n").requests.occupied["cpu"] == 1500
+
+
+def test_overhead_counts_for_the_pod_and_for_each_container_that_uses_the_device() -> None:
+    cost = {"memory": {"overhead": {"perPod": "64Mi", "perContainer": "16Mi"}}}
+    trial = Trial(device("d0", nodeAllocatableResources=cost), memory="96Mi")
+    uses = {"resources": {"claims": [{"name": "a"}]}}
+    pod = pod_using("a", containers=[{"name": "one", **uses}, {"name": "two", **uses}])
+    assert trial.reasons(pod, claim("a")) == []
+    (status,) = trial.statuses(pod)
+    (paid,) = status.overhead
+    assert (paid.name, paid.per_pod, paid.per_container) == ("memory", "64Mi", "16Mi")
+    assert trial.plugin.assumed(pod, "n").requests.occupied["memory"] == 96 * 2**20
+    assert trial.plugin.assumed(pod, "n").requests.incoming["memory"] == 96 * 2**20
+    small = Trial(device("d0", nodeAllocatableResources=cost), memory="95Mi")
+    assert small.reasons(pod, claim("a")) == [("Insufficient memory", Code.UNRESOLVABLE)]
+
+
+def test_overhead_may_be_shared_and_each_pod_pays() -> None:
+    trial = Trial(device("d0", nodeAllocatableResources={"cpu": {"overhead": {"perPod": "1"}}}))
+    pod = pod_using("a")
+    assert trial.reasons(pod, claim("a", status=allocated_to("other"))) == []
+    assert trial.plugin.assumed(pod, "n").requests.occupied["cpu"] == 1500
+
+
+def test_limits_for_the_whole_pod_must_cover_devices() -> None:
+    huge = "hugepages-2Mi"
+
+    def told(resource: str, whole: str, own: str) -> list[tuple[str, Code]]:
+        taken = {resource: {"mapping": {"deviceMultiplier": "1"}}}
+        trial = Trial(device("d0", nodeAllocatableResources=taken))
+        main = {"limits": {resource: own}, "claims": [{"name": "a"}]}
+        containers = [{"name": "main", "resources": main}]
+        limits = {"limits": {resource: whole}}
+        return trial.reasons(pod_using("a", containers=containers, resources=limits), claim("a"))
+
+    assert told("cpu", "1500m", "500m") == []
+    assert told("cpu", "1400m", "500m") == [
         (
-            "claim a: node-allocatable resource claim not referenced by any container within "
-            "the pod",
+            "pod level limit for cpu is insufficient to cover the limit and DRA overhead for "
+            "container main",
+            Code.UNRESOLVABLE,
+        )
+    ]
+    assert told(huge, "4", "4") == [
+        (
+            f"pod level limit for {huge} is insufficient to cover the aggregated container and "
+            "node-allocatable DRA limits",
             Code.UNRESOLVABLE,
         )
     ]
 
 
 def test_requests_for_the_whole_pod_must_cover_devices() -> None:
-    trial = Trial(mapped(cpu={"allocationMultiplier": "1"}))
+    trial = Trial(mapped(cpu={"deviceMultiplier": "1"}))
     pod = pod_using("a", resources={"requests": {"cpu": "1"}})
     assert trial.reasons(pod, claim("a")) == [
         (
@@ -148,44 +210,34 @@ def test_requests_for_the_whole_pod_must_cover_devices() -> None:
     assert trial.plugin.assumed(enough, "n").requests.occupied["cpu"] == 1500
 
 
-def test_such_a_claim_serves_one_pod_only() -> None:
-    trial = Trial(mapped(cpu={"allocationMultiplier": "100m"}))
-    taken = NodeAllocatableResourceClaimStatus("a", ("main",), {"cpu": "100m"})
-    other = with_statuses(make_pod("other", node_name="n"), (taken,))
-    trial.state.add_pod(other)
-    status = {
-        "allocation": {
-            "devices": {
-                "results": [
-                    {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": "d0"}
-                ]
-            }
-        }
-    }
-    assert trial.reasons(pod_using("a"), claim("a", status=status)) == [
-        ("node allocatable resource claim a is already used by another pod", Code.UNRESOLVABLE)
+def test_a_claim_of_a_mapped_device_serves_one_pod_only() -> None:
+    trial = Trial(mapped(cpu={"deviceMultiplier": "100m"}))
+    pod = pod_using("a")
+    assert trial.reasons(pod, claim("a", status=allocated_to("other"))) == [
+        (
+            "node allocatable resource claim a has a mapped device and cannot be shared across "
+            "pods",
+            Code.UNRESOLVABLE,
+        )
     ]
-    trial.state.add_pod(with_statuses(make_pod("third", node_name="n"), (taken,)))
-    assert trial.reasons(pod_using("a"), claim("a", status=status)) == [
-        ("node allocatable resource claim a shared by multiple pods", Code.UNRESOLVABLE)
-    ]
+    assert trial.reasons(pod, claim("a", status=allocated_to(pod.uid))) == []
 
 
 def test_without_the_gate_mappings_mean_nothing() -> None:
-    trial = Trial(mapped(cpu={"allocationMultiplier": "99"}), gates=FeatureGates())
+    trial = Trial(mapped(cpu={"deviceMultiplier": "99"}), gates=FeatureGates())
     pod = pod_using("a")
     assert trial.reasons(pod, claim("a")) == []
     assert trial.plugin.assumed(pod, "n") is pod
 
 
 def test_the_status_is_written_before_binding_and_cleared_if_that_fails() -> None:
-    trial = Trial(mapped(cpu={"allocationMultiplier": "1"}))
+    trial = Trial(mapped(cpu={"deviceMultiplier": "1"}))
     pod, wanted = pod_using("a"), claim("a")
     assert trial.reasons(pod, wanted) == []
     api = StatusApi(trial.state)
     assert trial.plugin.reserve(pod, "n") is None
     assert asyncio.run(trial.plugin.pre_bind(pod, "n", api)) is None
-    assert [s.resources for s in api.told[0]] == [{"cpu": "1"}]
+    assert [mapping_of(status) for status in api.told[0]] == [{"cpu": "1"}]
     trial.plugin.unreserve(pod, "n")
     assert ClearStatus(pod) in trial.plugin.work
     asyncio.run(trial.plugin.flush(api))
@@ -198,8 +250,7 @@ def test_the_status_is_written_before_binding_and_cleared_if_that_fails() -> Non
 )
 def test_no_node_gives_more_than_it_has(pods: list[tuple[int, int]], cpu: int) -> None:
     devices = [
-        mapped(f"d{i}", cpu={"allocationMultiplier": f"{drawn}m"})
-        for i, (drawn, _) in enumerate(pods)
+        mapped(f"d{i}", cpu={"deviceMultiplier": f"{drawn}m"}) for i, (drawn, _) in enumerate(pods)
     ]
     trial = Trial(*devices, cpu=f"{cpu}m")
     for i, (_, asked) in enumerate(pods):

@@ -8,10 +8,15 @@ import numpy as np
 from moorage.cluster.columns import Bools, Rows
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
-from moorage.model.devices import ResourceClaim
+from moorage.model.devices import AllocationResult, ResourceClaim
 from moorage.model.node import Node
 from moorage.plugins.dynamic_resources.claim_tracker import ClaimTracker
-from moorage.plugins.dynamic_resources.claims import is_ready, named_claims, timed_out
+from moorage.plugins.dynamic_resources.claims import (
+    is_ready,
+    named_claims,
+    reserved_for,
+    timed_out,
+)
 from moorage.plugins.dynamic_resources.demands import (
     ENOUGH,
     SHORT,
@@ -25,8 +30,9 @@ from moorage.plugins.dynamic_resources.extended_resources import NodeClaim
 from moorage.plugins.dynamic_resources.node_allocatable import (
     AllocatedDevice,
     claim_statuses,
+    is_mapped,
+    not_shareable,
     rejections,
-    sharing,
 )
 from moorage.plugins.dynamic_resources.pod_state import PodState
 from moorage.plugins.errors import (
@@ -200,11 +206,11 @@ class NodeFilter:
         self, nodes: NodeView, place: int, unavailable: dict[int, Bools]
     ) -> Sequence[Reason]:
         node, state, draws = nodes.node(place), self._state, self._tracker.node_allocatable
-        reason = sharing(state.pod, state.claims, nodes.pods_on(place)) if draws else None
+        reason = self._shared if draws else None
         reason = reason or self._reason(node, place, unavailable)
         if reason is not None:
             return (reason,)
-        if not draws or not (self._allocating or state.pending):
+        if not draws:
             return ()
         try:
             statuses = claim_statuses(state.pod, self._given(node), self._claim_uids)
@@ -218,12 +224,35 @@ class NodeFilter:
         return reasons
 
     @cached_property
+    def _shared(self) -> Reason | None:
+        """Which allocated claim cannot be this pod's, if any: its devices are the node's own."""
+        state = self._state
+        for place, claim in enumerate(state.claims):
+            allocation = claim.status.allocation or state.pending.get(place)
+            if allocation is None or not is_mapped(d.device for d in self._drawn(allocation)):
+                continue
+            others = bool(claim.status.reserved_for) and not reserved_for(
+                state.pod, claim, self._tracker
+            )
+            if others or place in state.pending:
+                return not_shareable(claim)
+        return None
+
+    def _drawn(self, allocation: AllocationResult) -> Iterator[AllocatedDevice]:
+        """The devices of an allocation that are there."""
+        self._tracker.inventory.refresh()
+        for result in allocation.devices.results:
+            device = self._tracker.inventory.device(result.driver, result.pool, result.device)
+            if device is not None:
+                yield AllocatedDevice(device.device, result.consumed_capacity)
+
+    @cached_property
     def _claim_uids(self) -> dict[str, str]:
         named = named_claims(self._state.pod, self._tracker)
         return {name: claim.metadata.uid for name, claim in named}
 
     def _given(self, node: Node) -> Iterator[tuple[ResourceClaim, Sequence[AllocatedDevice]]]:
-        """The claims that the pod is going to have allocated, and what they get on a node."""
+        """The pod's claims, and what they have or get on a node."""
         state = self._state
         chosen = state.nodes.get(node.name) or ()
         claims = state.claims_for(state.node_claim_on(node.name))
@@ -237,13 +266,10 @@ class NodeFilter:
                     for pick in picks
                 ],
             )
-        for place, allocation in state.pending.items():
-            drawn = []
-            for result in allocation.devices.results:
-                device = self._tracker.inventory.device(result.driver, result.pool, result.device)
-                if device is not None:
-                    drawn.append(AllocatedDevice(device.device, result.consumed_capacity))
-            yield state.claims[place], drawn
+        for place, claim in enumerate(state.claims):
+            allocation = claim.status.allocation or state.pending.get(place)
+            if allocation is not None:
+                yield claim, list(self._drawn(allocation))
 
     def _reason(self, node: Node, place: int, unavailable: dict[int, Bools]) -> Reason | None:
         state = self._state

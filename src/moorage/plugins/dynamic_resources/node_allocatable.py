@@ -1,4 +1,4 @@
-"""Devices that stand for a node's cpu, memory or huge pages (DRANodeAllocatableResources).
+"""Devices that are, or cost, cpu, memory or huge pages of their node (DRANodeAllocatableResources).
 
 Owns how much of a node's own resources the devices of a pod's claims take, how the pod's status
 tells it, and whether the node has that much left. What other pods took counts as their requests do:
@@ -13,9 +13,18 @@ import msgspec
 
 from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason
-from moorage.model.devices import Device, NodeAllocatableResourceMapping, ResourceClaim
-from moorage.model.pod import NodeAllocatableResourceClaimStatus, Pod
-from moorage.model.pod_requests import requests_without_pod_level
+from moorage.model.devices import Device, NodeAllocatableMapping, ResourceClaim
+from moorage.model.pod import (
+    NodeAllocatableMappedResource,
+    NodeAllocatableOverheadResource,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
+from moorage.model.pod_requests import (
+    claim_demand,
+    container_totals,
+    requests_without_pod_level,
+)
 from moorage.model.quantity import (
     NANO,
     Quantity,
@@ -24,7 +33,7 @@ from moorage.model.quantity import (
     quantity_format,
     quantity_text,
 )
-from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages
+from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages, to_milli
 from moorage.plugins.errors import NodeAllocatableError
 
 _ALWAYS_CHECKED = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -39,6 +48,24 @@ class AllocatedDevice(NamedTuple):
     consumed: Mapping[str, Quantity]
 
 
+def is_mapped(devices: Iterable[Device]) -> bool:
+    """Is one of the devices itself a part of its node's own resources?"""
+    return any(
+        taken.mapping is not None
+        for device in devices
+        for taken in device.node_allocatable_resources.values()
+    )
+
+
+def not_shareable(claim: ResourceClaim) -> Reason:
+    """Why a pod cannot use a claim with such devices that others use."""
+    return Reason(
+        f"node allocatable resource claim {claim.name} has a mapped device and cannot be shared "
+        "across pods",
+        Code.UNRESOLVABLE,
+    )
+
+
 def claim_statuses(
     pod: Pod,
     claims: Iterable[tuple[ResourceClaim, Sequence[AllocatedDevice]]],
@@ -50,10 +77,9 @@ def claim_statuses(
     """
     found = []
     for claim, devices in claims:
-        if not any(drawn.device.node_allocatable_resource_mappings for drawn in devices):
-            continue
-        resources = _resources(f"{pod.namespace}/{claim.name}", devices)
-        if resources is None:
+        mapping = _mapping(f"{pod.namespace}/{claim.name}", devices)
+        overhead = _overhead(devices)
+        if not mapping and not overhead:
             continue
         names = {name for name, uid in uids.items() if uid == claim.metadata.uid}
         containers = [
@@ -62,59 +88,86 @@ def claim_statuses(
             for reference in container.resources.claims
             if reference.name in names
         ]
-        found.append(NodeAllocatableResourceClaimStatus(claim.name, tuple(containers), resources))
+        found.append(
+            NodeAllocatableResourceClaimStatus(claim.name, tuple(containers), mapping, overhead)
+        )
     return tuple(sorted(found, key=lambda status: status.resource_claim_name))
 
 
-def _resources(claim: str, devices: Sequence[AllocatedDevice]) -> dict[str, Quantity] | None:
-    totals: dict[str, tuple[Fraction, QuantityFormat]] = {}
+class _Sums:
+    """Amounts of resources; each sum is written as its first part was."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, tuple[Fraction, QuantityFormat]] = {}
+
+    def add(self, name: str, amount: Fraction, form: QuantityFormat) -> None:
+        known = self._sums.get(name)
+        self._sums[name] = (amount, form) if known is None else (known[0] + amount, known[1])
+
+    def texts(self) -> dict[str, Quantity]:
+        return {
+            name: quantity_text(-(-total.numerator * NANO // total.denominator), form)
+            for name, (total, form) in sorted(self._sums.items())
+        }
+
+
+def _mapping(
+    claim: str, devices: Sequence[AllocatedDevice]
+) -> tuple[NodeAllocatableMappedResource, ...]:
+    sums = _Sums()
     for drawn in devices:
-        for name, mapping in drawn.device.node_allocatable_resource_mappings.items():
-            amount = _amount(claim, name, mapping, drawn)
+        for name, taken in drawn.device.node_allocatable_resources.items():
+            if taken.mapping is None:
+                continue
+            amount = _amount(claim, name, taken.mapping, drawn)
             if amount is not None:
-                known = totals.get(name)
-                # The sum is written as its first part was.
-                totals[name] = amount if known is None else (known[0] + amount[0], known[1])
-    return {name: _text(*total) for name, total in totals.items()} if totals else None
+                sums.add(name, *amount)
+    return tuple(NodeAllocatableMappedResource(*one) for one in sums.texts().items())
 
 
-def _text(total: Fraction, form: QuantityFormat) -> str:
-    return quantity_text(-(-total.numerator * NANO // total.denominator), form)
+def _overhead(devices: Sequence[AllocatedDevice]) -> tuple[NodeAllocatableOverheadResource, ...]:
+    per_pod, per_container = _Sums(), _Sums()
+    for drawn in devices:
+        for name, taken in drawn.device.node_allocatable_resources.items():
+            if taken.overhead is not None:
+                for sums, cost in (
+                    (per_pod, taken.overhead.per_pod),
+                    (per_container, taken.overhead.per_container),
+                ):
+                    if cost is not None:
+                        sums.add(name, _exact(cost), quantity_format(cost))
+    pods, containers = per_pod.texts(), per_container.texts()
+    return tuple(
+        NodeAllocatableOverheadResource(name, pods.get(name), containers.get(name))
+        for name in sorted(pods.keys() | containers.keys())
+    )
 
 
 def _amount(
-    claim: str, resource: str, mapping: NodeAllocatableResourceMapping, drawn: AllocatedDevice
+    claim: str, resource: str, mapping: NodeAllocatableMapping, drawn: AllocatedDevice
 ) -> tuple[Fraction, QuantityFormat] | None:
     """How much of a resource, and how it is written; None: does not apply."""
-    factor = mapping.allocation_multiplier
     key = mapping.capacity_key
     if not key:
-        if factor is None:
-            return Fraction(0), QuantityFormat.DECIMAL
-        return _exact(factor), quantity_format(factor)
+        whole = mapping.device_multiplier
+        return None if whole is None else (_exact(whole), quantity_format(whole))
     if not drawn.consumed:
         raise NodeAllocatableError(
             f"claim {claim}, device {drawn.device.name}: ConsumedCapacity is nil, but Capacity key "
-            f"'{key}' is set in NodeAllocatableResourceMappings for resource {resource}"
+            f"'{key}' is set in NodeAllocatableResources for resource {resource}"
         )
     consumed = drawn.consumed.get(key)
     if consumed is None:
         return None
+    factor = mapping.capacity_multiplier
     return _exact(consumed) * (1 if factor is None else _exact(factor)), quantity_format(consumed)
 
 
 def rejections(pod: Pod, statuses: Statuses, nodes: NodeView, place: int) -> Sequence[Reason]:
     """Why the node cannot give what the pod and its claims take together."""
-    for status in statuses:
-        if not status.containers:
-            text = (
-                f"claim {status.resource_claim_name}: node-allocatable resource claim not "
-                "referenced by any container within the pod"
-            )
-            return (Reason(text, Code.UNRESOLVABLE),)
     complete = with_statuses(pod, statuses)
     demand = complete.requests.incoming
-    uncovered = _uncovered(complete, demand)
+    uncovered = _uncovered(complete, demand) or _beyond_limits(complete)
     if uncovered is not None:
         return (uncovered,)
     short = []
@@ -146,24 +199,35 @@ def _uncovered(pod: Pod, demand: Mapping[str, int]) -> Reason | None:
     return None
 
 
-def sharing(pod: Pod, claims: Sequence[ResourceClaim], others: Sequence[Pod]) -> Reason | None:
-    """Such a claim serves one pod; why one of these, which is allocated, cannot serve this one."""
-    for claim in claims:
-        if not claim.allocated:
-            continue
-        users = {
-            other.uid
-            for other in others
-            if other.namespace == pod.namespace
-            for status in other.status.node_allocatable_resource_claim_statuses
-            if status.resource_claim_name == claim.name
-        }
-        if len(users) > 1:
-            text = f"node allocatable resource claim {claim.name} shared by multiple pods"
+def _beyond_limits(pod: Pod) -> Reason | None:
+    """Limits for the whole pod must cover those of containers and devices."""
+    if pod.spec.resources is None or not pod.spec.resources.limits:
+        return None
+    limits = to_milli(pod.spec.resources.limits)
+    statuses = pod.status.node_allocatable_resource_claim_statuses
+    together = container_totals(pod, lambda container: to_milli(container.resources.limits))
+    for status in statuses:
+        for name, amount in claim_demand(status, len(status.containers)).items():
+            together[name] = together.get(name, 0) + amount
+    for name in sorted(together):
+        if is_hugepages(name) and name in limits and together[name] > limits[name]:
+            text = (
+                f"pod level limit for {name} is insufficient to cover the aggregated container "
+                "and node-allocatable DRA limits"
+            )
             return Reason(text, Code.UNRESOLVABLE)
-        if users and pod.uid not in users:
-            text = f"node allocatable resource claim {claim.name} is already used by another pod"
-            return Reason(text, Code.UNRESOLVABLE)
+    for container in pod.spec.containers:
+        drawn = [claim_demand(one, 1) for one in statuses if container.name in one.containers]
+        for name, limit in sorted(to_milli(container.resources.limits).items()):
+            whole = limits.get(name)
+            if whole is None or is_hugepages(name):
+                continue
+            if limit + sum(demand.get(name, 0) for demand in drawn) > whole:
+                text = (
+                    f"pod level limit for {name} is insufficient to cover the limit and DRA "
+                    f"overhead for container {container.name}"
+                )
+                return Reason(text, Code.UNRESOLVABLE)
     return None
 
 
