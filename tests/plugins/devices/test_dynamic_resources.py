@@ -46,6 +46,9 @@ TAINTED = slice_of("s", [device("d", taints=[{"key": "k", "effect": "NoSchedule"
 HALF = slice_of("half", [device("d")], node="n", count=2)
 IN_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z"]}
 TOLERATIONS = [{"key": "k", "operator": "Exists"}]
+TWO = claim("a", request("r", count=2))
+THREE = claim("a", request("r", count=3))
+GROUPS = FeatureGates({"DRADeviceCompatibilityGroups": True})
 NOT_ENOUGH = "cannot allocate all claims"
 FITS = ""
 
@@ -72,6 +75,20 @@ def shelf(counter_set: str = "set", **consumption: object) -> list[ApiObject]:
     return [
         slice_of("s", [device("d", consumesCounters=[draws])], node="n", pool="p", count=2),
         slice_of("t", [], node="other", pool="p", count=2, sharedCounters=[counters]),
+    ]
+
+
+def grouped(*groups: str) -> list[ApiObject]:
+    """Devices that draw on the same counters; each with the groups that its letters name."""
+    draws = {"counterSet": "set", "counters": {"units": {"value": "1"}}}
+    counters = {"name": "set", "counters": {"units": {"value": "9"}}}
+    devices = [
+        device(f"d{i}" if i else "d", consumesCounters=[draws | {"compatibilityGroups": [*names]}])
+        for i, names in enumerate(groups)
+    ]
+    return [
+        slice_of("s", devices, node="n", count=2),
+        slice_of("t", [], node="n", count=2, sharedCounters=[counters]),
     ]
 
 
@@ -223,6 +240,20 @@ class DeviceCase(NamedTuple):
         claim("a"),
         shelf(compatibilityGroups=["x"]),
         NOT_ENOUGH,
+    ),
+    DeviceCase("one of a group", claim("a"), shelf(compatibilityGroups=["x"]), FITS, GROUPS),
+    DeviceCase("with a group in common", TWO, grouped("xy", "yz"), FITS, GROUPS),
+    DeviceCase("without a group in common", TWO, grouped("x", "y"), NOT_ENOUGH, GROUPS),
+    DeviceCase("a third has one in common", TWO, grouped("x", "y", "yx"), FITS, GROUPS),
+    DeviceCase("not with the two together", THREE, grouped("xy", "xz", "yz"), NOT_ENOUGH, GROUPS),
+    DeviceCase("with a group and without", TWO, grouped("x", ""), NOT_ENOUGH, GROUPS),
+    DeviceCase("none has a group", TWO, grouped("", ""), FITS, GROUPS),
+    DeviceCase(
+        "beside one of a group that is in use",
+        claim("a"),
+        [*grouped("x", "y"), claim("held", status=given())],
+        NOT_ENOUGH,
+        GROUPS,
     ),
     # Capacities.
     DeviceCase("a share of a capacity", sharing("4Gi"), [SHARED], FITS),

@@ -65,6 +65,7 @@ class ClaimTracker:
             admin_access=enabled("DRAAdminAccess"),
             binding_conditions=enabled("DRADeviceBindingConditions")
             and enabled("DRAResourceClaimDeviceStatus"),
+            compatibility_groups=enabled("DRADeviceCompatibilityGroups"),
             consumable_capacity=enabled("DRAConsumableCapacity"),
             device_taints=enabled("DRADeviceTaints"),
             fractional_capacity=enabled("DRAFractionalCapacityRange"),

@@ -194,6 +194,7 @@ class Inventory:
         self.selectors = selectors
         self._shapes = DeviceShapes(selectors, features, checkpoint)
         self._partitionable = features.partitionable_devices
+        self._compares_groups = features.compatibility_groups
         self.generation = -1
         self._records: dict[str, SliceRecord] = {}
         self._on_node: dict[str, list[SliceRecord]] = {}
@@ -269,7 +270,7 @@ class Inventory:
             record
             for record in records
             if (self._partitionable or not self._uses_partitions(record))
-            and not record.has_compatibility_groups
+            and self._understands(record)
             and record.relevant_to(node)
         ]
 
@@ -288,6 +289,9 @@ class Inventory:
                 found.append(pool)
         return sorted(found, key=lambda pool: (pool.binds_late, pool.id))
 
+    def _understands(self, record: SliceRecord) -> bool:
+        return self._compares_groups or not record.has_compatibility_groups
+
     @staticmethod
     def _uses_partitions(record: SliceRecord) -> bool:
         return record.slice.spec.per_device_node_selection is not None or record.has_counters
@@ -304,8 +308,8 @@ class Inventory:
                     return None
                 if record.generation == generation:
                     everything.append(record)
-            # What cannot be told apart must not be allocated, so it is missing from the pool.
-            everything = [one for one in everything if not one.has_compatibility_groups]
+            # What is not understood must not be allocated, so it is missing from the pool.
+            everything = [one for one in everything if self._understands(one)]
             if len(everything) != expected:
                 return Pool(pool_id, incomplete=True)
         return self._built(pool_id, sorted(records, key=lambda record: record.name), everything)

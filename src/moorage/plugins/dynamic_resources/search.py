@@ -337,6 +337,8 @@ class DeviceSearch:
 
     def _draw(self, device: DeviceRecord, pool: Pool) -> bool:
         """Take the device's part of the shared counters; no counter of the pool may be short."""
+        if self._features.compatibility_groups and not self._is_compatible(device, pool):
+            return False
         drawn = self._drawn.setdefault(pool.id, {})
         for key, value in device.counters:
             drawn[key] = drawn.get(key, 0) + value
@@ -345,6 +347,29 @@ class DeviceSearch:
             return True
         self._undraw(device, draws=True)
         return False
+
+    def _is_compatible(self, device: DeviceRecord, pool: Pool) -> bool:
+        """Do all devices in use that draw on a counter set of this one share a group with it?
+
+        Devices without groups go together with such devices only.
+        """
+        chosen = {one.device.id for results in self._result for one in results}
+        used = [
+            consumption
+            for other in pool.all_devices
+            if other.id in chosen or self._usage.in_use(other.id)
+            for consumption in other.device.consumes_counters
+        ]
+        for wanted in device.device.consumes_counters:
+            groups = [
+                set(consumption.compatibility_groups)
+                for consumption in used
+                if consumption.counter_set == wanted.counter_set
+            ]
+            own = set(wanted.compatibility_groups)
+            if not (own.intersection(*groups) if own else not any(groups)):
+                return False
+        return True
 
     def _undraw(self, device: DeviceRecord, *, draws: bool) -> None:
         if draws:

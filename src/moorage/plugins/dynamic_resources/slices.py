@@ -42,6 +42,7 @@ class Features(NamedTuple):
 
     admin_access: bool = True
     binding_conditions: bool = True
+    compatibility_groups: bool = False
     consumable_capacity: bool = True
     device_taints: bool = True
     fractional_capacity: bool = False
