@@ -131,6 +131,21 @@ NO_NODES = Line(
     V(2), "Unable to schedule pod; no nodes are registered to the cluster; waiting", "pod"
 )
 NO_FIT = Line(V(2), "Unable to schedule pod; no fit; waiting", "pod", "err")
+NO_FIT_FOR_GROUP = Line(
+    V(2), "Unable to schedule pod belonging to a pod group; waiting", "pod", "err"
+)
+GROUP_SCHEDULED = Line(
+    V(2), "Successfully scheduled a pod group", "podGroup", "scheduledPods", "unschedulablePods"
+)
+GROUP_WAITS = Line(
+    V(2), "Pod group is waiting for preemption", "podGroup", "unschedulablePods", "err"
+)
+GROUP_UNSCHEDULABLE = Line(
+    V(2), "Unable to schedule a pod group", "podGroup", "unschedulablePods", "err"
+)
+GROUP_FAILED = Line(
+    ERROR, "Error scheduling pod group", "err", "podGroup", "errorPods", logger=UNHANDLED
+)
 ATTEMPT_FAILED = Line(ERROR, "Error scheduling pod; retrying", "err", "pod", logger=UNHANDLED)
 ATTEMPT_BROKEN = Line(ERROR, "Error occurred", "err", "pod")
 FORGET_FAILED = Line(ERROR, "ForgetPod failed", "err", "pod", logger=UNHANDLED)

@@ -137,7 +137,7 @@ def failure_of(pod: Pod, found: FoundMember | None, result: GroupResult) -> Unsc
     waits = result.nominations is not None
     nominated = None if result.nominations is None else result.nominations.get(pod.uid)
     if own is not None:
-        return msgspec.structs.replace(own, nominated_node=nominated) if nominated else own
+        return own if nominated is None else msgspec.structs.replace(own, nominated_node=nominated)
     assert status is not None, "a pod of a group that is placed has a node, or a failure"
     if found is None:
         untried = result.untried or status

@@ -392,6 +392,7 @@ class PodGroupCycle:
 
     def _submit(self, group: _GroupAttempt) -> None:
         scheduler, profile, result = self._scheduler, group.profile, group.result
+        failed = 0
         for info, found in zip_longest(group.infos, result.found):
             if found is None:
                 times, ended = UNTIMED, EndedAttempt(info.pod, profile, info.attempts)
@@ -405,9 +406,23 @@ class PodGroupCycle:
                 ended.failure = failure_of(info.pod, found, result)
             scheduler.recorder.attempt_ended(ended)
             if ended.failure is not None:
+                failed += 1
                 scheduler.fail(info, profile, ended.failure, times)
+        _log_result(group, failed)
 
 
 def _unschedulable(status: Status) -> Status:
     """What the group is told if nothing but more pods or places would help."""
     return Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE, *status.reasons), status.plugin)
+
+
+def _log_result(group: _GroupAttempt, failed: int) -> None:
+    status = group.result.status
+    if status is None:
+        log_lines.GROUP_SCHEDULED(group.group, len(group.infos) - failed, failed)
+    elif not status.code.rejected:
+        log_lines.GROUP_FAILED(status.message, group.group, len(group.infos))
+    elif group.result.nominations is not None:
+        log_lines.GROUP_WAITS(group.group, failed, status.message)
+    else:
+        log_lines.GROUP_UNSCHEDULABLE(group.group, failed, status.message)

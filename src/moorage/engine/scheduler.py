@@ -24,6 +24,7 @@ from moorage.engine.decisions import (
     refused_decision,
 )
 from moorage.engine.events import ASSIGNED_POD_DELETE
+from moorage.engine.group_attempt import GROUP_UNSCHEDULABLE
 from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import ERROR, UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.pod_group_cycle import PodGroupCycle
@@ -451,6 +452,8 @@ def _log_failure(failure: Unschedulable) -> None:
         log_lines.ATTEMPT_FAILED(failure.message, pod)
     elif failure.message == NO_NODES:
         log_lines.NO_NODES(pod)
+    elif failure.message.startswith(GROUP_UNSCHEDULABLE):
+        log_lines.NO_FIT_FOR_GROUP(pod, failure.message)
     else:
         log_lines.NO_FIT(pod, failure.message)
 
