@@ -164,7 +164,7 @@ def test_faults_are_one_sentence(run: Run, write: Write, line: str, complaint: s
     assert len(done.err.splitlines()) == 1
 
 
-HANGS = """\
+ENABLES_SOUND = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{plugins: {filter: {enabled: [{name: Sound}]}}}]
@@ -178,12 +178,24 @@ def test_a_call_that_hangs_is_ended_in_every_command(
     monkeypatch.setattr(pacing, "DEFAULT_CALL_SECONDS", 0.3)
     file = write("plugins.py", PLUGINS.replace("return None", line))
     cluster = write("one.yaml", ONE_NODE_AND_POD)
-    options = "-f", cluster, "--plugin", file, "--config", write("config.yaml", HANGS)
+    options = "-f", cluster, "--plugin", file, "--config", write("config.yaml", ENABLES_SOUND)
     said = f"no answer within 0.3s ({file}:8)"
     assert said in run("plugin", "check", f"{file}:Sound").err
     assert said in run("schedule", *options).out
     done = run("explain", "pod", "ship", *options)
     assert said in done.out + done.err
+
+
+def test_kinds_that_cannot_be_followed_are_a_fault_of_the_configuration(
+    run: Run, write: Write
+) -> None:
+    text = PLUGINS.replace('name = "Sound"', 'name = "Sound"\n    looks_up = 3')
+    file, config = write("plugins.py", text), write("config.yaml", ENABLES_SOUND)
+    sentence = f"{config}: plugin Sound: looks_up: expected a tuple of kinds, got 3\n"
+    assert run("config", "validate", "--plugin", file, config).out == sentence
+    cluster = write("one.yaml", ONE_NODE_AND_POD)
+    done = run("schedule", "-f", cluster, "--plugin", file, "--config", config)
+    assert (done.code, done.err) == (1, f"moorage: error: {sentence}")
 
 
 def test_a_file_that_cannot_be_used_is_named(run: Run, write: Write) -> None:

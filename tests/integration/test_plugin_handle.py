@@ -230,6 +230,11 @@ class NamesNoKind(NodeFilterPlugin):
         return None
 
 
+class NamesText(NamesNoKind):
+    name = "NamesText"
+    looks_up = "jobs.v1.batch"
+
+
 class WaitsForNoKind(NamesNoKind):
     """The same in an event registration."""
 
@@ -247,6 +252,10 @@ class WaitsForNoKind(NamesNoKind):
             NamesNoKind,
             "plugin NamesNoKind: looks_up: 'Berth' is neither a type of moorage.model nor "
             "<plural>.<version>.<group>",
+        ),
+        (
+            NamesText,
+            "plugin NamesText: looks_up: expected a tuple of kinds, got 'jobs.v1.batch'",
         ),
         (
             WaitsForNoKind,

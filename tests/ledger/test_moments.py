@@ -47,7 +47,7 @@ def copied(state: ClusterState, cycle: Cycle) -> Copy:
             if any(column[row] for row in nodes.row_of.values())
         },
         "nominated": sorted((pod.uid, node) for pod, node in cycle.nominated),
-        "start": cycle.search_start,
+        "start": cycle.search.start,
     }
 
 

@@ -48,7 +48,7 @@ class EventsBetweenReplicas(ClusterEvents):
     @rule(start=st.integers(0, 9))
     def search_from_elsewhere(self, start: int) -> None:
         """As after a pod that could go to a few nodes only."""
-        self.twin.cycle._search.start = start
+        self.twin.cycle.search.start = start
 
     @precondition(ClusterEvents.has_nodes)
     @rule(pick=picks, copies=st.integers(1, 4))

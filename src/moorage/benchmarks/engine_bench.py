@@ -143,7 +143,7 @@ def _attempt(
     """Decide about a pod as a scheduler does, and whether there is or will be room for it."""
     times = watch.attempt_begins(profile.name)
     cycle = world.cycle
-    started, search_start = recorder.clock(), cycle.search_start
+    started, search_start = recorder.clock(), cycle.search.start
     decision, result = cycle.decide(profile, pod, times)
     watch.algorithm_finished(times, result)
     placed = decision if isinstance(decision, Bind) else None

@@ -5,6 +5,7 @@ for the rows that changed. tests/cluster/test_derived.py compares it with workin
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ class DerivedColumns:
         self._stamps: Stamps | None = None
         self._as_of = -1
         self._values: Floats | None = None
+        self._cells: list[Any] = []
+        """The same for writing single numbers."""
 
     def of(self, nodes: NodeView) -> Floats | None:
         """The numbers for the nodes of a view, not to be written to."""
@@ -56,7 +59,8 @@ class DerivedColumns:
             changes = stamps.log_since(as_of)
         self._as_of = -1  # a row that cannot be worked out leaves half-done work behind
         if changes is None or len(changes) > _MOST_CHANGES or not self._follow(nodes, changes):
-            self._values = self._of_all(nodes)
+            self._values = values = self._of_all(nodes)
+            self._cells = [] if values is None else [numbers.data for numbers in values]
         self._stamps, self._as_of = stamps, stamps.generation
 
     def _follow(self, nodes: NodeView, changes: Sequence[tuple[int, int]]) -> bool:
@@ -67,14 +71,14 @@ class DerivedColumns:
             numbers = self._of_row(nodes, row)
             if numbers is None:
                 return False
-            self._values[:, row] = numbers
+            for cells, number in zip(self._cells, numbers, strict=True):
+                cells[row] = number
         return True
 
 
 def are_plain(amounts: Sequence[tuple[int, int]]) -> bool:
     """Is there some of each resource, and few enough? Of each, (used, allocatable) of one node."""
-    used, total = zip(*amounts, strict=True)
-    return bool(min(used) >= 0 and min(total) > 0 and max(*used, *total) < EXACT)
+    return all(0 <= used < EXACT and 0 < total < EXACT for used, total in amounts)
 
 
 def plain_amounts(used: Sequence[Ints], total: Sequence[Ints]) -> Floats | None:

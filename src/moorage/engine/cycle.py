@@ -59,26 +59,12 @@ class Cycle:
         self.runner = Runner(FastPath() if reuse else None)
         self._random = random
         self.extension = ExtenderStage(state, extenders, random) if extenders else None
-        self._search = NodeSearch()
+        self.search = NodeSearch()
 
     @property
     def extenders(self) -> Sequence[Extender]:
         """Who else is asked, in the order of asking."""
         return self.extension.extenders if self.extension is not None else ()
-
-    @property
-    def looked_at(self) -> Rows:
-        """The rows that the last search got to, if it did not look at all of them."""
-        return self._search.looked_at
-
-    @property
-    def search_start(self) -> int:
-        """How far from the first node the next search begins."""
-        return self._search.start
-
-    @search_start.setter
-    def search_start(self, start: int) -> None:
-        self._search.start = start
 
     def use_extenders(self, extenders: Sequence[Extender]) -> None:
         """Other profiles and extenders from now on: what the old plugins answered is dropped."""
@@ -103,7 +89,7 @@ class Cycle:
             extenders=self.extenders,
             random=random,
         )
-        other._search.start = self._search.start
+        other.search.start = self.search.start
         return other
 
     def filter(
@@ -153,7 +139,7 @@ class Cycle:
         if feasible is None or not len(feasible):
             if outcome is not None:
                 looked_at = int(np.count_nonzero(outcome.considered))
-                self._search.nothing_found(looked_at, len(self.state))
+                self.search.nothing_found(looked_at, len(self.state))
             _raise_errors(attempt)
             return self._explain_failure(attempt), attempt
         return self._select(attempt, feasible), attempt
@@ -176,7 +162,7 @@ class Cycle:
             considered,
             scoring=bool(profile.score) or (extension is not None and extension.filters_or_ranks),
         )
-        search, nodes = self._search, len(self.state)
+        search, nodes = self.search, len(self.state)
         if most == considered == nodes and extension is None:
             found = search.all_feasible(self.state.order, names.row_of, feasible)
             return self._choose(attempt, found, nodes)

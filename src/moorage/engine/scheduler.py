@@ -294,7 +294,7 @@ class Scheduler:
             profile,
             info.attempts,
             started=self.recorder.clock(),
-            search_start=cycle.search_start,
+            search_start=cycle.search.start,
         )
         try:
             decision, ended.attempt = cycle.attempt(profile, pod, within, times, in_group=in_group)

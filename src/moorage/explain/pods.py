@@ -180,7 +180,7 @@ def _scored_by(beside: Trial, attempt: AttemptResult) -> Scored | None:
     rows, scores = attempt.scored, attempt.scores
     if rows is None or scores is None:
         rows = outcome.feasible
-        looked_at = beside.cycle.looked_at
+        looked_at = beside.cycle.search.looked_at
         if len(looked_at):
             rows = np.intersect1d(rows, looked_at)
         try:

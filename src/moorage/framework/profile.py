@@ -1,6 +1,6 @@
 """A profile: the plugins of one scheduler name, in order, with weights."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import copy
 from typing import Any
 
@@ -103,6 +103,10 @@ class Profile:
 
 def named_kinds(plugin: Plugin) -> Iterator[type[ApiObject] | str]:
     """What must be watched for a plugin: what it looks up, and custom resources it waits for."""
+    if not isinstance(plugin.looks_up, Collection) or isinstance(plugin.looks_up, str):
+        raise ConfigError(
+            f"plugin {plugin.name}: looks_up: expected a tuple of kinds, got {plugin.looks_up!r}"
+        )
     for kind in plugin.looks_up:
         is_known = isinstance(kind, type) and kind.__name__ in KINDS
         if not (is_known or (isinstance(kind, str) and parse_resource_name(kind))):

@@ -104,11 +104,6 @@ class Verdicts:
         rejected: Bools = self.bits != 0
         return rejected
 
-    @property
-    def may_err(self) -> bool:
-        """Is one of the reasons an error, be it of no row?"""
-        return Code.ERROR in [reason.code for reason in self.reasons]
-
     def reasons_of(self, row: int) -> list[Reason]:
         """All reasons of one row, in the plugin's order."""
         bits = int(self.bits[row])

@@ -173,7 +173,7 @@ class Moment:
         extenders = tuple(recorded_extenders(self.settings.extenders, uid, answers, names))
         clock = VirtualClock(0.0 if decision is None else decision.summary.time)
         cycle = Cycle(self.state, clock, reuse=False, extenders=extenders)
-        cycle.search_start = 0 if decision is None else decision.search_start
+        cycle.search.start = 0 if decision is None else decision.search_start
         for uid, node in objects.nominations.pods:
             pod = objects.pods.get(uid)
             if pod is not None:

@@ -70,6 +70,8 @@ class World:
         self.profiles: dict[str, Profile] = build_profiles(
             config, registry or full_registry(), self.handle
         )
+        plugins = (p for profile in self.profiles.values() for p in profile.plugins.values())
+        self._looked_up = {str(kind) for plugin in plugins for kind in named_kinds(plugin)}
         self._pods = self.state.listers.of(Pod)
         self._adjust = pod_level_adjustment(gates)
         self.pending: list[Pod] = []
@@ -81,19 +83,17 @@ class World:
         Objects that the model has no type for are there for plugins: what they look up must be
         sound, the rest is at their client's disposal if it is.
         """
-        plugins = (p for profile in self.profiles.values() for p in profile.plugins.values())
-        wanted = {str(kind) for plugin in plugins for kind in named_kinds(plugin)}
         definitions = Definitions(data for data, _ in manifests.others)
         unused: dict[str, int] = {}
         for data, where in manifests.others:
             name, content = definitions.place(without_nulls(data))
             kind = content["kind"]
-            if str(name) not in wanted and kind != CUSTOM_RESOURCE_DEFINITION:
+            if str(name) not in self._looked_up and kind != CUSTOM_RESOURCE_DEFINITION:
                 unused[kind] = unused.get(kind, 0) + 1
             try:
                 self.put(custom_object(content), str(name))
             except DecodeError as error:
-                if str(name) in wanted:
+                if str(name) in self._looked_up:
                     subject = f"{kind} {content['metadata'].get('name', '')}"
                     raise DecodeError(sentence(where, subject, str(error))) from None
         self.add_all(manifests.objects)

@@ -201,7 +201,8 @@ def named(plugin_class: type[Plugin], error: BaseException, more: str = "") -> P
     """The error of a check, with the plugin's name in front, and with the place."""
     text = str(error)
     if not isinstance(error, (MoorageError, PluginCheckError)):
-        text = f"{reason_of(error)} ({raised_at(plugin_class, '', error.__traceback__)})"
+        place = raised_at(plugin_class, "", error.__traceback__)
+        text = reason_of(error) + (f" ({place})" if place else "")
     return PluginCheckError(
         f"{plugin_class.name}: {text.removeprefix(f'{plugin_class.name}: ')}{more}"
     )

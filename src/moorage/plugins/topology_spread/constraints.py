@@ -23,6 +23,9 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 HONOR = "Honor"
 IGNORE = "Ignore"
 
+_FEW = 64
+"""So many nodes are mostly in every domain that there is."""
+
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(
         max_skew=3, topology_key=HOSTNAME_LABEL, when_unsatisfiable=SCHEDULE_ANYWAY
@@ -85,20 +88,31 @@ class SpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):
         return included
 
 
+def domains_of_labelled(codes: Codes, size: int) -> Bools:
+    """The domains that some of the nodes are in, all of which have the label."""
+    found = np.zeros(size, np.bool_)
+    found[codes[:_FEW]] = True
+    if not found[1:].all():
+        found[codes] = True
+    return found
+
+
 def constraints_key(constraints: Iterable[TopologySpreadConstraint], pod: Pod) -> Hashable:
     """Constraints as a value that can be a key, with the labels of the pod that they look at."""
     labels = pod.labels
     return tuple(
-        (
-            one.max_skew,
-            one.topology_key,
-            None if one.label_selector is None else one.label_selector.key,
-            one.min_domains,
-            one.node_affinity_policy,
-            one.node_taints_policy,
-            tuple((key, labels.get(key)) for key in one.match_label_keys),
-        )
-        for one in constraints
+        [
+            (
+                one.max_skew,
+                one.topology_key,
+                None if one.label_selector is None else one.label_selector.key,
+                one.min_domains,
+                one.node_affinity_policy,
+                one.node_taints_policy,
+                tuple([(key, labels.get(key)) for key in one.match_label_keys]),
+            )
+            for one in constraints
+        ]
     )
 
 

@@ -12,7 +12,11 @@ from moorage.cluster.view import NodeView
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.log_fields import Line, V
 from moorage.model.pod import Pod
-from moorage.plugins.topology_spread.constraints import SpreadConstraint, all_topologies
+from moorage.plugins.topology_spread.constraints import (
+    SpreadConstraint,
+    all_topologies,
+    domains_of_labelled,
+)
 
 SKEWED = Reason("node(s) didn't match pod topology spread constraints")
 UNLABELLED = Reason(
@@ -78,8 +82,7 @@ def count_domains(
         included = constraint.includes(pod, nodes, comparisons=comparisons)
         taking_part = labelled if included is None else labelled & included
         label = nodes.label(constraint.topology_key)
-        exist = np.zeros(len(label.vocabulary), np.bool_)
-        exist[label.codes.compress(taking_part)] = True
+        exist = domains_of_labelled(label.codes.compress(taking_part), len(label.vocabulary))
         sums = constraint.sums(pod.namespace, nodes, label.codes, taking_part)
         domains.append(Domains(sums, exist))
     return HardState(constraints, tuple(domains))

@@ -12,10 +12,11 @@ from moorage.cluster.view import NodeView
 from moorage.framework.plugin import MAX_NODE_SCORE
 from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
-from moorage.plugins.topology_spread.constraints import SpreadConstraint, all_topologies
-
-_FEW = 64
-"""So many nodes are mostly in every domain that there is."""
+from moorage.plugins.topology_spread.constraints import (
+    SpreadConstraint,
+    all_topologies,
+    domains_of_labelled,
+)
 
 
 class SoftConstraint(msgspec.Struct, frozen=True):
@@ -95,10 +96,7 @@ def _from_domain_sums(
             soft.append(SoftConstraint(constraint, math.log(len(feasible) + 2), None))
             continue
         codes = feasible.label(constraint.topology_key).codes
-        wanted = np.zeros(len(label.vocabulary), np.bool_)
-        wanted[codes[:_FEW]] = True
-        if (wanted != known.exist).any():
-            wanted[codes] = True
+        wanted = domains_of_labelled(codes, len(label.vocabulary))
         size = int(np.count_nonzero(wanted))
         soft.append(SoftConstraint(constraint, math.log(size + 2), known.sums * wanted))
     return tuple(soft)
