@@ -424,3 +424,22 @@ def test_evictions_are_counted_by_whom_the_room_is_for() -> None:
         'result="success"': 1,
         'result="error"': 1,
     }
+
+
+def test_searches_for_victims_are_measured_with_what_came_of_them() -> None:
+    measured = Measured(gates=FeatureGates({"GenericWorkload": True}))
+    handlers = measured.scheduler.handlers
+    handlers.add_node(make_node("n", cpu="4"))
+    handlers.add_pod(make_pod("low", cpu="4", node_name="n", priority=1))
+    handlers.add_pod(make_pod("vip", cpu="4", priority=100))
+    handlers.add_pod(make_pod("big", cpu="64", priority=100))
+    handlers.add_object(make_group("team"))
+    group = {"schedulingGroup": {"podGroupName": "team"}}
+    handlers.add_pod(make_pod("member", cpu="64", spec=group))
+    measured.run()
+    name = "scheduler_preemption_evaluation_duration_seconds_count"
+    assert measured.values(name) == {
+        'preemptor="pod",result="Success"': 1,
+        'preemptor="pod",result="Unschedulable"': 1,
+        'preemptor="podgroup",result="UnschedulableAndUnresolvable"': 1,
+    }

@@ -20,6 +20,9 @@ class FrameworkObserver:
     def group_preemption_attempted(self, result: str) -> None:
         """DefaultPreemption was asked to make room for a pod group, and answered with a status."""
 
+    def preemption_evaluated(self, preemptor: str, result: str, seconds: float) -> None:
+        """The search for victims for a `pod` or a `podgroup` ended with a status."""
+
     def volume_stage_failed(self, stage: str) -> None:
         """Something broke in the volume binder's stage `predicate`, `assume` or `bind`."""
 

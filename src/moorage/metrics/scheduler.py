@@ -201,6 +201,10 @@ class SchedulerMetrics(SchedulerObserver):
     def preemption_attempted(self) -> None:
         self._registry.add("scheduler_preemption_attempts_total")
 
+    def preemption_evaluated(self, preemptor: str, result: str, seconds: float) -> None:
+        name = "scheduler_preemption_evaluation_duration_seconds"
+        self._registry.observe(name, seconds, preemptor, result)
+
     def victims_selected(self, preemptor: str, victims: int) -> None:
         whole = "" if preemptor == "pod" else "workload_"
         self._registry.observe(f"scheduler_{whole}preemption_victims", victims)

@@ -62,7 +62,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
 
     def post_filter(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         """Propose a node and its victims."""
-        self.handle.observer.preemption_attempted()
+        observer = self.handle.observer
+        observer.preemption_attempted()
+        started = observer.time()
+        result = self._for_pod(pod, attempt)
+        observer.preemption_evaluated("pod", result.status.code.value, observer.time() - started)
+        return result
+
+    def _for_pod(self, pod: Pod, attempt: AttemptResult) -> PostFilterResult:
         objection = self.objection(pod, attempt)
         if objection is not None:
             log_lines.NOT_ELIGIBLE(pod, objection)
@@ -109,9 +116,13 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
     ) -> PodGroupPostFilterResult:
         """Propose victims for a whole group."""
+        observer = self.handle.observer
+        started = observer.time()
         result = self._for_group(group, pods, rehearsal)
         status = result.status
-        self.handle.observer.group_preemption_attempted(status.code.value)
+        code = status.code.value
+        observer.preemption_evaluated("podgroup", code, observer.time() - started)
+        observer.group_preemption_attempted(code)
         text = f"pod group preemption: {status.message}"
         return msgspec.structs.replace(result, status=Status(status.code, (text,)))
 
