@@ -50,6 +50,7 @@ DELETE_GROUP = Line(V(3), "Delete event for pod group", "podGroup")
 
 _MOVED = "Entity moved to an internal scheduling queue"
 MOVED = Line(V(5), _MOVED, "type", "entity", "event", "queue")
+MOVED_AFTER_ATTEMPT = Line(V(5), _MOVED, *("pod", "type", "entity", "event", "queue"))
 MOVED_GATED = Line(V(5), f"{_MOVED}, because it is gated", *("type", "entity", "event", "queue"))
 MOVED_UPDATED = Line(
     V(5),

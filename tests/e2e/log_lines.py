@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _HEAD = re.compile(rf"([IWEF])\d{{4}} [\d:.]+ +\d+ [^ ]+:\d+\] ({_QUOTED})(.*)")
 _FIELD = re.compile(rf"((?:unschedulable )?[A-Za-z.]+)=({_QUOTED}|[^ ]+)")
+# Where kube-scheduler prints an entity with everything in it, Moorage prints the reference.
+_WHOLE = re.compile(
+    r'entity=\{"Pod":\{"metadata":\{"name":"([^"]+)","namespace":"([^"]+)".*\}(?= event=)'
+)
 _NOT_FIELDS = ("ts", "caller", "msg", "v", "stacktrace")
 
 
@@ -32,6 +36,7 @@ def _of_text(line: str) -> LogLine | None:
     if head is None:
         return None
     severity, message, rest = head.groups()
+    rest = _WHOLE.sub(r'entity="\2/\1"', rest)
     values = {key: _plain(value) for key, value in _FIELD.findall(rest)}
     return LogLine(severity, _plain(message), tuple(sorted(values.items())))
 
@@ -48,6 +53,8 @@ def _of_json(line: str) -> LogLine:
 
 
 def _value(item: Any) -> str:
+    if isinstance(item, dict) and "Pod" in item:
+        item = {key: item["Pod"]["metadata"][key] for key in ("namespace", "name")}
     if isinstance(item, dict) and "name" in item and item.keys() <= {"name", "namespace"}:
         return "/".join(part for part in (item.get("namespace"), item["name"]) if part)
     if isinstance(item, str):

@@ -24,6 +24,7 @@ class _Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     no: str = ""
     useless: str = ""
     v: int = 5
+    twice: bool = False
 
 
 def log_hint(
@@ -48,7 +49,7 @@ def log_hint(
         text = words.useless if useless else words.no
     if text:
         names = ("pod", words.field) if words.field else ("pod",)
-        Line(V(words.v), text, *names)(pod, other)
+        Line(V(words.v), text, *names)(other if words.twice else pod, other)
 
 
 def texts_of_hints() -> frozenset[str]:

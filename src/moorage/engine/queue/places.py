@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from moorage import log_lines
 from moorage.engine.clock import Clock
-from moorage.engine.events import UNSCHEDULED_POD_ADD, label
+from moorage.engine.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD, label
 from moorage.engine.observer import SchedulerObserver
 from moorage.engine.queue.backoff import BackoffQueue
 from moorage.engine.queue.entities import (
@@ -140,7 +140,7 @@ class Places:
         self.backoff.remove(key)
         self.active.put(entity)
         self._count(ACTIVE, event, entity, strategy)
-        log_lines.MOVED(entity.kind, entity.obj, event, NAMES[ACTIVE])
+        _log_move(entity, event, NAMES[ACTIVE])
         return True
 
     def to_backoff(
@@ -153,7 +153,7 @@ class Places:
         self.unschedulable.remove(entity.key)
         self.backoff.add(entity)
         self._count(BACKOFF, event, entity, strategy)
-        log_lines.MOVED(entity.kind, entity.obj, event, NAMES[BACKOFF])
+        _log_move(entity, event, NAMES[BACKOFF])
         return True
 
     def _admits(self, entity: QueuedEntity) -> bool:
@@ -222,3 +222,11 @@ class Places:
         # As upstream, one that goes where the strategy wants it does not count as moved.
         if strategy is None or _PLACE_OF[strategy] != place:
             self._observer.incoming_entity(place, event, entity.kind)
+
+
+def _log_move(entity: QueuedEntity, event: str, place: str) -> None:
+    if event == SCHEDULE_ATTEMPT_FAILURE and isinstance(entity, QueuedPodInfo):
+        # Upstream's log is the attempt's then, which names the pod everywhere.
+        log_lines.MOVED_AFTER_ATTEMPT(entity.pod, entity.kind, entity.obj, event, place)
+    else:
+        log_lines.MOVED(entity.kind, entity.obj, event, place)
