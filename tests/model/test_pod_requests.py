@@ -338,3 +338,9 @@ def test_resources_that_no_scheduler_counts_are_left_out() -> None:
 def test_a_bad_quantity_is_reported_with_its_resource() -> None:
     with pytest.raises(ValueError, match="memory: 'lots' is not a quantity"):
         to_milli({"cpu": "1", "memory": "lots"})
+
+
+def test_of_several_statuses_of_a_container_the_first_counts() -> None:
+    reported = [{"name": "a", "allocatedResources": {"cpu": "3"}}, {"name": "a"}]
+    spec = {"containers": [container("a", {"cpu": "1"})]}
+    assert requests_of(spec, {"containerStatuses": reported}).occupied == {"cpu": 3000}

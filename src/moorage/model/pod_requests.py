@@ -169,9 +169,8 @@ def _running_totals(pod: "Pod", defaults: Resources) -> tuple[Resources, Resourc
     status = pod.status
     if status.allocated_resources and status.resources is not None and status.resources.requests:
         return to_milli(status.allocated_resources), to_milli(status.resources.requests)
-    statuses = {
-        one.name: one for one in (*status.container_statuses, *status.init_container_statuses)
-    }
+    reported = (*status.container_statuses, *status.init_container_statuses)
+    statuses = {one.name: one for one in reversed(reported)}  # of one name the first counts
     is_infeasible = _resize_is_infeasible(pod)
 
     def allocated(container: "Container") -> Resources:
@@ -192,10 +191,9 @@ def _running_totals(pod: "Pod", defaults: Resources) -> tuple[Resources, Resourc
 
 
 def requests_without_pod_level(pod: "Pod") -> Resources:
-    """What containers, devices and overhead need together, whatever is asked for the pod."""
+    """What containers and devices need together, whatever is asked for the pod."""
     total = container_totals(pod, _spec_requests)
     _add_devices(total, pod)
-    _add(total, to_milli(pod.spec.overhead))
     return in_scheduler_units(total)
 
 
