@@ -165,8 +165,13 @@ class KubeApiPort(ApiPort):
     ) -> None:
         """Write into the pod's status what its claims take of the node."""
         written = [msgspec.to_builtins(status) for status in statuses]
+        # Merged strategically, an empty list would change nothing.
         await self._client.patch_pod_status(
-            pod.namespace, pod.name, {"nodeAllocatableResourceClaimStatuses": written}
+            pod.namespace,
+            pod.name,
+            {"nodeAllocatableResourceClaimStatuses": written},
+            uid="" if written else pod.uid,
+            content_type=requests.STRATEGIC if written else requests.MERGE,
         )
 
     def report(self, pod: Pod, reason: str, message: str) -> None:

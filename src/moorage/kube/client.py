@@ -353,12 +353,15 @@ class KubeClient:
         status: Json,
         *,
         uid: str = "",
+        content_type: str = requests.STRATEGIC,
         needed: Needed | None = None,
     ) -> None:
-        """Change parts of a pod's status by strategic merge; with `uid` only of that very pod."""
+        """Change parts of a pod's status; with `uid` only of that very pod."""
         body: Json = {"metadata": {"uid": uid}} if uid else {}
         body["status"] = status
-        asked = requests.patch(RESOURCES["Pod"], namespace, name, body, subresource="status")
+        asked = requests.patch(
+            RESOURCES["Pod"], namespace, name, body, content_type=content_type, subresource="status"
+        )
         await self.persist(asked, needed)
 
     # ---- inside ----

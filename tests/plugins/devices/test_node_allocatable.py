@@ -18,7 +18,15 @@ from moorage.model.quantity import Quantity
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.claim_writes import ClearStatus
 from moorage.testing import cluster, make_node, make_pod
-from plugins.devices.device_objects import claim, device, device_class, plugin, request, slice_of
+from plugins.devices.device_objects import (
+    allocated,
+    claim,
+    device,
+    device_class,
+    plugin,
+    request,
+    slice_of,
+)
 from plugins.devices.fake_api import FakeApi
 
 ON = FeatureGates({"DRANodeAllocatableResources": True})
@@ -275,3 +283,21 @@ def test_no_node_gives_more_than_it_has(pods: list[tuple[int, int]], cpu: int) -
             trial.plugin.reserve(pod, "n")
         nodes = NodeView(trial.state)
         assert int(nodes.requested("cpu")[0]) <= cpu
+
+
+def test_an_allocated_device_that_is_gone_is_an_error_beside_one_that_counts() -> None:
+    trial = Trial(mapped(cpu={"deviceMultiplier": "100m"}))
+    held = claim("a", status=allocated(("n", "d0"), ("n", "gone")))
+    assert trial.reasons(pod_using("a"), held) == [
+        (
+            "claim default/a, device gone, driver gpu.example.com: device gone not found in pool n "
+            "for driver gpu.example.com",
+            Code.ERROR,
+        )
+    ]
+
+
+def test_overhead_is_nothing_that_requests_for_the_whole_pod_have_to_cover() -> None:
+    trial = Trial(mapped(cpu={"deviceMultiplier": "500m"}))
+    pod = pod_using("a", resources={"requests": {"cpu": "1"}}, overhead={"cpu": "250m"})
+    assert trial.reasons(pod, claim("a")) == []

@@ -231,7 +231,7 @@ def _shared_out(pod: Pod, name: str, target: int) -> list[tuple[RequestSlot, int
     if left < 0:
         return []
     amounts = [(pod_level, tidy(name, min(left, pod_level.amount)))]
-    inner = requests_without_pod_level(pod).get(name, 0) - overhead
+    inner = requests_without_pod_level(pod).get(name, 0)
     if inner > amounts[0][1]:  # the API wants the whole to be at least its parts
         bare = msgspec.structs.replace(pod.spec, resources=None, overhead={})
         parts = _among_containers(msgspec.structs.replace(pod, spec=bare), name, amounts[0][1])

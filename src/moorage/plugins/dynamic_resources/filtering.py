@@ -238,9 +238,33 @@ class NodeFilter:
                 return not_shareable(claim)
         return None
 
+    def _on_node(
+        self, claim: ResourceClaim, allocation: AllocationResult, node: Node
+    ) -> Sequence[AllocatedDevice]:
+        """The devices of an allocation, if one of them counts on the node: then all must be there.
+
+        Raises `NodeAllocatableError`.
+        """
+        found, missing = [], ""
+        for result in allocation.devices.results:
+            driver, pool, name = result.driver, result.pool, result.device
+            device = self._tracker.inventory.device(driver, pool, name)
+            if device is None or not device.slice.relevant_to(node):
+                problem = f"device {name} not found in pool {pool} for driver {driver}"
+            elif device.nodes is not None and not device.nodes.matches(node):
+                problem = f"device {name} does not match node"
+            else:
+                found.append(AllocatedDevice(device.device, result.consumed_capacity))
+                continue
+            missing = missing or f"device {name}, driver {driver}: {problem}"
+        if not any(drawn.device.node_allocatable_resources for drawn in found):
+            return ()
+        if missing:
+            raise NodeAllocatableError(f"claim {claim.key}, {missing}")
+        return found
+
     def _drawn(self, allocation: AllocationResult) -> Iterator[AllocatedDevice]:
         """The devices of an allocation that are there."""
-        self._tracker.inventory.refresh()
         for result in allocation.devices.results:
             device = self._tracker.inventory.device(result.driver, result.pool, result.device)
             if device is not None:
@@ -269,7 +293,7 @@ class NodeFilter:
         for place, claim in enumerate(state.claims):
             allocation = claim.status.allocation or state.pending.get(place)
             if allocation is not None:
-                yield claim, list(self._drawn(allocation))
+                yield claim, self._on_node(claim, allocation, node)
 
     def _reason(self, node: Node, place: int, unavailable: dict[int, Bools]) -> Reason | None:
         state = self._state

@@ -33,7 +33,15 @@ from moorage.model.quantity import (
     quantity_format,
     quantity_text,
 )
-from moorage.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_hugepages, to_milli
+from moorage.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    in_scheduler_units,
+    is_hugepages,
+    is_pod_level,
+    to_milli,
+)
 from moorage.plugins.errors import NodeAllocatableError
 
 _ALWAYS_CHECKED = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -167,7 +175,7 @@ def rejections(pod: Pod, statuses: Statuses, nodes: NodeView, place: int) -> Seq
     """Why the node cannot give what the pod and its claims take together."""
     complete = with_statuses(pod, statuses)
     demand = complete.requests.incoming
-    uncovered = _uncovered(complete, demand) or _beyond_limits(complete)
+    uncovered = _uncovered(complete) or _beyond_limits(complete)
     if uncovered is not None:
         return (uncovered,)
     short = []
@@ -184,13 +192,13 @@ def rejections(pod: Pod, statuses: Statuses, nodes: NodeView, place: int) -> Seq
     return [Reason(f"Insufficient {name}", code) for name in ordered]
 
 
-def _uncovered(pod: Pod, demand: Mapping[str, int]) -> Reason | None:
+def _uncovered(pod: Pod) -> Reason | None:
     """Requests for the whole pod must cover containers and devices."""
     if pod.spec.resources is None or not pod.spec.resources.requests:
         return None
     needed = requests_without_pod_level(pod)
-    for name in sorted(demand):
-        if needed.get(name, 0) > demand[name]:
+    for name, amount in sorted(in_scheduler_units(to_milli(pod.spec.resources.requests)).items()):
+        if is_pod_level(name) and needed.get(name, 0) > amount:
             text = (
                 f"pod level request for {name} is insufficient to cover the aggregated container "
                 "and node-allocatable DRA requests"

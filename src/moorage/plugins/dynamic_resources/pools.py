@@ -236,6 +236,7 @@ class Inventory:
 
     def device(self, driver: str, pool: str, name: str) -> DeviceRecord | None:
         """One device, wherever it is."""
+        self.refresh()
         for record in self._by_pool.get((driver, pool), ()):
             for device in record.devices:
                 if device.id[2] == name:
