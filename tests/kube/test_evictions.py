@@ -293,3 +293,17 @@ def test_a_preemptor_whose_last_victim_has_gone_already_is_tried_again() -> None
         assert scheduler.queue.pending_pods().active == (preemptor,)
 
     asyncio.run(evict())
+
+
+def test_a_preemptor_whose_last_victim_was_never_bound_is_tried_again() -> None:
+    async def work(harbour: Harbour) -> None:
+        preemptor, raft = harbour.preemptor(), _pod("raft")
+        volumes = asyncio.create_task(asyncio.sleep(60, None))
+        harbour.evictions.preparing[raft.uid] = volumes
+        await harbour.carry_out(preemptor, raft)
+        assert harbour.active == {"frigate"}, "no pod will be deleted that could wake it"
+        assert not harbour.sent.codes
+        await asyncio.wait([volumes])
+        assert volumes.cancelled()
+
+    _on(work)

@@ -107,7 +107,7 @@ class Evictions:
             raise failures.exceptions[0] from None
 
     async def _evict(self, victim: Pod, eviction: Eviction, staying: dict[str, Pod]) -> bool:
-        """Evict a victim; False if it was gone already, so that no event is to come."""
+        """Evict a victim; False if no event is to come: it was gone, or not even bound."""
         about = (eviction.cause, victim, eviction.node_name)
         in_memory = self._turn_away(victim, eviction)
         if not in_memory:
@@ -136,7 +136,7 @@ class Evictions:
             controller=eviction.scheduler_name,
             related=eviction.group,
         )
-        return True
+        return not in_memory
 
     async def _delete(self, victim: Pod, eviction: Eviction) -> None:
         """Mark and delete this very pod, never a later one of the same name."""
