@@ -27,6 +27,7 @@ HOPELESS = {
     "ports": 40,
     "preemption": 264,
     "profiles": 19,
+    "release-1.37": 90,
     "resources": 58,
     "spread": 12,
     "taints": 35,
