@@ -4,7 +4,9 @@ Owns plain restatements of static binding and of counting attached volumes, to c
 with. Must not share code with the plugins.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from moorage.model.labels import compile_selector
 from moorage.model.node import Node
@@ -16,6 +18,7 @@ from moorage.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from reference.resources import Shape, on_shape
 
 
 def match_node(
@@ -63,6 +66,29 @@ def _choose(
         if best is None or volume.milli_capacity < best.milli_capacity:
             best = volume
     return best.name if best is not None else None
+
+
+Use = tuple[str, int, int]
+"""(storage class, bytes requested, bytes there are)"""
+
+
+def score_storage(existing: Sequence[Use], on_demand: Sequence[Use], shape: Shape) -> int:
+    """VolumeBinding: the mean over storage classes of how well the room on a node is used.
+
+    `existing` volumes are added up by class, and only without any the room of drivers counts.
+    """
+    asked: dict[str, int] = {}
+    room: dict[str, int] = {}
+    for name, requested, there in existing or on_demand:
+        asked[name] = asked.get(name, 0) + requested
+        room[name] = there + (room.get(name, 0) if existing else 0)
+    if not asked:
+        return 0
+    total = 0
+    for name, requested in asked.items():
+        full = room[name] == 0 or requested > room[name]
+        total += on_shape(shape, 100 if full else requested * 100 // room[name])
+    return math.floor(Fraction(total, len(asked)) + Fraction(1, 2))
 
 
 class Storage:

@@ -9,12 +9,15 @@ from hypothesis.strategies import DrawFn
 
 from moorage.cluster.listers import Lister
 from moorage.cluster.view import NodeView
+from moorage.config.args import UtilizationShapePoint
 from moorage.model.meta import ApiObject, Json
 from moorage.model.pod import Pod
+from moorage.model.quantity import parse_milli
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
+from moorage.plugins.volume_binding.scoring import Curve, score
 from moorage.plugins.volume_binding.search import VolumeSearch
 from moorage.testing import cluster, make_node
 from plugins.volumes.judging import ask, make
@@ -23,7 +26,9 @@ from plugins.volumes.storage_objects import (
     HOSTNAME,
     SLOW,
     attachment,
+    capacity,
     claim,
+    csi_driver,
     csi_node,
     on_nodes,
     pod_with,
@@ -31,7 +36,8 @@ from plugins.volumes.storage_objects import (
     uses,
     volume,
 )
-from reference.volumes import Storage, match_node, over_limit
+from reference.resources import Shape
+from reference.volumes import Storage, match_node, over_limit, score_storage
 
 NAMES = ("a", "b", "c", "d")
 DISKS = ("x", "x", "y", "z")
@@ -125,6 +131,61 @@ def test_static_binding_is_that_of_node_by_node_matching(data: st.DataObject) ->
         missing = any(volume_name is None for _, volume_name in expected)
         assert bool(search.verdicts.bits[place]) is missing
         assert len({b.volume.name for b in found}) == len(found), "a volume is used once"
+
+
+SHAPES = (((0, 10), (100, 0)), ((0, 0), (40, 7), (60, 3), (100, 10)), ((50, 4),))
+"""(utilisation in percent, score from 0 to 10) points; the first is the default."""
+
+
+def curve(shape: Shape) -> Curve:
+    return Curve([UtilizationShapePoint(utilization, score) for utilization, score in shape])
+
+
+def bytes_of(milli: int | None) -> int:
+    return -(-(milli or 0) // 1000)
+
+
+@profile
+@given(st.data())
+def test_storage_is_scored_as_it_is_node_by_node(data: st.DataObject) -> None:
+    names = [f"c{i}" for i in range(data.draw(st.integers(1, 3)))]
+    wanted = [data.draw(claims(name)) for name in names]
+    offered = [data.draw(volumes(f"v{i}", i, names)) for i in range(data.draw(st.integers(0, 6)))]
+    rooms = [
+        capacity(str(i), data.draw(st.sampled_from((*SIZES, "9Gi"))), disk)
+        for i, disk in enumerate(data.draw(st.lists(st.sampled_from("xyz"), max_size=4)))
+    ]
+    driver = csi_driver(storageCapacity=data.draw(st.booleans()))
+    nodes = [
+        make_node(node.name, labels=dict(node.labels), zone=node.labels["disk"]) for node in NODES
+    ]
+    state = cluster(nodes, [], [*offered, *rooms, driver])
+    delayed = tuple(
+        DelayedClaim(one, storage_class(one.storage_class, provisioner=DRIVER)) for one in wanted
+    )
+    cache = VolumeCache(state.listers.of(PersistentVolume))
+    search = VolumeSearch(PodClaims(delayed=delayed), NodeView(state), cache, state.listers)
+    shape = data.draw(st.sampled_from(SHAPES))
+    scores = score(search, len(NODES), curve(shape))
+    for place in np.flatnonzero(~search.verdicts.rejected).tolist():
+        existing = [
+            (
+                one.volume.spec.storage_class_name,
+                bytes_of(one.claim.milli_request),
+                bytes_of(one.volume.milli_capacity),
+            )
+            for one in search.bindings(place)
+        ]
+        on_demand = [
+            (
+                one.claim.storage_class,
+                bytes_of(one.claim.milli_request),
+                bytes_of(parse_milli(one.capacity.capacity or 0)),
+            )
+            for one in search.provisions(place)
+            if one.capacity is not None
+        ]
+        assert scores[place] == score_storage(existing, on_demand, shape)
 
 
 @profile

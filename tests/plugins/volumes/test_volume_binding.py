@@ -1,5 +1,6 @@
 """VolumeBinding: which nodes are left, and what is said of the others."""
 
+import numpy as np
 import pytest
 
 from moorage.cluster.view import NodeView
@@ -33,6 +34,7 @@ NO_ROOM = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NODES = (make_node("a", zone="z1"), make_node("b", zone="z1"), make_node("c", zone="z2"))
 POD = pod_with(*uses("x"))
+SCORING = VolumeBindingArgs(shape=(UtilizationShapePoint(0, 0), UtilizationShapePoint(100, 10)))
 
 
 BOTH = pod_with(*uses("x", "y"))
@@ -206,13 +208,59 @@ def test_scores_follow_the_share_of_storage_unless_the_gate_is_off() -> None:
         volume("2", "20Gi", nodes=["b"]),
     ]
     state = cluster(NODES, [], objects)
-    shape = (UtilizationShapePoint(0, 0), UtilizationShapePoint(100, 10))
-    plugin = make(VolumeBinding, state, args=VolumeBindingArgs(shape=shape))
+    plugin = make(VolumeBinding, state, args=SCORING)
     nodes = NodeView(state)
     claims = plugin.pre_score(POD, nodes)
     assert plugin.score(POD, nodes, claims).tolist() == [100, 25, 0]
     gates = FeatureGates({"StorageCapacityScoring": False})
     assert make(VolumeBinding, state, gates).pre_score(POD, nodes) is SKIP
+
+
+def test_classes_count_alike_and_existing_volumes_before_those_on_demand() -> None:
+    fast, driver = storage_class("fast"), csi_driver(storageCapacity=True)
+    on_demand = storage_class("made", provisioner=DRIVER)
+    objects = [
+        *(storage_class(), fast, on_demand, driver),
+        claim("x", "5Gi"),
+        claim("y", "5Gi", storageClassName="fast"),
+        claim("z", "6Gi", storageClassName="made"),
+        volume("slow-a", "10Gi", nodes=["a"]),
+        volume("fast-a", "20Gi", nodes=["a"], storageClassName="fast"),
+        volume("slow-b", "5Gi", nodes=["b"]),
+        volume("fast-b", "8Gi", nodes=["b"], storageClassName="fast"),
+    ]
+    state = cluster(NODES, [], objects)
+    plugin, nodes = make(VolumeBinding, state, args=SCORING), NodeView(state)
+    both = pod_with(*uses("x", "y"))
+    # a: (50 + 25) / 2, rounded up; b: (100 + 62) / 2; c: no volumes.
+    assert plugin.score(both, nodes, plugin.pre_score(both, nodes)).tolist() == [38, 81, 0]
+
+
+def test_claims_of_a_class_draw_on_the_same_room() -> None:
+    objects = [
+        storage_class(provisioner=DRIVER),
+        csi_driver(storageCapacity=True),
+        *(claim("x", "5Gi"), claim("y", "15Gi")),
+        *(capacity("1", "40Gi", "z1"), capacity("2", "16Gi", "z2")),
+    ]
+    state = cluster(NODES, [], objects)
+    plugin, nodes = make(VolumeBinding, state, args=SCORING), NodeView(state)
+    both = pod_with(*uses("x", "y"))
+    # a and b: 20Gi of 40Gi; c: 16Gi are enough for each claim, but not for both.
+    assert plugin.score(both, nodes, plugin.pre_score(both, nodes)).tolist() == [50, 50, 100]
+
+
+def test_what_the_filter_found_is_scored_again_on_any_of_its_nodes() -> None:
+    objects = [storage_class(), claim("x", "5Gi")]
+    objects += [volume(f"on-{node.name}", "20Gi", nodes=[node.name]) for node in NODES]
+    state = cluster(NODES, [], objects)
+    plugin, nodes = make(VolumeBinding, state, args=SCORING), NodeView(state)
+    before = plugin.pre_filter(POD, nodes)
+    asked = plugin.score(POD, nodes, before.state).tolist()
+    plugin.filter(POD, nodes, before.state)
+    assert plugin.score(POD, nodes, before.state).tolist() == asked
+    some = nodes.take(np.array([1]))
+    assert plugin.score(POD, some, before.state).tolist() == asked[1:2]
 
 
 def test_pods_without_claims_to_place_are_scored_at_no_cost() -> None:

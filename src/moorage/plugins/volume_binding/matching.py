@@ -4,7 +4,7 @@ All nodes are matched together. Which volumes suit a claim does not depend on th
 them a node reaches does, so volumes are offered by size to all nodes that still need one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from moorage.cluster.columns import Bools, Ints
 from moorage.errors import SelectorError
 from moorage.model.labels import Selector, compile_selector
+from moorage.model.quantity import whole
 from moorage.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.errors import MatchingError
 from moorage.plugins.volume_binding.topology import VolumeTopology
@@ -72,6 +73,20 @@ class Matches:
         """The volume that a match found for a place."""
         number = int(match.numbers[place])
         return None if number == NONE else self._numbered[number]
+
+    def by_class(self, match: Match) -> Iterator[tuple[str, Bools, Ints]]:
+        """The volumes of a match by their storage class: the places that get one, and its size."""
+        volumes = self._numbered
+        if not volumes:
+            return
+        sizes = np.array([whole(volume.milli_capacity) for volume in volumes], np.int64)
+        names = [volume.spec.storage_class_name for volume in volumes]
+        used = match.numbers != NONE
+        for name in dict.fromkeys(names):
+            of_class = np.array([one == name for one in names])
+            where = used & of_class[match.numbers]
+            if where.any():
+                yield name, where, sizes[match.numbers]
 
     def _number(self, volume: PersistentVolume) -> int:
         number = self._numbers.setdefault(volume.name, len(self._numbered))

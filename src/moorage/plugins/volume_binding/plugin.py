@@ -46,8 +46,9 @@ from moorage.plugins.volume_binding.search import VolumeSearch
 
 SCORING_GATE = "StorageCapacityScoring"
 _NO_CLAIMS = PodClaims()
-_NODES, _ASSUMED = "nodes", "assumed"
-"""What the points hand on: the cluster as the pod was looked at, and what was decided."""
+_NODES, _FOUND, _ASSUMED = "nodes", "found", "assumed"
+"""What the points hand on: the cluster as the pod was looked at, what there is for its claims
+everywhere, and what was decided."""
 
 
 class VolumeBinding(
@@ -77,6 +78,8 @@ class VolumeBinding(
         super().__init__(args, handle)
         self._settings = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
         self._scores = handle.gates.enabled(SCORING_GATE)
+        shape = self._settings.shape
+        self._curve = scoring.Curve(shape) if shape else None
         # Shared, as all profiles draw on the same volumes, and those of a reloaded configuration
         # must know what pods on their way to a node were promised.
         listers = handle.listers
@@ -107,7 +110,10 @@ class VolumeBinding(
         """Refuse nodes that do not reach the volumes there are, or get the volumes wanted."""
         if state is None:
             return Verdicts(len(nodes)).reject(np.ones(len(nodes), np.bool_), self.no_state)
-        return self._search(state, nodes).verdicts
+        search = self._search(state, nodes)
+        if state.delayed and nodes is nodes.whole:
+            self.cycle_state(pod)[_FOUND] = (nodes, search)
+        return search.verdicts
 
     def pre_score(self, pod: Pod, nodes: NodeView) -> PodClaims | Skip:
         """All pods are scored, those without claims too, unless the feature gate is off."""
@@ -120,15 +126,21 @@ class VolumeBinding(
 
     def score(self, pod: Pod, nodes: NodeView, state: PodClaims | None) -> Ints | Skip:
         """By how much of its storage the pod would take."""
-        shape = self._settings.shape
-        if not shape or state is None or not state.delayed:
+        if self._curve is None or state is None or not state.delayed:
             return SKIP
-        return scoring.score(self._search(state, nodes), len(nodes), scoring.shape_of(shape))
+        whole = nodes.whole
+        looked_at, found = self.cycle_state(pod).get(_FOUND, (None, None))
+        if looked_at is whole:
+            scores = scoring.score(found, len(whole), self._curve)
+            return scores if nodes is whole else scores[nodes.rows]
+        return scoring.score(self._search(state, nodes), len(nodes), self._curve)
 
     def reserve(self, pod: Pod, node_name: str) -> Status | None:
         """Let the volumes found count as the pod's."""
         if not _has_claims(pod):
             return None
+        # What was found everywhere is large, and binding may take long.
+        self.cycle_state(pod).pop(_FOUND, None)
         claims = self._classified(pod)
         if isinstance(claims, Status):
             return claims

@@ -10,7 +10,7 @@ from moorage.cluster.listers import Listers
 from moorage.cluster.view import NodeView
 from moorage.errors import SelectorError
 from moorage.model.labels import Requirement, make_requirement
-from moorage.model.quantity import whole
+from moorage.model.quantity import parse_milli, whole
 from moorage.model.storage import (
     NO_PROVISIONER,
     CSIDriver,
@@ -40,6 +40,14 @@ class Provisioning(msgspec.Struct, frozen=True):
         """What the driver says of a place."""
         number = int(self.numbers[place])
         return None if number == UNTRACKED else self.capacities[number]
+
+    def rooms(self) -> Ints:
+        """How much room the driver has, where it tells."""
+        rooms = [
+            whole(parse_milli(one.capacity)) if one.capacity is not None else 0
+            for one in self.capacities
+        ]
+        return np.array([*rooms, 0], np.int64)[self.numbers]  # UNTRACKED means the last
 
 
 def provision(delayed: DelayedClaim, nodes: NodeView, listers: Listers) -> Provisioning:

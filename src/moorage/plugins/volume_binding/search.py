@@ -4,23 +4,24 @@ Owns the order in which bound claims, existing volumes and volumes on demand are
 which failure is reported for a node. What was found for a node can be read off afterwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools
+from moorage.cluster.columns import Bools, Ints
 from moorage.cluster.listers import Listers
 from moorage.cluster.view import NodeView
 from moorage.errors import TranslationError
 from moorage.framework.status import Code, Reason, Verdicts
 from moorage.model.csi_migration import required_nodes_at_driver, translated
+from moorage.model.quantity import whole
 from moorage.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from moorage.plugins.errors import MatchingError
 from moorage.plugins.volume_binding.assume_cache import VolumeCache
 from moorage.plugins.volume_binding.claims import DelayedClaim, PodClaims
 from moorage.plugins.volume_binding.matching import NONE, Match, Matches
-from moorage.plugins.volume_binding.provisioning import Provisioning, provision
+from moorage.plugins.volume_binding.provisioning import UNTRACKED, Provisioning, provision
 from moorage.plugins.volume_binding.topology import VolumeTopology
 
 NODE_CONFLICT = Reason("node(s) didn't match PersistentVolume's node affinity", Code.UNRESOLVABLE)
@@ -47,6 +48,16 @@ class Provision(msgspec.Struct, frozen=True):
 
     claim: PersistentVolumeClaim
     capacity: CSIStorageCapacity | None
+
+
+class StorageUse(msgspec.Struct, frozen=True):
+    """What a claim takes of a storage class, and how much of that there is."""
+
+    storage_class: str
+    where: Bools
+    """The places of the view that this is about."""
+    requested: int
+    there: Ints
 
 
 class VolumeSearch:
@@ -84,6 +95,24 @@ class VolumeSearch:
             for needed, found in self._provisioned
             if needed[place]
         )
+
+    def existing_uses(self) -> Iterator[StorageUse]:
+        """What claims take of existing volumes."""
+        found = self._matches
+        if found is None:
+            return
+        for match in found.done:
+            requested = whole(match.claim.milli_request or 0)
+            for name, where, sizes in found.by_class(match):
+                yield StorageUse(name, where, requested, sizes)
+
+    def on_demand_uses(self) -> Iterator[StorageUse]:
+        """What claims take of the room of drivers that tell how much they have."""
+        for needed, found in self._provisioned:
+            where = needed & (found.numbers != UNTRACKED)
+            if where.any():
+                requested = whole(found.claim.milli_request or 0)
+                yield StorageUse(found.claim.storage_class, where, requested, found.rooms())
 
     def _fail(self, where: Bools, text: str) -> None:
         """Something is wrong with the objects; on such nodes nothing else is said."""
