@@ -62,7 +62,7 @@ def _after_pod_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) ->
 
 
 def required_features(pod: Pod) -> Features:
-    """The features a pod's spec implies; in v1.36 there are two."""
+    """The features a pod's spec implies; in v1.37 there are two, and an alpha one beside."""
     features = set()
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     if any(
