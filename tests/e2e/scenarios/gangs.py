@@ -6,7 +6,7 @@ from functools import partial
 
 from e2e.client import Api, Json, wait_for
 from e2e.extender import extender
-from e2e.objects import ZONE, pod_group
+from e2e.objects import ZONE, pod_group, priority_class
 from e2e.trial import Trial
 
 _GATES = "GenericWorkload=true"
@@ -129,7 +129,92 @@ def gang_times_out(trial: Trial) -> Json:
         }
 
 
-SCENARIOS = (gang_fits, gang_does_not_fit, gang_in_one_zone)
+def gang_leaves_some(trial: Trial) -> Json:
+    """Of more pods than a gang needs, those that fit are bound; the rest waits for room."""
+    trial.add_node("n1", cpu="2")
+    trial.add(pod_group("gang", 2))
+    names = ("p0", "p1", "p2")
+    for name in names:
+        trial.add_pod(name, **_member())
+    trial.start(gates=_GATES)
+    group = _told(trial, "True")
+    trial.refused("p2", attempts=2)
+    before = trial.observe(*names)
+    trial.add_node("n2", cpu="1")
+    trial.bound("p2")
+    return {"group": group, "before": before, "later": _told(trial, "True")}
+
+
+def gang_too_large_for_a_zone(trial: Trial) -> Json:
+    """No placement has room for a gang: its pods and the group are told of the first."""
+    for zone in ("a", "b"):
+        trial.add_node(f"{zone}1", cpu="1", zone=zone)
+    trial.add(pod_group("gang", 2, topology=ZONE))
+    for name in ("p0", "p1"):
+        trial.add_pod(name, **_member())
+    trial.start(gates=_PLACEMENTS)
+    for name in ("p0", "p1"):
+        trial.refused(name)
+    return {"group": _told(trial, "False"), **trial.observe("p0", "p1")}
+
+
+def gang_needs_fewer(trial: Trial) -> Json:
+    """A gang that lacks a pod is bound as soon as it needs one pod less."""
+    trial.add_node("n1", cpu="2")
+    trial.start(gates=_GATES)
+    trial.add(pod_group("gang", 3))
+    for name in ("p0", "p1"):
+        trial.add_pod(name, **_member())
+    trial.place("other", cpu="100m")
+    before = trial.observe("p0", "p1")
+    fewer = {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    trial.api.patch("PodGroup", "gang", fewer, trial.namespace)
+    for name in ("p0", "p1"):
+        trial.bound(name)
+    return {"before": before, "group": _told(trial, "True"), **trial.observe("p0", "p1")}
+
+
+def group_of_misfits(trial: Trial) -> Json:
+    """Pods of another priority than their group's are not tried with it; all are told why."""
+    trial.add_node("n1", cpu="4")
+    trial.add(priority_class("high", 1000))
+    trial.add(pod_group("gang", 2))
+    trial.add_pod("p0", **_member(), priorityClassName="high")
+    trial.add_pod("p1", **_member(), priorityClassName="high")
+    trial.start(gates=_GATES)
+    for name in ("p0", "p1"):
+        trial.refused(name)
+    return {"group": _told(trial, "False"), **trial.observe("p0", "p1")}
+
+
+def pod_evicts_a_whole_group(trial: Trial) -> Json:
+    """A pod that needs the place of one pod evicts all of its group, from another node too."""
+    trial.add_node("n1", cpu="2")
+    trial.add_node("n2", cpu="1")
+    trial.add(priority_class("high", 1000))
+    group = pod_group("gang", 2)
+    group["spec"]["disruptionMode"] = {"all": {}}
+    trial.add(group)
+    member = {"schedulingGroup": {"podGroupName": "gang"}, "terminationGracePeriodSeconds": 0}
+    trial.add_bound("here", "n1", cpu="2", **member)
+    trial.add_bound("there", "n2", cpu="500m", **member)
+    trial.start(gates=_GATES)
+    trial.add_pod("big", cpu="2", priorityClassName="high")
+    trial.bound("big")
+    left = [name for name in ("here", "there") if trial.api.find("Pod", name, trial.namespace)]
+    return {"left": left, **trial.observe("big", where=False)}
+
+
+SCENARIOS = (
+    gang_fits,
+    gang_does_not_fit,
+    gang_in_one_zone,
+    gang_leaves_some,
+    gang_too_large_for_a_zone,
+    gang_needs_fewer,
+    group_of_misfits,
+    pod_evicts_a_whole_group,
+)
 SLOW_SCENARIOS = (gang_times_out,)
 """Those that take minutes, in which nothing happens."""
 
