@@ -136,6 +136,10 @@ class NodeView:
         """The row number of a node in the cluster state, if the node exists."""
         return self._state.nodes.row_of.get(name)
 
+    def row_of_pod(self, pod: Pod) -> int | None:
+        """The row number of the node that a pod is on, if it is on one."""
+        return self._state.nodes.row_of.get(self._state.node_of(pod) or "")
+
     def node(self, index: int) -> Node:
         """The node at a place of this view."""
         row = index if self._rows is None else int(self._rows[index])

@@ -124,7 +124,7 @@ def _told(candidate: Candidate, chosen: str) -> PreemptionCandidate:
 def _dry_run(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> _Run:
     """Try all of the rows, where the plugin stops when it has found enough."""
     budgets = compile_budgets(plugin.handle.listers.of(PodDisruptionBudget))
-    if columns.applies(attempt):
+    if not len(plugin.handle.groups) and columns.applies(attempt):
         run = columns.select_victims_everywhere(attempt, rows, budgets)
         refused = np.delete(rows, run.places).tolist()
         refusals = list(zip(refused, run.refusals, strict=True))
@@ -133,7 +133,7 @@ def _dry_run(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> _
     freed: list[int] = []
     refusals = []
     for row in rows.tolist():
-        answer = select_victims(attempt, row, budgets)
+        answer = select_victims(attempt, row, budgets, plugin.units_on(attempt, row))
         if isinstance(answer, Status):
             refusals.append((row, answer))
         else:

@@ -5,8 +5,16 @@ Owns the words. The queue is only read: no back-off is worked out in it and no h
 
 from collections.abc import Iterable, Iterator
 
+from moorage.cluster.pod_groups import group_of
 from moorage.engine.events import label
-from moorage.engine.queue.entities import ACTIVE, BACKOFF, GATED, QueuedPodInfo
+from moorage.engine.queue.entities import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    INCOMPLETE,
+    PENDING,
+    QueuedPodInfo,
+)
 from moorage.engine.scheduler import Scheduler
 from moorage.explain.report import QueueState, Waker
 from moorage.framework.cluster_events import ActionType, ClusterEvent, EventResource
@@ -78,7 +86,7 @@ def queue_state(scheduler: Scheduler, pod: Pod) -> QueueState:
 
 def _waiting(scheduler: Scheduler, info: QueuedPodInfo) -> QueueState:
     place = scheduler.queue.place_of(info)
-    wakers = () if place in (ACTIVE, BACKOFF) else _wakers(scheduler, info)
+    wakers = () if place in (ACTIVE, BACKOFF, INCOMPLETE, PENDING) else _wakers(scheduler, info)
     return QueueState(
         place,
         attempts=info.attempts,
@@ -131,6 +139,13 @@ def _sentence(info: QueuedPodInfo, place: str, wakers: tuple[Waker, ...]) -> str
         return f"ready to be tried, {tries}"
     if place == BACKOFF:
         return f"{tries}; waits for its back-off to end before the next try"
+    if place == INCOMPLETE:
+        group = group_of(info.pod)
+        return f"waits for pod group {group} to be created"
+    if place == PENDING:
+        return f"{tries}; waits until the attempt at its pod group has ended"
+    if place == GATED and not info.gated:
+        return f"{tries}; kept out of the queue with another pod of its group"
     events = [waker.event for waker in wakers]
     awaited = _listed(events) if events else "any change of the cluster"
     if place == GATED:

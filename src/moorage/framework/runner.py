@@ -373,14 +373,17 @@ class TrialNode:
 
     def adding(self, pods: Sequence[Pod]) -> "TrialNode":
         """The same with pods added; a removed pod may be added back."""
-        changed = self._changed(pods, 1)
-        changed._added = (*self._added, *pods)
+        changed, here = self._changed(pods, 1)
+        changed._added = (*self._added, *here)
         return changed
 
     def removing(self, pods: Sequence[Pod]) -> "TrialNode":
-        """The same without some of the node's pods."""
-        changed = self._changed(pods, -1)
-        changed._removed = (*self._removed, *pods)
+        """The same without some of the node's pods.
+
+        Of pods on other nodes, which leave with them, only the plugins' states take note.
+        """
+        changed, here = self._changed(pods, -1)
+        changed._removed = (*self._removed, *here)
         return changed
 
     def rejection(self) -> Status | None:
@@ -400,8 +403,11 @@ class TrialNode:
             if status is not None:
                 yield status
 
-    def _changed(self, pods: Sequence[Pod], sign: int) -> "TrialNode":
+    def _changed(self, pods: Sequence[Pod], sign: int) -> tuple["TrialNode", Sequence[Pod]]:
+        """The same with other states, and those of the pods that are about this node."""
         attempt, row = self._attempt, self._row
+        nodes = attempt.nodes.whole
+        rows = [row if (at := nodes.row_of_pod(pod)) is None else at for pod in pods]
         changed = TrialNode(attempt, row)
         changed._added, changed._removed = self._added, self._removed
         states = changed._states = dict(self._states)
@@ -410,8 +416,8 @@ class TrialNode:
             if name not in states:
                 continue
             with guard(plugin, "PreFilter"):
-                for other in pods:
+                for other, at in zip(pods, rows, strict=True):
                     states[name] = plugin.with_pod(
-                        states[name], attempt.pod, other, attempt.nodes.whole, row, sign
+                        states[name], attempt.pod, other, nodes, at, sign
                     )
-        return changed
+        return changed, [pod for pod, at in zip(pods, rows, strict=True) if at == row]

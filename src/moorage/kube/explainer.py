@@ -192,7 +192,7 @@ class Explainer:
         """What it is doing."""
         now = time.time()
         waiting = self._scheduler.queue.pending_pods()
-        gated = len(waiting.gated)
+        gated, apart = len(waiting.gated), len(waiting.incomplete) + len(waiting.pending)
         sizes = self._scheduler.state.sizes()
         return Stats(
             now=now,
@@ -200,7 +200,10 @@ class Explainer:
             unschedulable=self.rates.total(UNSCHEDULABLE),
             errors=self.rates.total(ERROR),
             pending=PendingCounts(
-                len(waiting.active), len(waiting.backoff), len(waiting.unschedulable) - gated, gated
+                len(waiting.active),
+                len(waiting.backoff),
+                len(waiting.unschedulable) - gated,
+                gated + apart,
             ),
             seconds=() if self._ledger is None else self.rates.window(now),
             nodes=len(self._scheduler.state),

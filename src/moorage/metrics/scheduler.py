@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from moorage.engine.observer import SCHEDULED, SchedulerObserver
-from moorage.engine.queue.entities import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
+from moorage.engine.queue.entities import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    INCOMPLETE,
+    PENDING,
+    UNSCHEDULABLE,
+)
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.framework.status import Code
@@ -46,7 +53,7 @@ class SchedulerMetrics(SchedulerObserver):
         self._until_sample = self._gap()
         self._registry = registry
         # These are there from the beginning, as upstream; gauges are never reset.
-        for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED):
+        for queue in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, INCOMPLETE, PENDING):
             registry.number("scheduler_pending_pods", queue)
         self._cache_sizes: Callable[[], Mapping[str, int]] = dict
         self._queue_sizes: Callable[[], Mapping[str, int]] = dict

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.cluster.listers import Lister
+from moorage.cluster.pod_groups import PodGroups
 from moorage.cluster.state import ClusterState
 from moorage.framework.group_preemption import Assignment, Rehearsal
 from moorage.framework.status import Code, Status
@@ -21,8 +22,8 @@ from moorage.model.pod_group import (
     SingleDisruptionMode,
 )
 from moorage.plugins.default_preemption.group_victims import select_group_victims
-from moorage.plugins.default_preemption.units import Unit, split_by_violation, units_of
-from moorage.plugins.default_preemption.victims import Budget
+from moorage.plugins.default_preemption.units import units_of
+from moorage.plugins.default_preemption.victims import Budget, Unit, split_by_violation
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import World, make_group, member
 
@@ -154,6 +155,36 @@ def test_groups_that_are_disrupted_as_a_whole_are_evicted_as_a_whole() -> None:
     assert names in ({"w0", "w1", "q0"}, {"w0", "w1", "q1"})
 
 
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(WHOLE, {"w0", "w1"}), (PARTS, {"w0"})], ids=["whole", "one by one"]
+)
+def test_a_pod_evicts_a_group_as_a_whole_from_all_its_nodes(
+    mode: DisruptionMode, expected: set[str]
+) -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2", labels={"first": "yes"}), make_node("n2", cpu="2"))
+    world.add(group("crew", disruption_mode=mode, priority=1))
+    world.add(member("w0", "crew", cpu="2", node_name="n1", priority=1))
+    world.add(member("w1", "crew", cpu="1", node_name="n2", priority=1))
+    world.add(make_pod("big", cpu="2", priority=5, spec={"nodeSelector": {"first": "yes"}}))
+    world.run()
+    [eviction] = world.evictions
+    assert {pod.name for pod in eviction.victims} == expected
+    assert eviction.node_name == "n1"
+
+
+def test_of_equal_priority_a_group_is_spared_before_a_single_pod() -> None:
+    world = World()
+    world.add(make_node("n1", cpu="2"), group("crew", disruption_mode=PARTS, priority=1))
+    world.add(member("young", "crew", cpu="1", node_name="n1", priority=1))
+    status = {"startTime": "1970-01-01T00:00:00Z"}
+    world.add(make_pod("single", cpu="1", node_name="n1", priority=1, status=status))
+    world.add(make_pod("big", cpu="1", priority=5))
+    world.run()
+    [eviction] = world.evictions
+    assert [pod.name for pod in eviction.victims] == ["single"]
+
+
 class Room(Rehearsal):
     """A rehearsal in a cluster where only the number of pods counts."""
 
@@ -201,14 +232,18 @@ def test_no_victim_could_have_stayed_and_no_more_important_one_goes(
     ]
     budgets = [Budget("default", _selector({"app": "x"}), allowed, frozenset())]
     room = Room(running, len(running), wanted)
-    found = select_group_victims(important(), room, groups, budgets)
+    members = PodGroups()
+    for pod in running:
+        members.put(pod.on_node("n1"))
+    units = units_of(room.pods(), groups, members)
+    found = select_group_victims(important(), room, units, budgets)
     if found.status.code is not Code.SUCCESS:
         assert not found.victims
         return
     victims = {pod.uid for pod in found.victims}
     assert room.fits
     assert room.left == {pod.uid for pod in running} - victims
-    for unit in units_of(running, groups):
+    for unit in units:
         inside = victims.intersection(pod.uid for pod in unit.pods)
         assert len(inside) in (0, len(unit.pods)), "a unit goes as a whole"
         if inside:

@@ -28,6 +28,7 @@ from moorage.plugins.default_preemption.victims import (
     PRIORITY_SHIFT,
     Budget,
     no_victim_needed,
+    single,
     split_by_violation,
 )
 
@@ -205,7 +206,8 @@ def _mark_violating(
         by_row.setdefault(int(lesser.rows[i]), []).append(int(i))
     for members in by_row.values():
         pods: list[Pod] = [lesser.pods[i] for i in members]
-        breaking = {pod.uid for pod in split_by_violation(pods, budgets)[0]}
+        broken, _ = split_by_violation(map(single, pods), budgets)
+        breaking = {unit.pods[0].uid for unit, _ in broken}
         for i in members:
             violating[i] = lesser.pods[i].uid in breaking
 

@@ -14,8 +14,8 @@ from moorage.framework.group_preemption import PodGroupPostFilterResult, Rehears
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
-from moorage.plugins.default_preemption.units import priority_of, split_by_violation, units_of
-from moorage.plugins.default_preemption.victims import Budget
+from moorage.plugins.default_preemption.units import priority_of
+from moorage.plugins.default_preemption.victims import Budget, Unit, split_by_violation
 
 NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
 NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incoming preemptor",))
@@ -30,13 +30,9 @@ def may_preempt(group: PodGroup, pods: Sequence[Pod], *, by_group: bool) -> bool
 
 
 def select_group_victims(
-    group: PodGroup,
-    rehearsal: Rehearsal,
-    groups: Lister[PodGroup],
-    budgets: Sequence[Budget],
+    group: PodGroup, rehearsal: Rehearsal, units: Sequence[Unit], budgets: Sequence[Budget]
 ) -> PodGroupPostFilterResult:
     """The victims for a group, or why preemption does not help."""
-    units = units_of(rehearsal.pods(), groups)
     potential = [unit for unit in units if unit.priority < group.effective_priority]
     if not potential:
         return PodGroupPostFilterResult(NO_VICTIMS)

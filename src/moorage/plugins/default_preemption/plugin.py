@@ -30,7 +30,8 @@ from moorage.plugins.default_preemption.group_victims import (
     may_preempt,
     select_group_victims,
 )
-from moorage.plugins.default_preemption.victims import compile_budgets, pick, select_victims
+from moorage.plugins.default_preemption.units import units_of
+from moorage.plugins.default_preemption.victims import Unit, compile_budgets, pick, select_victims
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -139,11 +140,19 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
                 if less_important(other, group, groups) and self._leaves(other):
                     return PodGroupPostFilterResult(ONGOING, nominations=nominated)
         budgets = compile_budgets(listers.of(PodDisruptionBudget))
-        return select_group_victims(group, rehearsal, groups, budgets)
+        units = units_of(rehearsal.pods(), groups, self.handle.groups)
+        return select_group_victims(group, rehearsal, units, budgets)
 
     def _leaves(self, pod: Pod) -> bool:
         """Is a pod being evicted for another one?"""
         return _being_preempted(pod) or self.handle.preempting.is_leaving(pod)
+
+    def units_on(self, attempt: AttemptResult, row: int) -> Sequence[Unit] | None:
+        """What may be evicted from a node; None: every pod by itself, as there are no groups."""
+        groups = self.handle.groups
+        if not len(groups):
+            return None
+        return units_of(attempt.nodes.pods_on(row), self.handle.listers.of(PodGroup), groups)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Re-evaluate the gate when pods go; whether to retry is for the other plugins to say."""
@@ -168,14 +177,15 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             log_lines.DRY_RUN(attempt.pod, len(rows), len(budgets), 0, enough)
             for row in rows:
                 log_lines.CHECKING_NODE(attempt.pod, attempt.nodes.node(int(row)).name)
-        if columns.applies(attempt):
+        if not len(self.handle.groups) and columns.applies(attempt):
             run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
             _log_victims(attempt.pod, run)
             return run, run.refusals, run.best() if len(run) else None
         candidates: list[Candidate] = []
         refusals: list[Status] = []
         for row in rows:
-            result = select_victims(attempt, int(row), budgets)
+            units = self.units_on(attempt, int(row))
+            result = select_victims(attempt, int(row), budgets, units)
             if isinstance(result, Status):
                 refusals.append(result)
                 continue

@@ -1,8 +1,7 @@
 """Who has to go from one node, as few as possible, and which node to take.
 
-Owns which of two pods matters more (the higher priority, then the longer run), which victims would
-break a disruption budget, and how candidates compare: the rules in their order, each only breaking
-ties of the last.
+Owns which of two pods or groups matters more, which victims would break a disruption budget, and
+how candidates compare: the rules in their order, each only breaking ties of the last.
 
 All less important pods are taken away at once; if the pod then fits, they are given back one by
 one, the most important first, as long as the pod still fits. Those whose eviction would break a
@@ -26,11 +25,6 @@ from moorage.model.workloads import PodDisruptionBudget
 def start_of(pod: Pod, now: float) -> float:
     """When a pod started; one that has not started yet starts now."""
     return now if pod.started is None else pod.started
-
-
-def by_importance(pods: Iterable[Pod], now: float) -> list[Pod]:
-    """The pods, most important first; equals keep their order."""
-    return sorted(pods, key=lambda pod: (-pod.priority, start_of(pod, now)))
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -70,23 +64,45 @@ def compile_budgets(budgets: Iterable[PodDisruptionBudget]) -> list[Budget]:
     return compiled
 
 
+class Unit(msgspec.Struct, frozen=True):
+    """Pods that are evicted together: one, or all of a group that is disrupted as a whole."""
+
+    pods: tuple[Pod, ...]
+    priority: int
+    grouped: bool = False
+    """Does it belong to a group? Of equal priority, groups matter more than single pods."""
+
+    def importance(self, now: float) -> tuple[int, bool, int, float]:
+        """Sorts the most important unit first: it started with the first of its pods."""
+        started = min(start_of(pod, now) for pod in self.pods)
+        return (-self.priority, not self.grouped, -len(self.pods), started)
+
+
+def single(pod: Pod) -> Unit:
+    """A pod where groups mean nothing."""
+    return Unit((pod,), pod.priority)
+
+
 def split_by_violation(
-    pods: Sequence[Pod], budgets: Sequence[Budget]
-) -> tuple[list[Pod], list[Pod]]:
-    """(pods whose eviction would break a budget, the others), each in the given order."""
+    units: Iterable[Unit], budgets: Sequence[Budget]
+) -> tuple[list[tuple[Unit, int]], list[Unit]]:
+    """(units whose eviction would break budgets, with how many pods do; the others), in order."""
     allowed = [budget.allowed for budget in budgets]
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        (violating if breaks_budget(pod, budgets, allowed) else others).append(pod)
+    violating: list[tuple[Unit, int]] = []
+    others: list[Unit] = []
+    for unit in units:
+        broken = sum(_breaks(pod, budgets, allowed) for pod in unit.pods)
+        if broken:
+            violating.append((unit, broken))
+        else:
+            others.append(unit)
     return violating, others
 
 
-def breaks_budget(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
-    """Charge the budgets that protect a pod, up to the first that its eviction breaks."""
-    if not pod.labels:
-        return False  # such a pod is protected by no budget, whatever its selector says
-    for i, budget in enumerate(budgets):
+def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
+    # A pod without labels is protected by no budget, whatever its selector says. Looking stops at
+    # the first budget that the pod breaks; those after it are not charged.
+    for i, budget in enumerate(budgets if pod.labels else ()):
         if budget.protects(pod):
             allowed[i] -= 1
             if allowed[i] < 0:
@@ -98,32 +114,39 @@ NO_VICTIMS = Status(Code.UNRESOLVABLE, ("No preemption victims found for incomin
 
 
 def select_victims(
-    attempt: AttemptResult, row: int, budgets: Sequence[Budget]
+    attempt: AttemptResult, row: int, budgets: Sequence[Budget], units: Iterable[Unit] | None = None
 ) -> Candidate | Status:
-    """The victims on one node, or why preemption does not help there."""
-    pod = attempt.pod
+    """The victims on one node, or why preemption does not help there.
+
+    `units`: what may be evicted, if not every pod of the node by itself.
+    """
+    pod, now = attempt.pod, attempt.now
     here = attempt.nodes.node(row)
-    potential = [other for other in attempt.nodes.pods_on(row) if other.priority < pod.priority]
+    if units is None:
+        units = map(single, attempt.nodes.pods_on(row))
+    potential = [unit for unit in units if unit.priority < pod.priority]
     if not potential:
         return NO_VICTIMS
     nominated = attempt.nominated.get(row, ())
-    trial = TrialNode(attempt, row).removing(potential)
+    trial = TrialNode(attempt, row).removing([other for unit in potential for other in unit.pods])
     rejection = _rejection(trial, nominated)
     if rejection is not None:
         return rejection
-    violating, others = split_by_violation(by_importance(potential, attempt.now), budgets)
-    victims: list[Pod] = []
+    potential.sort(key=lambda unit: unit.importance(now))
+    violating, others = split_by_violation(potential, budgets)
+    victims: list[Unit] = []
     violations = 0
-    for i, other in enumerate((*violating, *others)):
-        reprieved = trial.adding((other,))
+    for unit, broken in (*violating, *((unit, 0) for unit in others)):
+        reprieved = trial.adding(unit.pods)
         if _rejection(reprieved, nominated) is None:
             trial = reprieved
         else:
-            victims.append(other)
-            violations += i < len(violating)
+            victims.append(unit)
+            violations += broken
     if not victims:
         return no_victim_needed(here.name)
-    return Candidate(here.name, tuple(by_importance(victims, attempt.now)), violations)
+    victims.sort(key=lambda unit: unit.importance(now))
+    return Candidate(here.name, tuple(one for unit in victims for one in unit.pods), violations)
 
 
 def no_victim_needed(node_name: str) -> Status:
