@@ -410,12 +410,16 @@ def test_the_benchmark_can_be_run_with_metrics(capsys: pytest.CaptureFixture[str
 def test_evictions_are_counted_by_whom_the_room_is_for() -> None:
     measured = Measured(gates=FeatureGates({"GenericWorkload": True}))
     observer = measured.metrics.scheduler
-    observer.victims_selected("pod", 2)
-    observer.victims_selected("podgroup", 5)
+    observer.victims_selected("pod", 2, 0, 0)
+    observer.victims_selected("podgroup", 5, 2, 1)
     observer.preemption_finished("pod", "success", 0.5)
     observer.preemption_finished("podgroup", "error", 2.0)
     assert measured.values("scheduler_preemption_victims_sum") == {"": 2}
     assert measured.values("scheduler_workload_preemption_victims_sum") == {"": 5}
+    violations = measured.values("scheduler_preemption_pdb_violations_total")
+    assert violations == {'preemptor="podgroup"': 2}
+    disruptions = measured.values("scheduler_preemption_workload_disruptions_sum")
+    assert disruptions == {'preemptor="podgroup"': 1}
     assert measured.values("scheduler_preemption_execution_duration_seconds_sum") == {
         'preemptor="pod",result="success"': 0.5,
         'preemptor="podgroup",result="error"': 2.0,

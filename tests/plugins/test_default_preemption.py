@@ -18,7 +18,7 @@ from moorage.model.pod import (
     Pod,
 )
 from moorage.plugins.default_preemption import DefaultPreemption
-from moorage.plugins.default_preemption.victims import Budget, split_by_violation
+from moorage.plugins.default_preemption.victims import Budget, single, split_by_violation
 from plugins.tables import (
     HintCase,
     check_hint,
@@ -104,12 +104,15 @@ def test_less_important_pods_give_way(case: PreemptionCase) -> None:
 
 
 def test_a_victim_that_breaks_a_budget_is_not_charged_to_those_after_it() -> None:
-    both = make_pod("both", labels={"app": "web", "tier": "1"})
-    web, tier = make_pod("web", labels={"app": "web"}), make_pod("tier", labels={"tier": "1"})
+    both = single(make_pod("both", labels={"app": "web", "tier": "1"}))
+    web = single(make_pod("web", labels={"app": "web"}))
+    tier = single(make_pod("tier", labels={"tier": "1"}))
     strict = Budget("default", compile_selector(selector({"app": "web"})), 0, frozenset())
     loose = Budget("default", compile_selector(selector({"tier": "1"})), 1, frozenset())
-    assert split_by_violation([both, tier], [strict, loose]) == ([both], [tier])
-    assert split_by_violation([both, tier, web], [loose, strict]) == ([both, tier, web], [])
+    assert split_by_violation([both, tier], [strict, loose]) == ([(both, 1)], [tier])
+    all_of_them = [both, tier, web]
+    violating = [(unit, 1) for unit in all_of_them]
+    assert split_by_violation(all_of_them, [loose, strict]) == (violating, [])
 
 
 def test_it_registers_the_events_that_upstreams_does() -> None:

@@ -69,6 +69,9 @@ class Eviction(msgspec.Struct, frozen=True):
     """The pods of the group; `preemptor` is one of them."""
     chosen: int = 0
     """How many victims were chosen, with those that are leaving already."""
+    pdb_violations: int = 0
+    disrupted_groups: int = 0
+    """How many of the victims, groups that leave as a whole counted once, belong to groups."""
 
     @property
     def cause(self) -> Pod | PodGroup:

@@ -214,6 +214,7 @@ class Cycle:
             diagnosis.pending_plugins,
             result.nominated_node,
             result.victims,
+            result.pdb_violations,
         )
 
 

@@ -39,6 +39,7 @@ class Unschedulable(msgspec.Struct, frozen=True):
     nominated_node: str | None = None
     """A node that preemption will free for it; "" takes an earlier nomination back."""
     victims: tuple[Pod, ...] = ()
+    pdb_violations: int = 0
     code: Code = Code.UNSCHEDULABLE
     refusal: Refusal | None = None
     """Who refused the node that was chosen, if one was."""

@@ -76,7 +76,7 @@ def condition_update(group: PodGroup, status: Status | None) -> GroupConditionUp
     known = condition_of(group)
     if known is not None:
         if known.status == "True" and value != "True":
-            return None  # a group that was placed stays so, whatever becomes of further pods
+            return None  # a group that was placed stays so
         if msgspec.structs.replace(known, last_transition_time=None) == condition:
             return None
     return GroupConditionUpdate(group, condition)

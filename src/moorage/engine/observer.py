@@ -55,11 +55,13 @@ class SchedulerObserver(FrameworkObserver):
     ) -> None:
         """An attempt ended with the pod bound: its so many-th, so long after it was first ready."""
 
-    def victims_selected(self, preemptor: str, victims: int) -> None:
-        """So many pods leave for a `pod` or a `podgroup`, counting those that leave already."""
+    def victims_selected(
+        self, preemptor: str, victims: int, pdb_violations: int, disrupted_groups: int
+    ) -> None:
+        """So many pods are to leave for a `pod` or a `podgroup`, with those that leave already."""
 
     def preemption_finished(self, preemptor: str, result: str, seconds: float) -> None:
-        """The victims have been evicted, or it was given up, for a `pod` or a `podgroup`."""
+        """After so long the victims have been evicted (`success`), or it was given up (`error`)."""
 
     def permit_waited(self, status: str, seconds: float) -> None:
         """A pod that Permit held back was let go or refused."""

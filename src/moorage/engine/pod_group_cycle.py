@@ -156,7 +156,10 @@ class PodGroupCycle:
         self, entity: QueuedPodGroupInfo, status: Status | None, told: Status | None = None
     ) -> None:
         """Write what became of the group (`told`, where it differs), and let it wait again."""
-        update = condition_update(entity.group, told or status)
+        entity.placed = entity.placed or status is None
+        # Once it is placed it stays so, whatever becomes of further pods.
+        failed = entity.placed and status is not None
+        update = None if failed else condition_update(entity.group, told or status)
         if update is not None:
             self._scheduler.outbox.append(update)
         self._scheduler.queue.group_attempted(entity, status)
@@ -356,7 +359,16 @@ class PodGroupCycle:
             return
         if found.victims:
             scheduler.evict(
-                Eviction(pods[0], group.profile.name, EVERYWHERE, found.victims, group.group, pods)
+                Eviction(
+                    pods[0],
+                    group.profile.name,
+                    EVERYWHERE,
+                    found.victims,
+                    group.group,
+                    pods,
+                    pdb_violations=found.pdb_violations,
+                    disrupted_groups=found.disrupted_groups,
+                )
             )
         if found.status.code is Code.SUCCESS:
             result.nominations = dict(found.nominations)

@@ -306,8 +306,15 @@ class Scheduler:
         else:
             ended.failure = decision
             if decision.nominated_node:
-                node_name, victims = decision.nominated_node, decision.victims
-                self.evict(Eviction(pod, profile.name, node_name, victims))
+                self.evict(
+                    Eviction(
+                        pod,
+                        profile.name,
+                        decision.nominated_node,
+                        decision.victims,
+                        pdb_violations=decision.pdb_violations,
+                    )
+                )
         return ended
 
     def evict(self, eviction: Eviction) -> None:
@@ -318,7 +325,12 @@ class Scheduler:
             for victim in leaving:
                 log_lines.VICTIM_LEAVING(eviction.cause, eviction.node_name, victim)
         if chosen:
-            self.observer.victims_selected(eviction.what, len(eviction.victims))
+            self.observer.victims_selected(
+                eviction.what,
+                len(eviction.victims),
+                eviction.pdb_violations,
+                eviction.disrupted_groups,
+            )
             self.handle.preempting.begin(eviction.cause.metadata.uid)
             count = len(eviction.victims)
             self.outbox.append(msgspec.structs.replace(eviction, victims=chosen, chosen=count))

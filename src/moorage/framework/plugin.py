@@ -265,6 +265,8 @@ class PostFilterResult(msgspec.Struct, frozen=True):
     """The node to wait for; "" takes an earlier nomination back, None leaves it alone."""
     victims: tuple[Pod, ...] = ()
     candidates: Sequence["Candidate"] = ()
+    pdb_violations: int = 0
+    """How many victims' evictions break a disruption budget."""
 
 
 class Candidate(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from moorage.engine.queue.entities import (
     GATED,
     INCOMPLETE,
     PENDING,
+    POD_GROUP,
     UNSCHEDULABLE,
 )
 from moorage.framework.attempt import AttemptResult
@@ -208,16 +209,27 @@ class SchedulerMetrics(SchedulerObserver):
     def preemption_attempted(self) -> None:
         self._registry.add("scheduler_preemption_attempts_total")
 
+    def group_preemption_attempted(self, result: str) -> None:
+        self._registry.add("scheduler_workload_preemption_attempts_total", result)
+
     def preemption_evaluated(self, preemptor: str, result: str, seconds: float) -> None:
         name = "scheduler_preemption_evaluation_duration_seconds"
         self._registry.observe(name, seconds, preemptor, result)
 
-    def victims_selected(self, preemptor: str, victims: int) -> None:
-        whole = "" if preemptor == "pod" else "workload_"
-        self._registry.observe(f"scheduler_{whole}preemption_victims", victims)
+    def victims_selected(
+        self, preemptor: str, victims: int, pdb_violations: int, disrupted_groups: int
+    ) -> None:
+        registry, workload = self._registry, preemptor == POD_GROUP
+        name = "workload_preemption_victims" if workload else "preemption_victims"
+        registry.observe(f"scheduler_{name}", victims)
+        if pdb_violations:
+            name = "scheduler_preemption_pdb_violations_total"
+            registry.add(name, preemptor, by=pdb_violations)
+        if disrupted_groups:
+            name = "scheduler_preemption_workload_disruptions"
+            registry.observe(name, disrupted_groups, preemptor)
 
     def preemption_finished(self, preemptor: str, result: str, seconds: float) -> None:
-        """What upstream does in goroutines; here, tasks."""
         name = "scheduler_preemption_goroutines"
         self._registry.observe(f"{name}_duration_seconds", seconds, result)
         self._registry.add(f"{name}_execution_total", result)
@@ -283,6 +295,14 @@ class SchedulerMetrics(SchedulerObserver):
     def group_algorithm_finished(self, seconds: float) -> None:
         name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
         self._registry.observe(name, seconds)
+
+    def placements_generated(self, profile: str, placements: int) -> None:
+        self._registry.add("scheduler_generated_placements_total", profile, by=placements)
+
+    def placement_evaluated(self, result: str, profile: str, seconds: float) -> None:
+        self._registry.add("scheduler_placement_evaluations_total", result, profile)
+        name = "scheduler_placement_evaluation_duration_seconds"
+        self._registry.observe(name, seconds, result, profile)
 
     def api_calls_pending(self, call_type: str, change: int) -> None:
         self._registry.add("scheduler_pending_async_api_calls", call_type, by=change)

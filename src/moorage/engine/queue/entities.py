@@ -131,6 +131,8 @@ class QueuedPodGroupInfo(QueuedEntityInfo):
     group: PodGroup
     infos: list[QueuedPodInfo] = field(default_factory=list)
     """In the order in which they are tried."""
+    placed: bool = False
+    """Did an attempt succeed? The group's status may not say so yet."""
 
     def __post_init__(self) -> None:
         self.key = entity_key(self.group_key)

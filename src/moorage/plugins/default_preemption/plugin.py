@@ -97,7 +97,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             f"preempting {len(chosen.victims)} victims"
         )
         status = Status(Code.SUCCESS, (text,))
-        return PostFilterResult(status, chosen.node_name, chosen.victims, candidates)
+        return PostFilterResult(
+            status, chosen.node_name, chosen.victims, candidates, chosen.pdb_violations
+        )
 
     def objection(self, pod: Pod, attempt: AttemptResult) -> str | None:
         """Why the pod may not preempt others now, if so."""
@@ -117,13 +119,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         self, group: PodGroup, pods: Sequence[Pod], rehearsal: Rehearsal
     ) -> PodGroupPostFilterResult:
         """Propose victims for a whole group."""
-        observer = self.handle.observer
-        started = observer.time()
         result = self._for_group(group, pods, rehearsal)
         status = result.status
-        code = status.code.value
-        observer.preemption_evaluated("podgroup", code, observer.time() - started)
-        observer.group_preemption_attempted(code)
+        self.handle.observer.group_preemption_attempted(status.code.value)
         text = f"pod group preemption: {status.message}"
         return msgspec.structs.replace(result, status=Status(status.code, (text,)))
 
@@ -139,9 +137,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             for other in rehearsal.pods_on(node_name):
                 if less_important(other, group, groups) and self._leaves(other):
                     return PodGroupPostFilterResult(ONGOING, nominations=nominated)
+        observer = self.handle.observer
+        started = observer.time()
         budgets = compile_budgets(listers.of(PodDisruptionBudget))
         units = units_of(rehearsal.pods(), groups, self.handle.groups)
-        return select_group_victims(group, rehearsal, units, budgets)
+        result = select_group_victims(group, rehearsal, units, budgets)
+        code, seconds = result.status.code.value, observer.time() - started
+        observer.preemption_evaluated("podgroup", code, seconds)
+        return result
 
     def _leaves(self, pod: Pod) -> bool:
         """Is a pod being evicted for another one?"""
