@@ -133,15 +133,14 @@ def gang_leaves_some(trial: Trial) -> Json:
     """Of more pods than a gang needs, those that fit are bound; the rest waits for room."""
     trial.add_node("n1", cpu="2")
     trial.add(pod_group("gang", 2))
-    names = ("p0", "p1", "p2")
-    for name in names:
-        trial.add_pod(name, **_member())
+    for name, cpu in (("p0", "800m"), ("p1", "800m"), ("large", "5")):
+        trial.add_pod(name, **{**_member(), "cpu": cpu})
     trial.start(gates=_GATES)
     group = _told(trial, "True")
-    trial.refused("p2", attempts=2)
-    before = trial.observe(*names)
-    trial.add_node("n2", cpu="1")
-    trial.bound("p2")
+    trial.refused("large", attempts=2)
+    before = trial.observe("p0", "p1", "large")
+    trial.add_node("n2", cpu="8")
+    trial.bound("large")
     return {"group": group, "before": before, "later": _told(trial, "True")}
 
 
