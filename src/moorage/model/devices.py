@@ -164,6 +164,7 @@ class ResourceSliceSpec(Object, frozen=True):
     devices: tuple[Device, ...] = ()
     per_device_node_selection: bool | None = None
     shared_counters: tuple[CounterSet, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class ResourceSlice(ApiObject, frozen=True, dict=True):

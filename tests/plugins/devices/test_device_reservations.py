@@ -7,6 +7,7 @@ import pytest
 
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
+from moorage.config.feature_gates import FeatureGates
 from moorage.errors import ApiError
 from moorage.framework.plugin import PreFilterResult
 from moorage.framework.status import Code, Skip, Status
@@ -367,3 +368,28 @@ def test_a_configuration_of_several_requests_is_handed_over_once() -> None:
     allocation = scene.claim().status.allocation
     assert allocation is not None
     assert [c.requests for c in allocation.devices.config] == [("r", "s"), ()]
+
+
+@pytest.mark.parametrize(("gate", "skipped"), [(False, ()), (True, ("Prepare",))])
+def test_what_the_node_need_not_do_for_a_device_is_handed_on(
+    gate: bool, skipped: tuple[str, ...]
+) -> None:
+    gates = FeatureGates({"DRAOptionalNodeOperations": gate})
+    offered = slice_of("t", [device("d")], node="m", skipNodeOperations=["Prepare"])
+    state = cluster([make_node("m")], others=[device_class(), offered, claim("a")])
+    asked = plugin(state.listers, gates)
+
+    def reasons() -> list[str]:
+        nodes = NodeView(state)
+        before = asked.pre_filter(FIRST, nodes)
+        assert isinstance(before, PreFilterResult)
+        return [reason.text for reason in asked.filter(FIRST, nodes, before.state).reasons_of(0)]
+
+    for _ in range(3):
+        assert reasons() == (["cannot allocate all claims"] if gate else [])
+    state.add_node(make_node("m", status={"declaredFeatures": ["DRAOptionalNodeOperations"]}))
+    assert reasons() == []
+    assert asked.reserve(FIRST, "m") is None
+    promised = asked.tracker.pending_allocation("uid-a")
+    assert promised is not None
+    assert [r.skip_node_operations for r in promised.devices.results] == [skipped]

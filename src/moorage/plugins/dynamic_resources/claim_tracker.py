@@ -70,6 +70,7 @@ class ClaimTracker:
             device_taints=enabled("DRADeviceTaints"),
             fractional_capacity=enabled("DRAFractionalCapacityRange"),
             list_attributes=enabled("DRAListTypeAttributes"),
+            optional_node_operations=enabled("DRAOptionalNodeOperations"),
             partitionable_devices=enabled("DRAPartitionableDevices"),
             prioritized_list=enabled("DRAPrioritizedList"),
         )

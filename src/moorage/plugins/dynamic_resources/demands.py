@@ -40,13 +40,14 @@ from moorage.plugins.dynamic_resources.pools import (
 )
 from moorage.plugins.dynamic_resources.search import ChosenDevice, DeviceSearch, SearchClock
 from moorage.plugins.dynamic_resources.selectors import Reads
-from moorage.plugins.dynamic_resources.slices import Features
+from moorage.plugins.dynamic_resources.slices import Features, decides_alike
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 from moorage.plugins.errors import NodeAllocationError
 
 UNKNOWN, SHORT, ENOUGH = 0, 1, 2
 """Must be looked at; has not enough devices; has them."""
 _MOST_ALIKE = 1024
+_DECIDING = (Aspect.LABELS, Aspect.FEATURES)
 
 Codes = NDArray[np.int8]
 ChosenDevices = tuple[tuple[ChosenDevice, ...], ...]
@@ -117,7 +118,7 @@ class DemandStatus:
         self._codes[nodes.rows[places]] = codes
 
     def _follow(self, nodes: NodeView) -> None:
-        """A node is known by its name and labels; nothing else of it decides over devices."""
+        """Its name, labels and declared features are all of a node that decides over devices."""
         stamps = nodes.stamps
         if stamps is not self._stamps or stamps.latest(Aspect.MEMBERSHIP) > self._as_of:
             self._stamps = stamps
@@ -127,8 +128,8 @@ class DemandStatus:
                 row = nodes.row_of(name)
                 if row is not None:
                     self._codes[row] = UNKNOWN
-            if stamps.latest(Aspect.LABELS) > self._as_of:
-                self._codes[stamps.changed_since((Aspect.LABELS,), self._as_of)] = UNKNOWN
+            if max(map(stamps.latest, _DECIDING)) > self._as_of:
+                self._codes[stamps.changed_since(_DECIDING, self._as_of)] = UNKNOWN
         self._as_of = stamps.generation
         self._touched.clear()
 
@@ -161,7 +162,7 @@ class Demand:
         """What the node can give if that is known without a search; False if it is not."""
         name = node.metadata.name  # asked for every node
         kept = self.outcomes.get(name)
-        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
+        if kept is not None and decides_alike(kept[0], node):
             return kept[1]
         pools = self._pools_of(node)
         key = pools.answer_key(self._usage, self._reads)

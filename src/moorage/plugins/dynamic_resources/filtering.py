@@ -35,6 +35,7 @@ from moorage.plugins.dynamic_resources.node_allocatable import (
     rejections,
 )
 from moorage.plugins.dynamic_resources.pod_state import PodState
+from moorage.plugins.dynamic_resources.slices import OPTIONAL_OPERATIONS
 from moorage.plugins.errors import (
     AllocationError,
     DeviceFailedError,
@@ -49,7 +50,6 @@ NOT_ENOUGH = Reason("cannot allocate all claims", Code.UNRESOLVABLE)
 NO_RESOURCE = Reason("cannot fit resource", Code.UNRESOLVABLE)
 LEFT_OVER = Reason("cannot schedule extended resource claim", Code.UNRESOLVABLE)
 GAVE_WAY = "the search for devices was ended because other pods wait; it goes on after the back-off"
-_OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
 _COMMON = (NOT_AVAILABLE, NOT_ENOUGH, NO_RESOURCE, LEFT_OVER)
 # Errors name nodes and pools, and verdicts can tell only so many reasons apart. One error ends the
 # attempt, so the nodes after these many different ones share the last.
@@ -186,7 +186,7 @@ class NodeFilter:
             if selector is not None:
                 where = ~nodes.matching(selector)
             if any(result.skip_node_operations for result in allocation.devices.results):
-                where |= _without_feature(nodes, _OPTIONAL_OPERATIONS)
+                where |= _without_feature(nodes, OPTIONAL_OPERATIONS)
             if self._tracker.features.binding_conditions and self._stuck(claim):
                 where[:] = True
             if where.any():

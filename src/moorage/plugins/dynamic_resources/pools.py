@@ -17,6 +17,7 @@ from moorage.plugins.dynamic_resources.slices import (
     PoolId,
     SliceRecord,
     TaintedSlices,
+    decides_alike,
 )
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 
@@ -64,7 +65,9 @@ class NodePools:
             if not pool.incomplete and not pool.invalid
             for device in pool.devices
         )
-        self._for_any_node = several and all(device.nodes is None for device, _ in self.devices)
+        self._for_any_node = several and not any(
+            device.nodes is not None or device.skipped_operations for device, _ in self.devices
+        )
         """May several nodes have these very pools, and is a search the same on each of them?"""
         self._candidates: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._shapes: dict[Reads, Alike | None] = {}
@@ -125,6 +128,8 @@ class NodePools:
                 return None
         for device, _ in self.devices:
             if device.nodes is not None or device.counters or device.shareable:
+                return None
+            if device.skipped_operations:
                 return None
         if not self.devices:
             return _NO_DEVICES
@@ -250,7 +255,7 @@ class Inventory:
     def pools_of(self, node: Node) -> NodePools:
         """The pools of a node."""
         kept = self._kept.get(node.name)
-        if kept is not None and (kept[0] is node or kept[0].labels == node.labels):
+        if kept is not None and decides_alike(kept[0], node):
             return kept[1]
         own = self._relevant(self._on_node.get(node.name, ()), node)
         shared = self._relevant(self._shared, node)

@@ -182,6 +182,7 @@ def _result(chosen: ChosenDevice, random: Random) -> DeviceRequestAllocationResu
         binding_failure_conditions=record.device.binding_failure_conditions,
         share_id=_share_id(random) if record.shareable else None,
         consumed_capacity={name: amount.text for name, amount in chosen.consumed.items()},
+        skip_node_operations=record.skipped_operations,
     )
 
 

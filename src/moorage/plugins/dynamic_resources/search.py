@@ -19,7 +19,13 @@ from moorage.plugins.dynamic_resources.claim_plans import (
     RequestPlan,
 )
 from moorage.plugins.dynamic_resources.pools import CounterKey, NodePools, Pool, RemainingCounters
-from moorage.plugins.dynamic_resources.slices import DeviceId, DeviceRecord, Features, PoolId
+from moorage.plugins.dynamic_resources.slices import (
+    OPTIONAL_OPERATIONS,
+    DeviceId,
+    DeviceRecord,
+    Features,
+    PoolId,
+)
 from moorage.plugins.dynamic_resources.usage import DeviceUsage
 from moorage.plugins.errors import (
     AllocationError,
@@ -60,6 +66,7 @@ class DeviceSearch:
         checkpoint: Callable[[], None],
     ) -> None:
         self._node = node
+        self._may_skip = OPTIONAL_OPERATIONS in node.status.declared_features
         self._pools = pools
         self._claims = claims
         self._features = features
@@ -262,13 +269,7 @@ class DeviceSearch:
         self, claim: int, request: RequestPlan, device: DeviceRecord, pool: Pool, *, must: bool
     ) -> bool:
         """Take a device unless something speaks against it; then nothing is changed."""
-        taken = self._taken.get(device.id)
-        if request.admin_access:
-            if not device.shareable and taken and claim in taken:
-                return False
-        elif device.id in self._usage.dedicated or taken:
-            return False
-        if device.counters and not self._features.partitionable_devices:
+        if not self._is_usable(claim, request, device):
             return False
         draws = bool(device.counters) and not self._already_shared(device)
         if draws and not self._draw(device, pool):
@@ -298,6 +299,18 @@ class DeviceSearch:
             self._taken.setdefault(device.id, set()).add(claim)
         self._result[claim].append(ChosenDevice(request, device, consumed))
         return True
+
+    def _is_usable(self, claim: int, request: RequestPlan, device: DeviceRecord) -> bool:
+        """May the request have the device, whatever the constraints say?"""
+        taken = self._taken.get(device.id)
+        if request.admin_access:
+            if not device.shareable and taken and claim in taken:
+                return False
+        elif device.id in self._usage.dedicated or taken:
+            return False
+        if device.skipped_operations and not self._may_skip:
+            return False
+        return not device.counters or self._features.partitionable_devices
 
     def _give_back(self, claim: int, request: RequestPlan, device: DeviceRecord) -> None:
         """Undo the latest choice, which was this one."""

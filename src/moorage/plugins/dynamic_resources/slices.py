@@ -47,8 +47,21 @@ class Features(NamedTuple):
     device_taints: bool = True
     fractional_capacity: bool = False
     list_attributes: bool = False
+    optional_node_operations: bool = False
     partitionable_devices: bool = True
     prioritized_list: bool = True
+
+
+OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
+"""What a node declares that can leave out operations for devices."""
+
+
+def decides_alike(node: Node, other: Node) -> bool:
+    """Are two versions of a node equal in all that decides over its devices?"""
+    return node is other or (
+        node.labels == other.labels
+        and node.status.declared_features == other.status.declared_features
+    )
 
 
 class NodeScope:
@@ -188,6 +201,7 @@ class DeviceRecord:
         "pool",
         "selected_by",
         "shareable",
+        "skipped_operations",
         "slice",
         "taints",
     )
@@ -199,6 +213,9 @@ class DeviceRecord:
         self.id: DeviceId = (*owner.pool, device.name)
         features = shapes.features
         self.shareable = features.consumable_capacity and bool(device.allow_multiple_allocations)
+        self.skipped_operations: tuple[str, ...] = ()
+        if features.optional_node_operations:
+            self.skipped_operations = owner.slice.spec.skip_node_operations
         self.taints = tuple(taint for taint in device.taints if taint.effect in _BLOCKING)
         self.capacity = CapacityRecord(device, fractional=features.fractional_capacity)
         self.counters = tuple(
