@@ -54,6 +54,9 @@ if TYPE_CHECKING:  # the scheduler makes its group cycle, which acts through the
     from moorage.engine.scheduler import Scheduler
 
 
+_NOBODY_GOES = Status(Code.UNSCHEDULABLE, (GROUP_UNSCHEDULABLE,))
+
+
 @dataclass(slots=True)
 class _GroupAttempt:
     """The pods of a group that are tried together."""
@@ -150,19 +153,20 @@ class PodGroupCycle:
                 ended = EndedAttempt(info.pod, profile, info.attempts, failure=failure)
                 scheduler.recorder.attempt_ended(ended)
                 scheduler.fail(info, profile, failure)
-        self._ended(entity, Status(Code.ERROR, (problem,)))
+        status = Status(Code.ERROR, (problem,))
+        self._ended(entity, status, status)
 
     def _ended(
-        self, entity: QueuedPodGroupInfo, status: Status | None, told: Status | None = None
+        self, entity: QueuedPodGroupInfo, told: Status | None, outcome: Status | None
     ) -> None:
-        """Write what became of the group (`told`, where it differs), and let it wait again."""
-        entity.placed = entity.placed or status is None
+        """Write what became of the group, and let what is left of it wait for the next attempt."""
+        entity.placed = entity.placed or told is None
         # Once it is placed it stays so, whatever becomes of further pods.
-        failed = entity.placed and status is not None
-        update = None if failed else condition_update(entity.group, told or status)
+        failed = entity.placed and told is not None
+        update = None if failed else condition_update(entity.group, told)
         if update is not None:
             self._scheduler.outbox.append(update)
-        self._scheduler.queue.group_attempted(entity, status)
+        self._scheduler.queue.group_attempted(entity, outcome)
 
     @property
     def unfinished(self) -> bool:
@@ -204,12 +208,14 @@ class PodGroupCycle:
     def _act(self, group: _GroupAttempt) -> None:
         scheduler, result = self._scheduler, group.result
         try:
-            self._submit(group)
+            placed = self._submit(group)
         finally:
             self._handle.members.trying = frozenset()
         seconds = group.times.seconds()
         scheduler.observer.group_attempt_finished(result.outcome, group.profile.name, seconds)
-        self._ended(group.entity, group.root_status, result.status)
+        # If Permit let none of them go, trying again at once would go on without end.
+        outcome = group.root_status if placed or result.status is not None else _NOBODY_GOES
+        self._ended(group.entity, result.status, outcome)
 
     # The algorithm.
 
@@ -402,7 +408,8 @@ class PodGroupCycle:
 
     # What it means for the pods.
 
-    def _submit(self, group: _GroupAttempt) -> None:
+    def _submit(self, group: _GroupAttempt) -> int:
+        """Send the pods on their way, or back; how many go on?"""
         scheduler, profile, result = self._scheduler, group.profile, group.result
         failed = 0
         for info, found in zip_longest(group.infos, result.found):
@@ -421,6 +428,7 @@ class PodGroupCycle:
                 failed += 1
                 scheduler.fail(info, profile, ended.failure, times)
         _log_result(group, failed)
+        return len(group.infos) - failed
 
 
 def _unschedulable(status: Status) -> Status:

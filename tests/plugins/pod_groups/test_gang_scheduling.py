@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from moorage.cluster.pod_groups import GroupKey
-from moorage.framework.plugin import ReservePlugin
+from moorage.framework.plugin import PermitPlugin, ReservePlugin
 from moorage.framework.runner import pre_enqueue
 from moorage.framework.status import Code, Status
 from moorage.model.pod import Pod
@@ -233,6 +233,26 @@ def test_a_deleted_pod_of_a_waiting_gang_gives_its_place_back() -> None:
     state = groups.get(KEY)
     assert state is not None
     assert (len(state), state.scheduled_count) == (2, 1)
+
+
+class Locked(PermitPlugin):
+    """Lets nobody go."""
+
+    name = "Locked"
+
+    def permit(self, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return Status(Code.UNSCHEDULABLE, ("locked",)), 0
+
+
+def test_a_group_of_which_nobody_may_go_on_waits_out_its_back_off() -> None:
+    config = "profiles: [{plugins: {multiPoint: {enabled: [{name: Locked}]}}}]"
+    world = World(config=config, plugins=[Locked])
+    world.add(make_node("n1", cpu="4"), make_group(min_count=1), member("p0"), member("p1"))
+    world.run()
+    assert len(world.messages("p0")) == 1
+    assert not world.places
+    world.pass_time(3)
+    assert len(world.messages("p0")) == 2
 
 
 def test_a_group_without_a_gang_places_what_fits() -> None:
