@@ -32,10 +32,11 @@ class PlainRequest:
 
 @dataclass(frozen=True)
 class PlainClaim:
-    """Requests, each a list of alternatives, and whether all colours must be the same."""
+    """Requests, each a list of alternatives, and whether all colours must agree, or all differ."""
 
     requests: tuple[tuple[PlainRequest, ...], ...]
     alike: bool = False
+    unlike: bool = False
 
 
 @dataclass
@@ -96,7 +97,10 @@ def _allowed(world: World, claims: Sequence[PlainClaim], picked: Picked) -> bool
     overdrawn = sum(d.draws for d in drawing.values()) > world.counter
     if overdrawn and any(d.draws for _, d in every):  # others' debts do not concern the rest
         return False
-    return all(
-        not claim.alike or len({d.colour for _, devices in got for d in devices}) <= 1
-        for claim, got in zip(claims, picked, strict=True)
-    )
+    for claim, got in zip(claims, picked, strict=True):
+        colours = [d.colour for _, devices in got for d in devices]
+        if claim.alike and len(set(colours)) > 1:
+            return False
+        if claim.unlike and len(set(colours)) < len(colours):
+            return False
+    return True

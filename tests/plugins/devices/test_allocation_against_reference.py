@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,6 +44,7 @@ claims = st.builds(
         tuple
     ),
     alike=st.booleans(),
+    unlike=st.booleans(),
 )
 
 
@@ -90,8 +92,12 @@ def _claim(plain: PlainClaim, number: int, *, asks_amount: bool) -> ResourceClai
             asked.append({**made[0], "name": f"r{place}"})
         else:
             asked.append(first_available(f"r{place}", *made))
-    alike = [{"matchAttribute": f"{DRIVER}/colour"}] if plain.alike else []
-    return claim(f"c{number}", *asked, constraints=alike)
+    constraints = []
+    if plain.alike:
+        constraints.append({"matchAttribute": f"{DRIVER}/colour"})
+    if plain.unlike:
+        constraints.append({"distinctAttribute": f"{DRIVER}/colour"})
+    return claim(f"c{number}", *asked, constraints=constraints)
 
 
 def allocate(world: World, plain: Sequence[PlainClaim]) -> list[AllocationResult] | None:
@@ -99,11 +105,13 @@ def allocate(world: World, plain: Sequence[PlainClaim]) -> list[AllocationResult
     asks_amount = all(d.shared is not None for d in world.devices)
     wanted = [_claim(c, i, asks_amount=asks_amount) for i, c in enumerate(plain)]
     counters = {"name": "all", "counters": {"slots": {"value": str(world.counter)}}}
+    # Counters are the whole pool's, whichever node their slice is for.
+    bringer = "n" if len(world.devices) % 2 else "other"
     state = cluster(
         [NODE],
         others=[
             device_class(),
-            slice_of("counters", [], node="n", pool="n", count=2, sharedCounters=[counters]),
+            slice_of("counters", [], node=bringer, pool="n", count=2, sharedCounters=[counters]),
             slice_of("devices", map(_device, world.devices), node="n", count=2),
             *wanted,
             claim("held", status=allocated(*(("n", name) for name in sorted(world.used)))),
@@ -127,12 +135,12 @@ def _amounts(world: World, plain: Sequence[PlainClaim]) -> Sequence[PlainClaim]:
     if all(d.shared is not None for d in world.devices):
         return plain
     return [
-        PlainClaim(
-            tuple(
+        replace(
+            c,
+            requests=tuple(
                 tuple(PlainRequest(sub.count, sub.colours) for sub in alternatives)
                 for alternatives in c.requests
             ),
-            c.alike,
         )
         for c in plain
     ]
