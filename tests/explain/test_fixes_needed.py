@@ -15,7 +15,15 @@ from moorage.model.meta import Json
 from moorage.model.node import HOSTNAME_LABEL
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
-from plugins.volumes.storage_objects import DRIVER, claim, csi_node, storage_class, uses, volume
+from plugins.volumes.storage_objects import (
+    DRIVER,
+    claim,
+    csi_driver,
+    csi_node,
+    storage_class,
+    uses,
+    volume,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -70,6 +78,15 @@ def test_a_node_like_another_attaches_no_more_volumes() -> None:
     (fix,) = of_kind(fixes_for(pod, [full], guests, [*storage, csi_node("n0", 2)]), "addNode")
     created = [edit.create for edit in fix.edits]
     assert [one and one["kind"] for one in created] == ["CSINode", "Node"]
+
+
+def test_where_a_driver_must_be_there_a_new_node_is_like_one_that_has_it() -> None:
+    pod, storage = two_volumes()
+    storage += [csi_driver(preventPodSchedulingIfMissing=True), csi_node("with", 5)]
+    nodes = [make_node("without", pods=1), make_node("with", pods=1)]
+    fixes = fixes_for(pod, nodes, [make_pod("guest", node_name="with")], storage)
+    assert [fix.change for fix in of_kind(fixes, "addNode")] == ["add a node like with (1 node)"]
+    assert "do without" in " ".join(changes(fixes))
 
 
 def test_a_class_whose_pods_may_not_preempt_is_not_proposed() -> None:

@@ -35,19 +35,19 @@ _PASSING = frozenset(
 
 def add_node(sandbox: Sandbox, pod: Pod, survey: Survey) -> Iterator[Change]:
     """New nodes, each like another one, empty; the most promising first."""
-    names = sandbox.state.nodes.row_of
-    for node in _models(pod, survey):
+    names, listers = sandbox.state.nodes.row_of, sandbox.state.listers
+    for node in _models(pod, survey, listers):
         copy = _like(node, names)
         yield Change(
             ADD_NODE,
             f"add a node like {node.name}",
             3.0,
             nodes=(copy,),
-            objects=_drivers_like(node, copy, sandbox.state.listers),
+            objects=_drivers_like(node, copy, listers),
         )
 
 
-def _models(pod: Pod, survey: Survey) -> Sequence[Node]:
+def _models(pod: Pod, survey: Survey, listers: Listers) -> Sequence[Node]:
     """One node of every kind that would be large enough, those refused for the least first."""
     nodes = survey.nodes
     large = np.ones(len(nodes), np.bool_)
@@ -64,19 +64,21 @@ def _models(pod: Pod, survey: Survey) -> Sequence[Node]:
     order = candidates[np.argsort(lasting[candidates], kind="stable")]
     for row in order[:: max(1, len(order) // _MOST_ROWS)]:
         node = nodes.node(int(row))
-        found.setdefault(_shape(node), node)
+        found.setdefault(_shape(node, listers), node)
         if len(found) >= _MOST_SHAPES:
             break
     return list(found.values())
 
 
-def _shape(node: Node) -> object:
+def _shape(node: Node, listers: Listers) -> object:
     """What nodes of one kind have in common."""
+    storage = listers.of(CSINode).get(node.name)
     labels = {k: v for k, v in node.labels.items() if k != HOSTNAME_LABEL}
     return (
         tuple(sorted(node.allocatable.items())),
         tuple(sorted(labels.items())),
         node.spec.taints,
+        frozenset(() if storage is None else (driver.name for driver in storage.spec.drivers)),
     )
 
 
