@@ -10,7 +10,7 @@ within one second leave together and in the order of the active queue.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from moorage.engine.clock import Clock
 from moorage.engine.queue.entities import QueuedEntity
@@ -55,6 +55,11 @@ class BackoffQueue:
     def entities(self) -> Sequence[QueuedEntity]:
         """All entities, per heap in the order they will leave."""
         return [*self.rejected, *self._broken]
+
+    def values(self) -> Iterator[QueuedEntity]:
+        """All entities, in no order."""
+        yield from self.rejected.values()
+        yield from self._broken.values()
 
     def get(self, key: str) -> QueuedEntity | None:
         """The entity of that key, if it is here."""

@@ -73,9 +73,9 @@ class Places:
         return self.active.get(key) or self.backoff.get(key) or self.unschedulable.get(key)
 
     def __iter__(self) -> Iterator[QueuedEntity]:
-        """Every entity, wherever it waits."""
-        yield from self.active
-        yield from self.backoff.entities
+        """Every entity, wherever it waits, in no order."""
+        yield from self.active.values()
+        yield from self.backoff.values()
         yield from self.unschedulable
 
     def place_of(self, entity: QueuedEntity) -> str:

@@ -32,6 +32,9 @@ class WaitingMembers:
     def __init__(self) -> None:
         self._by_group: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._by_group)
+
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         for infos in self._by_group.values():
             yield from infos.values()

@@ -11,7 +11,7 @@ Must not talk to the API, nor decide where a pod goes.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -372,13 +372,14 @@ class SchedulingQueue:
     @property
     def has_pods(self) -> bool:
         """Does any pod wait, ready or not?"""
-        return any(True for _ in self._infos())
+        apart = self.groups.incomplete or self.groups.pending
+        return bool(self._active or self._backoff or self._unschedulable or apart)
 
     def sizes(self) -> Mapping[str, int]:
         """How many pods wait in each place; gated ones do not count as unschedulable here."""
         counts = dict.fromkeys(_PLACES, 0)
-        for (place, _), entities in self._by_place().items():
-            counts[place] += sum(len(entity.infos) for entity in entities)
+        for entity in self._places:
+            counts[self._places.place_of(entity)] += len(entity.infos)
         apart = {INCOMPLETE: self.groups.incomplete, PENDING: self.groups.pending}
         return counts | {place: sum(1 for _ in members) for place, members in apart.items()}
 
@@ -386,7 +387,9 @@ class SchedulingQueue:
         """How many entities of each kind wait in each place."""
         kinds = (POD, POD_GROUP) if self._generic_workload else (POD,)
         counts = {(place, kind): 0 for place in _PLACES for kind in kinds}
-        return counts | {key: len(entities) for key, entities in self._by_place().items()}
+        for entity in self._places:
+            counts[self._places.place_of(entity), entity.kind] += 1
+        return counts
 
     def find(self, pod: Pod) -> QueuedPodInfo | None:
         """What is known of a waiting pod, looked up by its name."""
@@ -466,27 +469,6 @@ class SchedulingQueue:
         group = self._group_of(info.pod)
         entity = self._places.get(info.key if group is None else entity_key(group))
         return None if entity is None or entity.find(info.key) is None else entity
-
-    def _infos(self) -> Iterator[QueuedPodInfo]:
-        """Every waiting pod."""
-        for entity in self._places:
-            yield from entity.infos
-        yield from self.groups.incomplete
-        yield from self.groups.pending
-
-    def _by_place(self) -> Mapping[tuple[str, str], Sequence[QueuedEntity]]:
-        """The entities by place and kind."""
-        found: dict[tuple[str, str], list[QueuedEntity]] = {}
-        gated = [entity for entity in self._unschedulable if entity.gated]
-        for place, entities in (
-            (ACTIVE, self._active),
-            (BACKOFF, self._backoff.entities),
-            (UNSCHEDULABLE, (one for one in self._unschedulable if not one.gated)),
-            (GATED, gated),
-        ):
-            for entity in entities:
-                found.setdefault((place, entity.kind), []).append(entity)
-        return found
 
     def _start_attempt(self, entity: QueuedEntity) -> bool:
         """Note that the pods of an entity are being tried; false if all of them were already."""
