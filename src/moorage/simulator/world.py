@@ -191,7 +191,7 @@ class World:
             self.state.add_pod(pod)
             return
         self.pending.append(pod)
-        if pod.status.nominated_node_name:
+        if pod.status.nominated_node_name and pod.spec.scheduler_name in self.profiles:
             self.cycle.nominated.add(pod, pod.status.nominated_node_name)
 
 
