@@ -87,7 +87,8 @@ def _bring_in(objects: list[Json], donors: Donors, random: Random) -> Json:
     kind = random.choice(["Pod", *sorted(donors.objects)])
     obj: Json = copy.deepcopy(random.choice(donors.objects[kind]))
     if kind == "Pod":
-        obj["metadata"].update(name=f"new-{len(objects)}", uid=f"new-uid-{len(objects)}")
+        serial = random.randrange(1 << 32)  # Two pods of one UID are no cluster.
+        obj["metadata"].update(name=f"new-{serial}", uid=f"new-uid-{serial}")
         obj["spec"]["nodeName"] = random.choice(_of_kind("Node", objects))["metadata"]["name"]
         obj["status"] = {"phase": "Running"}
     objects[:] = [other for other in objects if _name(other) != _name(obj)] + [obj]
