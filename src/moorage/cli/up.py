@@ -64,6 +64,7 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
         plugins.registry(),
         DEFAULT_FEATURE_GATES,
         data=args.data,
+        controllers=not args.no_controllers,
     )
     try:
         # Nobody could look at a page that is gone as soon as everything is placed.

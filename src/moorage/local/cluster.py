@@ -1,4 +1,4 @@
-"""A whole cluster in one process: API server, kubelets, scheduler, page, and objects from files."""
+"""A whole cluster in one process: API server, kubelets, controllers, scheduler, page, files."""
 
 import asyncio
 import contextlib
@@ -25,6 +25,7 @@ from moorage.kube.requests import MERGE
 from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
+from moorage.local.controllers import Controllers
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
 
 Document = Mapping[str, Any]
@@ -145,6 +146,7 @@ class LocalCluster:
         gates: FeatureGates,
         *,
         data: Path | None = None,
+        controllers: bool = True,
     ) -> None:
         self.server = ApiServer(data=data, kubelets=KubeletOptions())
         self._config = config
@@ -152,6 +154,9 @@ class LocalCluster:
         self._clients: list[KubeClient] = []
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
+        self._controlled = controllers
+        self._controllers: Controllers | None = None
+        self._controlling: asyncio.Task[None] | None = None
         self.live: LiveScheduler | None = None
         self.recorder: EventRecorder | None = None
         self.console: LocalConsole | None = None
@@ -178,6 +183,9 @@ class LocalCluster:
         if self.console is not None:
             await self._show(self.console, self.live)
         self._work = asyncio.create_task(self.live.run())
+        if self._controlled:
+            self._controllers = Controllers(self.client(), self.recorder)
+            self._controlling = asyncio.create_task(self._controllers.run())
 
     async def stop(self) -> None:
         """End everything in order."""
@@ -189,6 +197,9 @@ class LocalCluster:
             stack.push_async_callback(self.server.stop)
             for client in self._clients:
                 stack.push_async_callback(client.close)
+            if self._controlling is not None:
+                self._controlling.cancel()
+                await asyncio.gather(self._controlling, return_exceptions=True)
             if self.live is None or self._work is None or self._work.done():
                 return  # a scheduler that ended earlier has told so to `run_forever`
             self.live.stop()
@@ -231,6 +242,8 @@ class LocalCluster:
     def _busy(self) -> bool:
         live = self.live
         if live is None or not live.informers.has_synced or live.busy:
+            return True
+        if self._controllers is not None and self._controllers.busy:
             return True
         pending = self._scheduler.queue.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)
