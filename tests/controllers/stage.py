@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from moorage.controllers.cluster import Cluster, Key, key_of
+from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.objects import Json, is_active, is_ready, meta, rfc3339, status
-from moorage.controllers.plan import Create, Delete, Note, Patch, Write
+from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
 from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected
 from moorage.model.meta import merge_patch
 
@@ -22,7 +22,7 @@ class Stage:
     """What the API server, the clock and the kubelets do in a test."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.cluster = Cluster()
+        self.cluster = ClusterObjects()
         self.now = START
         self.random = Random(seed)
         self.waiting: dict[Key, None] = {}
@@ -36,7 +36,7 @@ class Stage:
     # ---- what users do ----
 
     def create(self, kind: str, name: str, spec: Json | None = None, **metadata: Any) -> Json:
-        """Create an object."""
+        """CreateObject an object."""
         body: Json = {
             "apiVersion": _api_version(kind),
             "kind": kind,
@@ -150,10 +150,10 @@ class Stage:
         if text:
             raise RefusedError(text)
         match write:
-            case Create(_, namespace, body, note):
+            case CreateObject(_, namespace, body, note):
                 stored = self._store({**body, "metadata": {**meta(body), "namespace": namespace}})
                 self._say(note, meta(stored)["name"])
-            case Patch(key, changes, _, note):
+            case PatchObject(key, changes, _, note):
                 found = self.cluster.get(*key)
                 guard = changes.get("metadata") or {}
                 if found is None or guard.get("uid", meta(found)["uid"]) != meta(found)["uid"]:
@@ -162,7 +162,7 @@ class Stage:
                     raise RefusedError(f"{key} has changed")
                 self._change(found, changes)
                 self._say(note, key.name)
-            case Delete(key, uid, grace, note):
+            case DeleteObject(key, uid, grace, note):
                 found = self.cluster.get(*key)
                 if found is not None and meta(found)["uid"] == uid:
                     self._begin_deletion(found, grace)

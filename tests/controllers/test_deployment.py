@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controllers.stage import Stage, template, workload
 from moorage.controllers.deployment import REVISION
 from moorage.controllers.objects import Json, annotations, labels, meta, replicas, status
-from moorage.controllers.plan import Create, Write
+from moorage.controllers.plan import CreateObject, Write
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_a_rollout_that_gets_nowhere_is_out_of_time(stage: Stage) -> None:
 
 def test_what_keeps_pods_from_being_made_is_in_the_conditions(stage: Stage) -> None:
     def no_pods(write: Write) -> str:
-        return "no room" if isinstance(write, Create) and write.kind == "Pod" else ""
+        return "no room" if isinstance(write, CreateObject) and write.kind == "Pod" else ""
 
     stage.refused = no_pods
     stage.create("Deployment", "web", deployment())

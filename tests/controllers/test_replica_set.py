@@ -4,7 +4,7 @@ import pytest
 
 from controllers.stage import START, Stage, workload
 from moorage.controllers.objects import Json, controller_of, is_going, labels, meta, rfc3339, status
-from moorage.controllers.plan import Create, Write
+from moorage.controllers.plan import CreateObject, Write
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_which_pod_goes_first(stage: Stage, worse: Json, better: Json) -> None:
 
 def test_pods_that_are_refused_are_in_the_status_until_they_are_not(stage: Stage) -> None:
     def no_pods(write: Write) -> str:
-        return "pods are forbidden" if isinstance(write, Create) else ""
+        return "pods are forbidden" if isinstance(write, CreateObject) else ""
 
     stage.refused = no_pods
     stage.create("ReplicaSet", "web", workload(2))

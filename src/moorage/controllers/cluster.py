@@ -10,7 +10,7 @@ from typing import NamedTuple
 from moorage.controllers.objects import Json, controller_of, meta, spec
 
 _REMEMBERED = 10_000
-"""So many removed objects are kept in mind, in case an answer comes later than the watch."""
+"""So many that were removed are kept in mind: an answer may come later than the watch."""
 
 
 class Key(NamedTuple):
@@ -30,7 +30,7 @@ def key_of(obj: Json) -> Key:
     return Key(obj["kind"], meta(obj).get("namespace", ""), meta(obj)["name"])
 
 
-class Cluster:
+class ClusterObjects:
     """The objects of the kinds that controllers follow."""
 
     def __init__(self) -> None:
@@ -40,6 +40,7 @@ class Cluster:
         """By kind and the controller's uid; those without one by kind and `/namespace`."""
         self._on_node: dict[str, dict[Key, Json]] = {}
         self._gone: dict[str, None] = {}
+        self._lost_nodes: dict[str, None] = {}
         self._failures: dict[str, str] = {}
 
     def put(self, obj: Json) -> Json | None:
@@ -54,6 +55,8 @@ class Cluster:
         if old is not None:
             self._unlist(key, old)
         self._objects[key] = obj
+        if key.kind == "Node":
+            self._lost_nodes.pop(key.name, None)
         for index, place in self._places(obj):
             index.setdefault(place, {})[key] = obj
         return old
@@ -66,17 +69,17 @@ class Cluster:
         self._unlist(key, old)
         del self._objects[key]
         self._failures.pop(meta(old)["uid"], None)
-        self._gone[meta(old)["uid"]] = None
-        if len(self._gone) > _REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+        _remember(self._gone, meta(old)["uid"])
+        if key.kind == "Node":
+            _remember(self._lost_nodes, key.name)
         return old
 
     def get(self, kind: str, namespace: str, name: str) -> Json | None:
         """One object."""
         return self._objects.get(Key(kind, namespace, name))
 
-    def all(self, kind: str, namespace: str = "") -> list[Json]:
-        """The objects of a namespace, or those of the whole cluster, in order of their coming."""
+    def all(self, kind: str, namespace: str = "*") -> list[Json]:
+        """The objects of a namespace, or of all, in order of their coming."""
         return list(self._in_namespace.get((kind, namespace), {}).values())
 
     def controlled(self, kind: str, owner: Json) -> list[Json]:
@@ -90,6 +93,10 @@ class Cluster:
     def on_node(self, name: str) -> list[Json]:
         """The pods that are bound to a node."""
         return list(self._on_node.get(name, {}).values())
+
+    def has_lost_node(self, name: str) -> bool:
+        """Was there a node of that name, and is there none now? Unknown ones may yet come."""
+        return name in self._lost_nodes
 
     # ---- what went wrong ----
 
@@ -109,6 +116,7 @@ class Cluster:
     def _places(self, obj: Json) -> Iterable[tuple[dict[object, dict[Key, Json]], object]]:
         kind, namespace = obj["kind"], meta(obj).get("namespace", "")
         yield self._in_namespace, (kind, namespace)  # type: ignore[misc]
+        yield self._in_namespace, (kind, "*")  # type: ignore[misc]
         owner = controller_of(obj)
         yield self._controlled, (kind, owner["uid"] if owner else f"/{namespace}")  # type: ignore[misc]
         if kind == "Pod" and spec(obj).get("nodeName"):
@@ -120,6 +128,12 @@ class Cluster:
             del members[key]
             if not members:
                 del index[place]
+
+
+def _remember(names: dict[str, None], name: str) -> None:
+    names[name] = None
+    if len(names) > _REMEMBERED:
+        del names[next(iter(names))]
 
 
 def _version(obj: Json) -> int:

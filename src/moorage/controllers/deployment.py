@@ -8,7 +8,7 @@ Upstream: kubernetes@v1.37.1 pkg/controller/deployment.
 
 from typing import Any, NamedTuple
 
-from moorage.controllers.cluster import Cluster
+from moorage.controllers.cluster import ClusterObjects
 from moorage.controllers.objects import (
     Json,
     age,
@@ -64,7 +64,7 @@ class _Rollout:
     `size` holds what is planned already, so that later steps build on earlier ones.
     """
 
-    def __init__(self, cluster: Cluster, owner: Json, now: float) -> None:
+    def __init__(self, cluster: ClusterObjects, owner: Json, now: float) -> None:
         self.plan = Plan()
         self.cluster = cluster
         self.owner = owner
@@ -118,7 +118,7 @@ class _Rollout:
         return [one for one in self.all if self.size_of(one)]
 
 
-def reconcile(cluster: Cluster, owner: Json, now: float) -> Plan:
+def reconcile(cluster: ClusterObjects, owner: Json, now: float) -> Plan:
     """Take one step of a rollout, or scale, and say in the status how far it is."""
     if not finds_its_own(owner):
         return Plan()

@@ -7,7 +7,7 @@ a decision about an older state is refused. Sends nothing.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from moorage.controllers.cluster import Cluster, Key, key_of
+from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.objects import (
     Json,
     is_going,
@@ -28,7 +28,7 @@ class Note(NamedTuple):
     type: str = "Normal"
 
 
-class Create(NamedTuple):
+class CreateObject(NamedTuple):
     """Make an object; then say so, with its name for `{name}`."""
 
     kind: str
@@ -37,7 +37,7 @@ class Create(NamedTuple):
     note: Note | None = None
 
 
-class Patch(NamedTuple):
+class PatchObject(NamedTuple):
     """Change parts of an object, by a JSON merge patch."""
 
     key: Key
@@ -46,7 +46,7 @@ class Patch(NamedTuple):
     note: Note | None = None
 
 
-class Delete(NamedTuple):
+class DeleteObject(NamedTuple):
     """Delete this very object; a grace of 0 means without waiting for a kubelet."""
 
     key: Key
@@ -55,7 +55,7 @@ class Delete(NamedTuple):
     note: Note | None = None
 
 
-Write = Create | Patch | Delete | Note
+Write = CreateObject | PatchObject | DeleteObject | Note
 
 
 class Plan:
@@ -68,16 +68,21 @@ class Plan:
 
     def create(self, body: Json, note: Note | None = None) -> None:
         """Make an object."""
-        self.writes.append(Create(body["kind"], meta(body).get("namespace", ""), body, note))
+        self.writes.append(CreateObject(body["kind"], meta(body).get("namespace", ""), body, note))
 
     def change(self, obj: Json, note: Note | None = None, **changes: Json) -> None:
         """Change an object, unless it has changed meanwhile."""
         guard = {"resourceVersion": meta(obj)["resourceVersion"]}
         metadata = {**changes.pop("metadata", {}), **guard}
-        self.writes.append(Patch(key_of(obj), {**changes, "metadata": metadata}, "", note))
+        self.writes.append(PatchObject(key_of(obj), {**changes, "metadata": metadata}, "", note))
 
     def set_status(
-        self, obj: Json, new: Json, required: Iterable[str] = (), annotations: Json | None = None
+        self,
+        obj: Json,
+        new: Json,
+        required: Iterable[str] = (),
+        annotations: Json | None = None,
+        note: Note | None = None,
     ) -> None:
         """Give an object this status (and annotations), if that is news.
 
@@ -91,19 +96,21 @@ class Plan:
             metadata: Json = {"uid": meta(obj)["uid"]}
             if annotations:
                 metadata["annotations"] = annotations
-            self.writes.append(Patch(key_of(obj), {"metadata": metadata, "status": news}, "status"))
+            self.writes.append(
+                PatchObject(key_of(obj), {"metadata": metadata, "status": news}, "status", note)
+            )
 
     def delete(self, obj: Json, note: Note | None = None, grace_seconds: int | None = None) -> None:
         """Delete an object, unless that has begun."""
         if not is_going(obj) or grace_seconds == 0:
-            self.writes.append(Delete(key_of(obj), meta(obj)["uid"], grace_seconds, note))
+            self.writes.append(DeleteObject(key_of(obj), meta(obj)["uid"], grace_seconds, note))
 
     def look_again(self, seconds: Iterable[float | None]) -> None:
         """Look again when the first of these times has passed; None and 0 are none."""
         times = [one for one in (*seconds, self.again_in) if one]
         self.again_in = min(times, default=None)
 
-    def claim(self, cluster: Cluster, owner: Json, kind: str) -> list[Json]:
+    def claim(self, cluster: ClusterObjects, owner: Json, kind: str) -> list[Json]:
         """The objects that are `owner`'s: adopts those that it selects and nobody controls.
 
         Objects that it controls but does not select any more are released.

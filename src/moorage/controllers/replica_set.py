@@ -5,7 +5,7 @@ Upstream: kubernetes@v1.37.1 pkg/controller/replicaset.
 
 from typing import Any
 
-from moorage.controllers.cluster import Cluster
+from moorage.controllers.cluster import ClusterObjects
 from moorage.controllers.objects import (
     Json,
     age,
@@ -38,7 +38,7 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = ("Pending", "Unknown", "Running")
 
 
-def reconcile(cluster: Cluster, owner: Json, now: float) -> Plan:
+def reconcile(cluster: ClusterObjects, owner: Json, now: float) -> Plan:
     """Count the pods, say so in the status, and make or delete what is missing or too much."""
     plan = Plan()
     if not finds_its_own(owner):
@@ -60,7 +60,7 @@ def reconcile(cluster: Cluster, owner: Json, now: float) -> Plan:
 
 def _report(
     plan: Plan,
-    cluster: Cluster,
+    cluster: ClusterObjects,
     owner: Json,
     active: list[Json],
     pods: list[Json],
@@ -91,7 +91,7 @@ def _report(
     plan.set_status(owner, counts, required=["replicas"])
 
 
-def _pods_of_siblings(cluster: Cluster, owner: Json) -> dict[str, int]:
+def _pods_of_siblings(cluster: ClusterObjects, owner: Json) -> dict[str, int]:
     """By node: the active pods of all ReplicaSets with the same controller."""
     above = controller_of(owner)
     family = [owner]

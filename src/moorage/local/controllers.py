@@ -13,9 +13,9 @@ from itertools import takewhile
 
 import msgspec
 
-from moorage.controllers.cluster import Cluster, Key, key_of
+from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.objects import Json, is_going, meta
-from moorage.controllers.plan import Create, Delete, Note, Patch, Write
+from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
 from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected
 from moorage.errors import ApiError, reason_of
 from moorage.kube import requests
@@ -49,7 +49,7 @@ class Controllers:
         self._client = client
         self._recorder = recorder
         self._timer = timer or WallTimer()
-        self._cluster = Cluster()
+        self._cluster = ClusterObjects()
         self._informers = Informers(client, FOLLOWED.values(), timer=self._timer)
         for kind, name in FOLLOWED.items():
             handler = FunctionHandler(
@@ -164,7 +164,7 @@ class Controllers:
         while left:
             kind = type(left[0])
             batch = [left.popleft()]
-            if kind in (Create, Delete):
+            if kind in (CreateObject, DeleteObject):
                 same = takewhile(lambda write: type(write) is kind, tuple(left))  # noqa: B023
                 batch += [left.popleft() for _, _ in zip(range(at_once - 1), same, strict=False)]
                 at_once = min(2 * at_once, _MOST_AT_ONCE)
@@ -175,9 +175,9 @@ class Controllers:
 
     async def _write(self, write: Write) -> None:
         match write:
-            case Create(kind, namespace, body, note):
+            case CreateObject(kind, namespace, body, note):
                 await self._create(kind, namespace, body, note)
-            case Patch(key, changes, subresource, note):
+            case PatchObject(key, changes, subresource, note):
                 answer = await self._client.patch(
                     RESOURCES[key.kind],
                     key.namespace,
@@ -188,7 +188,7 @@ class Controllers:
                 )
                 self._cluster.put(answer)
                 self._say(note, key.name)
-            case Delete(key, uid, grace, note):
+            case DeleteObject(key, uid, grace, note):
                 await self._delete(key, uid, grace)
                 self._say(note, key.name)
 
