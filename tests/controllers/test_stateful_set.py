@@ -1,5 +1,7 @@
 """StatefulSets: numbered pods, their order and claims, and updates from the last to the first."""
 
+from typing import Any
+
 import pytest
 
 from controllers.stage import Stage, template, workload
@@ -11,7 +13,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def stateful_set(wanted: int = 3, policy: str = "OrderedReady", **more: object) -> Json:
+def stateful_set(wanted: int = 3, policy: str = "OrderedReady", **more: Any) -> Json:
     """The spec of a StatefulSet, with the API server's defaults."""
     update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
     defaults = {"podManagementPolicy": policy, "updateStrategy": update, "revisionHistoryLimit": 10}
@@ -102,7 +104,7 @@ def test_an_update_replaces_one_after_the_other_the_last_first(stage: Stage, pol
     stage.create("StatefulSet", "db", stateful_set(policy=policy))
     stage.settle()
     stage.patch("StatefulSet", "db", spec={"template": template("nginx:2")})
-    seen = []
+    seen: list[str] = []
 
     def watch() -> None:
         gone = 3 - stage.available()

@@ -247,7 +247,7 @@ def _wait(pods: list[Json], now: float) -> float:
     failures = [at for pod in pods if _has_failed(pod) and (at := _ended_at(pod)) > last]
     if not failures:
         return 0.0
-    pause = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(len(failures) - 1, 10))
+    pause: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(len(failures) - 1, 10))
     return max(failures) + pause - now
 
 

@@ -5,7 +5,7 @@ a decision about an older state is refused. Sends nothing.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.objects import (
@@ -70,7 +70,7 @@ class Plan:
         """Make an object."""
         self.writes.append(CreateObject(body["kind"], meta(body).get("namespace", ""), body, note))
 
-    def change(self, obj: Json, note: Note | None = None, **changes: Json) -> None:
+    def change(self, obj: Json, note: Note | None = None, **changes: Any) -> None:
         """Change an object, unless it has changed meanwhile."""
         guard = {"resourceVersion": meta(obj)["resourceVersion"]}
         metadata = {**changes.pop("metadata", {}), **guard}

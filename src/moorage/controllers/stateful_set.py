@@ -67,7 +67,7 @@ class _Numbered:
 
     def is_latest(self, pod: Json) -> bool:
         """Is a pod made from the latest template?"""
-        return labels(pod).get(revisions.HASH) == meta(self.latest)["name"]
+        return labels(pod).get(revisions.HASH) == str(meta(self.latest)["name"])
 
     def delete(self, number: int) -> None:
         """Take a pod away."""

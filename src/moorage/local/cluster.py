@@ -31,6 +31,7 @@ from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
 Document = Mapping[str, Any]
 
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
+_LAST = {"ReplicaSet": 1, "Pod": 2}
 # Their status is what tests and samples are about; the API takes it only in a second step.
 _WITH_STATUS = ("PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
 _CONFLICT = 409
@@ -50,7 +51,7 @@ class _Creation(NamedTuple):
     def rank(self) -> int:
         """What others need comes first, pods come last."""
         kind = str(self.document["kind"])
-        return _FIRST.index(kind) - len(_FIRST) if kind in _FIRST else int(kind == "Pod")
+        return _FIRST.index(kind) - len(_FIRST) if kind in _FIRST else _LAST.get(kind, 0)
 
 
 async def apply_documents(
@@ -84,8 +85,9 @@ async def apply_documents(
     for missing in sorted({one.namespace for one in known} - listed - {"", "default"}):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": missing}}
         await _create_unless_there(client, _NAMESPACE, body)
+    uids: dict[str, str] = {}
     for one in sorted(known, key=lambda one: one.rank):
-        await _create(client, one)
+        await _create(client, one, uids)
     return skipped
 
 
@@ -108,11 +110,15 @@ async def _create_unless_there(client: KubeClient, resource: Resource, body: Doc
             raise
 
 
-async def _create(client: KubeClient, one: _Creation) -> None:
+async def _create(client: KubeClient, one: _Creation, uids: dict[str, str]) -> None:
+    """Create an object; `uids` has the new uids of those before it, by their uids in the files."""
     document, where, resource, namespace = one
     kind = str(document["kind"])
+    old = _metadata(document).get("uid")
     try:
-        made = await client.create(resource, namespace, document)
+        made = await client.create(resource, namespace, _owned_anew(document, uids))
+        if old:
+            uids[str(old)] = made["metadata"]["uid"]
         if kind in _WITH_STATUS and document.get("status"):
             name, status = made["metadata"]["name"], {"status": document["status"]}
             await client.patch(
@@ -121,6 +127,19 @@ async def _create(client: KubeClient, one: _Creation) -> None:
     except ApiError as error:
         name = _metadata(document).get("name", "")
         raise InputError(f"{where}: {kind} {name}: {error}") from error
+
+
+def _owned_anew(document: Document, uids: Mapping[str, str]) -> Document:
+    """The object with references to the owners as they were created here."""
+    references = _metadata(document).get("ownerReferences")
+    if not uids or not isinstance(references, list):
+        return document
+    owners = [
+        {**ref, "uid": uids.get(str(ref.get("uid")), ref.get("uid"))}
+        for ref in references
+        if isinstance(ref, Mapping)
+    ]
+    return {**document, "metadata": {**_metadata(document), "ownerReferences": owners}}
 
 
 def _metadata(document: Document) -> Mapping[str, Any]:
@@ -146,7 +165,6 @@ class LocalCluster:
         gates: FeatureGates,
         *,
         data: Path | None = None,
-        controllers: bool = True,
     ) -> None:
         self.server = ApiServer(data=data, kubelets=KubeletOptions())
         self._config = config
@@ -154,7 +172,6 @@ class LocalCluster:
         self._clients: list[KubeClient] = []
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
-        self._controlled = controllers
         self._controllers: Controllers | None = None
         self._controlling: asyncio.Task[None] | None = None
         self.live: LiveScheduler | None = None
@@ -183,9 +200,15 @@ class LocalCluster:
         if self.console is not None:
             await self._show(self.console, self.live)
         self._work = asyncio.create_task(self.live.run())
-        if self._controlled:
-            self._controllers = Controllers(self.client(), self.recorder)
-            self._controlling = asyncio.create_task(self._controllers.run())
+
+    def start_controllers(self) -> None:
+        """Bring about what Deployments and the like ask for.
+
+        Objects from files are there before, so that pods among them are not made twice.
+        """
+        assert self.recorder is not None, "start first"
+        self._controllers = Controllers(self.client(), self.recorder)
+        self._controlling = asyncio.create_task(self._controllers.run(), name="controllers")
 
     async def stop(self) -> None:
         """End everything in order."""

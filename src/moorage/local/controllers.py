@@ -17,7 +17,7 @@ from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.objects import Json, is_going, meta
 from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
 from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected
-from moorage.errors import ApiError, reason_of
+from moorage.errors import ApiError, MoorageError, reason_of
 from moorage.kube import requests
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -36,7 +36,15 @@ _MOST_AT_ONCE = 32
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 30.0
 _GONE, _CONFLICT = 404, 409
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, msgspec.MsgspecError)
+_UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    MoorageError,
+    msgspec.MsgspecError,
+)
 """What an object that no API server should have let in does to a controller."""
 
 
