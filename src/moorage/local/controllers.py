@@ -31,10 +31,13 @@ from moorage.model.custom import CustomObject, custom_object
 log = logging.getLogger(__name__)
 
 RESOURCES: Mapping[str, Resource] = {kind: resource_for(name) for kind, name in FOLLOWED.items()}
+_OF_PODS = ("affinity", "nodeName")
 _WORKERS = 8
 _MOST_AT_ONCE = 32
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 30.0
+_PATIENCE = 6
+"""What was refused so often will be refused again; nobody should wait for it."""
 _GONE, _CONFLICT = 404, 409
 _UNREADABLE = (
     ArithmeticError,
@@ -75,9 +78,8 @@ class Controllers:
     @property
     def busy(self) -> bool:
         """Is there anything to look at that does not only wait for time to pass?"""
-        return bool(self._waiting or self._working or self._tries) or not (
-            self._informers.has_synced
-        )
+        soon = any(tries < _PATIENCE for tries in self._tries.values())
+        return bool(self._waiting or self._working) or soon or not self._informers.has_synced
 
     async def run(self) -> None:
         """Follow the cluster and bring about what its objects ask for, until cancelled."""
@@ -96,8 +98,16 @@ class Controllers:
 
     def _seen(self, kind: str, before: CustomObject | None, after: CustomObject) -> None:
         obj = _complete(kind, after.content)
-        self._cluster.put(obj)
+        self._put(obj)
         self._look_at(None if before is None else _complete(kind, before.content), obj)
+
+    def _put(self, obj: Json) -> None:
+        if obj["kind"] == "Pod":
+            # Of tens of thousands, only what controllers read.
+            given = obj.get("spec") or {}
+            obj["spec"] = {name: given[name] for name in _OF_PODS if name in given}
+        meta(obj).pop("managedFields", None)
+        self._cluster.put(obj)
 
     def _gone(self, kind: str, before: CustomObject) -> None:
         obj = _complete(kind, before.content)
@@ -194,7 +204,7 @@ class Controllers:
                     content_type=MERGE,
                     subresource=subresource,
                 )
-                self._cluster.put(answer)
+                self._put(answer)
                 self._say(note, key.name)
             case DeleteObject(key, uid, grace, note):
                 await self._delete(key, uid, grace)
@@ -208,7 +218,7 @@ class Controllers:
                 failed = Note(note.regarding, "FailedCreate", f"Error creating: {error}", "Warning")
                 self._say(failed, "")
             raise
-        self._cluster.put(answer)
+        self._put(answer)
         self._say(note, meta(answer)["name"])
 
     async def _delete(self, key: Key, uid: str, grace: int | None) -> None:
@@ -222,7 +232,7 @@ class Controllers:
                 raise
             answer = {}
         if answer.get("kind") == key.kind and is_going(answer):
-            self._cluster.put(answer)
+            self._put(answer)
         else:
             self._cluster.remove(key, uid)
 
