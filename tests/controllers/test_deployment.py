@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.stage import Stage, template, workload
-from moorage.controllers.deployment import REVISION
 from moorage.controllers.objects import Json, annotations, labels, meta, replicas, status
 from moorage.controllers.plan import CreateObject, Write
+from moorage.controllers.rollout import REVISION
 
 
 @pytest.fixture
