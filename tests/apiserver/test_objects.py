@@ -215,6 +215,11 @@ _TEMPLATE = {"metadata": {"labels": {"app": "web"}}}
 _WORKLOADS = [
     ({"template": _TEMPLATE}, 422, "spec.selector: Required value"),
     (
+        {"selector": {}, "template": _TEMPLATE},
+        422,
+        "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
+    ),
+    (
         {"selector": {"matchLabels": {"app": "db"}}, "template": _TEMPLATE},
         422,
         'spec.template.metadata.labels: Invalid value: {"app":"web"}: '

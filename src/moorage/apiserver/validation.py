@@ -172,8 +172,12 @@ def _workload_causes(resource: ApiResource, obj: Json) -> Iterator[Cause]:
     if replicas is not None and replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         yield Cause("spec.replicas", text)
-    if not spec.get("selector"):
+    if spec.get("selector") is None:
         yield Cause("spec.selector", "Required value", _REQUIRED)
+        return
+    if not spec["selector"]:
+        text = f"Invalid value: {{}}: empty selector is invalid for {resource.kind.lower()}"
+        yield Cause("spec.selector", text)
         return
     try:
         selector = compile_selector(msgspec.convert(spec["selector"], LabelSelector))

@@ -243,7 +243,13 @@ class Controllers:
         regarding = custom_object(note.regarding)
         controller = f"{regarding.kind.lower()}-controller"
         self._recorder.event(
-            regarding, note.type, note.reason, "", message, controller=controller, apart=message
+            regarding,
+            note.type,
+            note.reason,
+            note.reason,  # the API wants an action, too
+            message,
+            controller=controller,
+            apart=message,
         )
 
 
