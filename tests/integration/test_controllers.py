@@ -1,8 +1,8 @@
 """Controllers, scheduler and kubelets at work on the embedded API server, over HTTP."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -55,6 +55,10 @@ class _Local:
             pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
             for pod in self.all("Pod")
         )
+
+    def has_image(self, image: str) -> bool:
+        """Is there a pod of this image?"""
+        return any(p["spec"]["containers"][0]["image"] == image for p in self.all("Pod"))
 
     def status(self, kind: str) -> Json:
         """The status of the only object of a kind."""
@@ -141,7 +145,8 @@ def test_a_watch_never_sees_a_rollout_beyond_its_limits() -> None:
             version = listing.metadata.resource_version
             for number in range(2, 5):
                 await local.patch("Deployment", "web", spec=_workload(8, f"nginx:{number}"))
-                await asyncio.sleep(0.05 * number)
+                # The next change comes in the middle of this one.
+                await until(partial(local.has_image, f"nginx:{number}"))
             await until(lambda: local.status("Deployment").get("updatedReplicas") == 8)
             await until(lambda: local.status("Deployment").get("replicas") == 8)
             await until(lambda: local.status("Deployment").get("availableReplicas") == 8)

@@ -176,7 +176,9 @@ def _workload_causes(resource: ApiResource, obj: Json) -> Iterator[Cause]:
         yield Cause("spec.selector", "Required value", _REQUIRED)
         return
     if not spec["selector"]:
-        text = f"Invalid value: {{}}: empty selector is invalid for {resource.kind.lower()}"
+        # Upstream calls a ReplicaSet a deployment here.
+        word = "deployment" if resource.kind == "ReplicaSet" else resource.kind.lower()
+        text = f"Invalid value: {{}}: empty selector is invalid for {word}"
         yield Cause("spec.selector", text)
         return
     try:
