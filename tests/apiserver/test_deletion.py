@@ -97,6 +97,46 @@ def test_orphans_stay(api: Client) -> None:
     assert "ownerReferences" not in api.get(f"{PODS}/one").body["metadata"]
 
 
+def test_in_the_foreground_an_owner_goes_after_all_that_hang_on_it(api: Client) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+
+    def owner(name: str, of: str = "", above: str = "") -> str:
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": of, "uid": above}
+        references = [{**reference, "blockOwnerDeletion": True}] if of else []
+        body = {"metadata": {"name": name, "ownerReferences": references}}
+        uid = api.post(maps, body).body["metadata"]["uid"]
+        assert isinstance(uid, str)
+        return uid
+
+    top = owner("top")
+    middle = owner("middle", "top", top)
+    leaf = {"apiVersion": "v1", "kind": "ConfigMap", "name": "middle", "uid": middle}
+    references = [{**leaf, "blockOwnerDeletion": True}]
+    api.create_pod("leaf", nodeName="n1", metadata={"ownerReferences": references})
+    answer = api.delete(f"{maps}/top", {"propagationPolicy": "Foreground"})
+    assert answer.body["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert api.get(maps).names == ["middle", "top"]
+    assert api.get(f"{PODS}/leaf").body["metadata"]["deletionTimestamp"]
+    api.delete(f"{PODS}/leaf", {"gracePeriodSeconds": 0})
+    assert api.get(maps).names == []
+
+
+def test_in_the_foreground_an_owner_of_nothing_goes_at_once(api: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    api.post(path, {"metadata": {"name": "a"}})
+    assert api.delete(f"{path}/a", {"propagationPolicy": "Foreground"}).body["status"] == "Success"
+    assert api.get(path).names == []
+
+
+def test_what_comes_after_its_owner_has_gone_goes_as_well(api: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    uid = api.post(path, {"metadata": {"name": "a"}}).body["metadata"]["uid"]
+    api.delete(f"{path}/a")
+    _owned(api, "late", uid)
+    _owned(api, "never-seen", "of-another-cluster")
+    assert api.get(PODS).names == ["never-seen"]
+
+
 def test_a_namespace_takes_its_content_along(api: Client) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
     pods = "/api/v1/namespaces/team/pods"

@@ -1,5 +1,9 @@
 """Create, read, update and delete, and the words of every refusal."""
 
+from typing import Any
+
+import pytest
+
 from apiserver.serving import PODS, Client, pod
 
 
@@ -205,3 +209,52 @@ def test_replicas_change_through_scale(api: Client) -> None:
     scale["spec"]["replicas"] = 7
     assert api.put(f"{path}/r/scale", scale).body["spec"]["replicas"] == 7
     assert api.get(f"{path}/r").body["spec"]["replicas"] == 7
+
+
+_TEMPLATE = {"metadata": {"labels": {"app": "web"}}}
+_WORKLOADS = [
+    ({"template": _TEMPLATE}, 422, "spec.selector: Required value"),
+    (
+        {"selector": {}, "template": _TEMPLATE},
+        422,
+        "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
+    ),
+    (
+        {"selector": {"matchLabels": {"app": "db"}}, "template": _TEMPLATE},
+        422,
+        'spec.template.metadata.labels: Invalid value: {"app":"web"}: '
+        "`selector` does not match template `labels`",
+    ),
+    (
+        {"selector": {"matchLabels": {"app": "web"}}, "template": _TEMPLATE, "replicas": -1},
+        422,
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+    ),
+    (
+        {"selector": {"matchLabels": {"app": "web"}}, "replicas": "three"},
+        400,
+        "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of "
+        "type int32",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "code", "text"), _WORKLOADS)
+def test_a_workload_that_could_never_have_its_pods_is_refused(
+    api: Client, spec: dict[str, Any], code: int, text: str
+) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    answer = api.post(path, {"metadata": {"name": "web"}, "spec": spec})
+    assert answer.code == code
+    assert answer.message.endswith(text)
+    assert api.get(path).names == []
+
+
+def test_a_job_selects_its_pods_by_its_own_uid(api: Client) -> None:
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    made = api.post(path, {"metadata": {"name": "j"}, "spec": {"template": {}}}).body
+    own = {"batch.kubernetes.io/controller-uid": made["metadata"]["uid"]}
+    assert made["spec"]["selector"] == {"matchLabels": own}
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    assert labels["job-name"] == labels["batch.kubernetes.io/job-name"] == "j"
+    assert own.items() <= labels.items()

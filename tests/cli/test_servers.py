@@ -100,3 +100,29 @@ def test_up_once_places_pods(run: Run, write: Write) -> None:
     done = run("up", "--once", "-f", write("c.yaml", f"{NODE}---\n{pod}"))
     assert done.code == 0, done.err
     assert "1 pods: 1 on nodes, 0 waiting" in done.out
+
+
+_DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: i}]}
+"""
+
+
+def test_up_makes_the_pods_of_workloads(run: Run, write: Write) -> None:
+    done = run("up", "--once", "--nodes", "2", "-f", write("d.yaml", _DEPLOYMENT))
+    assert done.code == 0, done.err
+    assert "3 pods: 3 on nodes, 0 waiting" in done.out
+    assert done.err.count("skipped") == 0
+
+
+def test_up_without_controllers_makes_none(run: Run, write: Write) -> None:
+    path = write("d.yaml", _DEPLOYMENT)
+    done = run("up", "--once", "--no-controllers", "--nodes", "2", "-f", path)
+    assert "0 pods: 0 on nodes, 0 waiting" in done.out
+    assert "1 of kind Deployment skipped" in done.err

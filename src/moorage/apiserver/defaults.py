@@ -257,6 +257,17 @@ def _job(obj: Json) -> None:
     spec = _spec(obj)
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
+    metadata, template = obj["metadata"], spec.get("template")
+    if spec.get("selector") or spec.get("manualSelector") or not isinstance(template, dict):
+        return
+    # A Job finds its pods by its own uid, unless it says how.
+    own = {"batch.kubernetes.io/controller-uid": metadata.get("uid", "")}
+    spec["selector"] = {"matchLabels": own}
+    known = template.get("metadata") or {}
+    name = metadata.get("name", "")
+    more = {"batch.kubernetes.io/job-name": name, "controller-uid": metadata.get("uid", "")}
+    labels = {**(known.get("labels") or {}), **own, **more, "job-name": name}
+    template["metadata"] = {**known, "labels": labels}
 
 
 def _claim_spec(spec: Json) -> None:

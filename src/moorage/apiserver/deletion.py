@@ -1,7 +1,7 @@
 """How objects go: at once, after a grace period, when finalizers are gone, with their owner.
 
 The part of the garbage collector and the namespace controller that clients notice lives here
-too, since no controller manager runs beside this server. Events go after an hour, like
+too: in one step with the deletion itself, nothing can come between. Events go after an hour, like
 kube-apiserver's `--event-ttl`, or when there are too many: each pod leaves at least one, so a busy
 hour would otherwise fill the memory.
 Upstream: apiserver pkg/registry/rest/delete.go, kubernetes@v1.37.1 pkg/registry/core/pod.
@@ -20,7 +20,10 @@ from moorage.apiserver.requests import flag, number
 from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.storage import Collection, Storage
 
-ORPHAN = "Orphan"
+ORPHAN, FOREGROUND = "Orphan", "Foreground"
+_WAITS = "foregroundDeletion"
+"""The finalizer of an owner that goes after its dependents."""
+_REMEMBERED = 10_000
 _POD_GRACE = 30
 _LONGEST_GRACE = 100 * 365 * 86400
 """Longer ones would lead to a time that cannot be written."""
@@ -82,6 +85,8 @@ class Deletion:
         self._store = store
         self._identities = identities
         self._emptying: set[str] = set()
+        self._gone: dict[str, None] = {}
+        """Uids of what was removed lately; what is created for such an owner goes at once."""
 
     def delete(
         self, resource: ApiResource, stored: Stored, options: DeleteOptions
@@ -96,7 +101,10 @@ class Deletion:
         if resource.storage == "namespaces":
             return self._delete_namespace(collection, stored, obj)
         self._release(stored, options)
-        return self._delete_alone(collection, collection.items.get(stored.key, stored), options)
+        present = collection.items.get(stored.key, stored)
+        if options.propagation == FOREGROUND and self._is_awaited(present.uid):
+            return self._hold(collection, present), False
+        return self._delete_alone(collection, present, options)
 
     def _delete_alone(
         self, collection: Collection, stored: Stored, options: DeleteOptions
@@ -123,10 +131,20 @@ class Deletion:
     def remove(self, collection: Collection, stored: Stored) -> Stored:
         """Take an object out for good."""
         gone = self._store.delete(collection, stored)
+        self._gone[stored.uid] = None
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+        if stored.owners:
+            self._let_owners_go(stored)
         namespace = stored.namespace
         if namespace and namespace not in self._emptying:
             self._finish_namespace(namespace)
         return gone
+
+    def collect(self, collection: Collection, stored: Stored) -> None:
+        """Remove a new object that came too late: all its owners are gone."""
+        if stored.owners and all(uid in self._gone for uid in stored.owners):
+            self._delete_alone(collection, stored, DeleteOptions())
 
     def _grace(self, resource: ApiResource, obj: Json, options: DeleteOptions) -> int:
         if resource.storage != "pods":
@@ -172,8 +190,49 @@ class Deletion:
                         owners.append(dependent.uid)
         for collection, key in reversed(going):
             present = collection.items.get(key)
-            if present is not None:
+            if present is None:
+                continue
+            if options.propagation == FOREGROUND and self._is_awaited(present.uid):
+                self._hold(collection, present)
+            else:
                 self._delete_alone(collection, present, DeleteOptions())
+
+    def _is_awaited(self, owner: str) -> bool:
+        """Has the owner dependents that it is to go after?"""
+        return any(
+            reference.get("uid") == owner and reference.get("blockOwnerDeletion")
+            for _, dependent in self._store.dependents(owner)
+            for reference in dependent.object()["metadata"]["ownerReferences"]
+        )
+
+    def _hold(self, collection: Collection, stored: Stored) -> Stored:
+        """Begin a deletion that ends with that of the last dependent."""
+        obj = stored.object()
+        finalizers = obj["metadata"].get("finalizers") or []
+        if _WAITS not in finalizers:
+            obj["metadata"]["finalizers"] = [*finalizers, _WAITS]
+            stored = self._store.update(collection, stored, obj)
+        return self._mark(collection, stored, 0)
+
+    def _let_owners_go(self, gone: Stored) -> None:
+        """Owners that waited for this dependent, and wait for no other, go after it."""
+        for reference in gone.object()["metadata"].get("ownerReferences") or ():
+            for collection in list(self._store.collections.values()):
+                if collection.resource.kind != reference.get("kind"):
+                    continue
+                namespace = gone.namespace if collection.resource.namespaced else ""
+                owner = collection.get(namespace, str(reference.get("name")))
+                if owner is not None and owner.uid == reference.get("uid"):
+                    self._let_go(collection, owner)
+
+    def _let_go(self, collection: Collection, owner: Stored) -> None:
+        obj = owner.object()
+        finalizers = obj["metadata"].get("finalizers") or []
+        if _WAITS not in finalizers or self._is_awaited(owner.uid):
+            return
+        obj["metadata"]["finalizers"] = [name for name in finalizers if name != _WAITS]
+        drop_empty(obj)
+        self.finish(collection, self._store.update(collection, owner, obj))
 
     def _disown(self, collection: Collection, dependent: Stored, owner: str) -> None:
         obj = dependent.object()

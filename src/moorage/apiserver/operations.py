@@ -87,7 +87,9 @@ class Operations:
         drop_empty(obj)
         if dry_run:
             return make_stored(resource.storage, key, self.store.version, obj)
-        return self.store.create(collection, key, obj)
+        stored = self.store.create(collection, key, obj)
+        self.deletion.collect(collection, stored)
+        return stored
 
     # ---- update ----
 

@@ -17,6 +17,7 @@ from moorage.apiserver.resources import STORED_AS, ApiResource
 from moorage.errors import DecodeError
 from moorage.model.checks import check_object
 from moorage.model.decode import KINDS, decode_object, describe, explain, without_nulls
+from moorage.model.labels import LabelSelector, compile_selector
 from moorage.model.meta import ApiObject
 from moorage.model.spelling import DNS_1035_LABEL, DNS_LABEL, SUBDOMAIN
 
@@ -24,6 +25,17 @@ _PATH_SEGMENT_GROUPS = ("rbac.authorization.k8s.io",)
 _REQUIRED = "FieldValueRequired"
 _DUPLICATE = "FieldValueDuplicate"
 _NAMES = {"namespaces": DNS_LABEL, "services": DNS_1035_LABEL}
+_WORKLOADS = ("daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps")
+
+
+class _Labelled(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Template(msgspec.Struct):
+    """What of a pod template its selector looks at."""
+
+    metadata: _Labelled = msgspec.field(default_factory=_Labelled)
 
 
 def validate(resource: ApiResource, obj: Json) -> ApiObject:
@@ -35,6 +47,8 @@ def validate(resource: ApiResource, obj: Json) -> ApiObject:
         causes += _pod_causes(obj.get("spec") or {})
     elif resource.storage == DEFINITIONS:
         causes += definition_causes(obj)
+    elif resource.storage in _WORKLOADS:
+        causes += _workload_causes(resource, obj)
     if not causes:
         causes += _model_causes(model)
     if causes:
@@ -143,6 +157,40 @@ def _pod_causes(spec: Json) -> list[Cause]:
         text = "Forbidden: cannot be set until all schedulingGates have been cleared"
         causes.append(Cause("spec.nodeName", text, "FieldValueForbidden"))
     return causes
+
+
+def _workload_causes(resource: ApiResource, obj: Json) -> Iterator[Cause]:
+    """A workload that would not find its own pods, or is to have fewer than none."""
+    spec = obj.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    replicas = spec.get("replicas")
+    if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool)):
+        field = f"{resource.kind}Spec.spec.replicas"
+        kind = {str: "string", bool: "bool", float: "number"}.get(type(replicas), "object")
+        why = f"json: cannot unmarshal {kind} into Go struct field {field} of type int32"
+        raise _unreadable(resource, why)
+    if replicas is not None and replicas < 0:
+        text = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        yield Cause("spec.replicas", text)
+    if spec.get("selector") is None:
+        yield Cause("spec.selector", "Required value", _REQUIRED)
+        return
+    if not spec["selector"]:
+        # Upstream calls a ReplicaSet a deployment here.
+        word = "deployment" if resource.kind == "ReplicaSet" else resource.kind.lower()
+        text = f"Invalid value: {{}}: empty selector is invalid for {word}"
+        yield Cause("spec.selector", text)
+        return
+    try:
+        selector = compile_selector(msgspec.convert(spec["selector"], LabelSelector))
+        template = msgspec.convert(spec.get("template") or {}, _Template)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise _unreadable(resource, str(error)) from None
+    labels = template.metadata.labels or {}
+    if not selector.matches(labels):
+        value = msgspec.json.encode(labels or None).decode()
+        text = f"Invalid value: {value}: `selector` does not match template `labels`"
+        yield Cause("spec.template.metadata.labels", text)
 
 
 def _volume_causes(spec: Json) -> list[Cause]:

@@ -13,6 +13,7 @@ from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.cli.startup import log_to_stderr
 from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration
 from moorage.connections.descriptors import raise_limit
+from moorage.controllers.triggers import FOLLOWED
 from moorage.errors import InputError
 from moorage.model.pod import Pod
 from moorage.simulator.manifests import read_documents
@@ -153,10 +154,12 @@ async def _serve(
     if cluster.console is not None:
         say(f"Page at {cluster.console.url}")
     assert cluster.live is not None, "the cluster was started"
-    kinds = cluster.live.informers.kinds
+    kinds = {*cluster.live.informers.kinds, *(() if args.no_controllers else FOLLOWED.values())}
     for kind, count in (await apply_documents(cluster.client(), documents, kinds)).items():
         warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
     say(f"{len(documents)} objects created")
+    if not args.no_controllers:
+        cluster.start_controllers()
     if args.once:
         return await _once(cluster)
     with kubeconfig_path(args.write_kubeconfig) as kubeconfig:

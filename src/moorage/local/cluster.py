@@ -1,4 +1,4 @@
-"""A whole cluster in one process: API server, kubelets, scheduler, page, and objects from files."""
+"""A whole cluster in one process: API server, kubelets, controllers, scheduler, page, files."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,13 @@ from moorage.kube.requests import MERGE
 from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
+from moorage.local.controllers import Controllers
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
 
 Document = Mapping[str, Any]
 
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
+_LAST = {"ReplicaSet": 1, "Pod": 2}
 # Their status is what tests and samples are about; the API takes it only in a second step.
 _WITH_STATUS = ("PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
 _CONFLICT = 409
@@ -49,7 +51,7 @@ class _Creation(NamedTuple):
     def rank(self) -> int:
         """What others need comes first, pods come last."""
         kind = str(self.document["kind"])
-        return _FIRST.index(kind) - len(_FIRST) if kind in _FIRST else int(kind == "Pod")
+        return _FIRST.index(kind) - len(_FIRST) if kind in _FIRST else _LAST.get(kind, 0)
 
 
 async def apply_documents(
@@ -83,8 +85,9 @@ async def apply_documents(
     for missing in sorted({one.namespace for one in known} - listed - {"", "default"}):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": missing}}
         await _create_unless_there(client, _NAMESPACE, body)
+    uids: dict[str, str] = {}
     for one in sorted(known, key=lambda one: one.rank):
-        await _create(client, one)
+        await _create(client, one, uids)
     return skipped
 
 
@@ -107,11 +110,15 @@ async def _create_unless_there(client: KubeClient, resource: Resource, body: Doc
             raise
 
 
-async def _create(client: KubeClient, one: _Creation) -> None:
+async def _create(client: KubeClient, one: _Creation, uids: dict[str, str]) -> None:
+    """Create an object; `uids` has the new uids of those before it, by their uids in the files."""
     document, where, resource, namespace = one
     kind = str(document["kind"])
+    old = _metadata(document).get("uid")
     try:
-        made = await client.create(resource, namespace, document)
+        made = await client.create(resource, namespace, _owned_anew(document, uids))
+        if old:
+            uids[str(old)] = made["metadata"]["uid"]
         if kind in _WITH_STATUS and document.get("status"):
             name, status = made["metadata"]["name"], {"status": document["status"]}
             await client.patch(
@@ -120,6 +127,19 @@ async def _create(client: KubeClient, one: _Creation) -> None:
     except ApiError as error:
         name = _metadata(document).get("name", "")
         raise InputError(f"{where}: {kind} {name}: {error}") from error
+
+
+def _owned_anew(document: Document, uids: Mapping[str, str]) -> Document:
+    """The object with references to the owners as they were created here."""
+    references = _metadata(document).get("ownerReferences")
+    if not uids or not isinstance(references, list):
+        return document
+    owners = [
+        {**ref, "uid": uids.get(str(ref.get("uid")), ref.get("uid"))}
+        for ref in references
+        if isinstance(ref, Mapping)
+    ]
+    return {**document, "metadata": {**_metadata(document), "ownerReferences": owners}}
 
 
 def _metadata(document: Document) -> Mapping[str, Any]:
@@ -152,6 +172,8 @@ class LocalCluster:
         self._clients: list[KubeClient] = []
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
+        self._controllers: Controllers | None = None
+        self._controlling: asyncio.Task[None] | None = None
         self.live: LiveScheduler | None = None
         self.recorder: EventRecorder | None = None
         self.console: LocalConsole | None = None
@@ -179,6 +201,15 @@ class LocalCluster:
             await self._show(self.console, self.live)
         self._work = asyncio.create_task(self.live.run())
 
+    def start_controllers(self) -> None:
+        """Bring about what Deployments and the like ask for.
+
+        Objects from files are there before, so that pods among them are not made twice.
+        """
+        assert self.recorder is not None, "start first"
+        self._controllers = Controllers(self.client(), self.recorder)
+        self._controlling = asyncio.create_task(self._controllers.run(), name="controllers")
+
     async def stop(self) -> None:
         """End everything in order."""
         async with contextlib.AsyncExitStack() as stack:
@@ -189,6 +220,9 @@ class LocalCluster:
             stack.push_async_callback(self.server.stop)
             for client in self._clients:
                 stack.push_async_callback(client.close)
+            if self._controlling is not None:
+                self._controlling.cancel()
+                await asyncio.gather(self._controlling, return_exceptions=True)
             if self.live is None or self._work is None or self._work.done():
                 return  # a scheduler that ended earlier has told so to `run_forever`
             self.live.stop()
@@ -231,6 +265,8 @@ class LocalCluster:
     def _busy(self) -> bool:
         live = self.live
         if live is None or not live.informers.has_synced or live.busy:
+            return True
+        if self._controllers is not None and self._controllers.busy:
             return True
         pending = self._scheduler.queue.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)

@@ -1,0 +1,260 @@
+"""Runs the controllers over the API: follows what they look at, carries out what they plan.
+
+Owns the queue of objects to look at, retries with back-off, and how fast pods are made. Decides
+nothing about workloads; meets the API server only through the client, so any will do.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import takewhile
+
+import msgspec
+
+from moorage.controllers.cluster import ClusterObjects, Key, key_of
+from moorage.controllers.objects import Json, is_going, meta
+from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
+from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected
+from moorage.errors import ApiError, MoorageError, reason_of
+from moorage.kube import requests
+from moorage.kube.client import KubeClient
+from moorage.kube.event_recorder import EventRecorder
+from moorage.kube.informers import Informers
+from moorage.kube.requests import MERGE
+from moorage.kube.resources import Resource, resource_for
+from moorage.kube.store import FunctionHandler
+from moorage.kube.timing import Timer, WallTimer
+from moorage.model.custom import CustomObject, custom_object
+
+log = logging.getLogger(__name__)
+
+RESOURCES: Mapping[str, Resource] = {kind: resource_for(name) for kind, name in FOLLOWED.items()}
+_OF_PODS = ("affinity", "nodeName")
+_WORKERS = 8
+_MOST_AT_ONCE = 32
+_FIRST_WAIT = 0.05
+_LONGEST_WAIT = 30.0
+_PATIENCE = 6
+"""What was refused so often will be refused again; nobody should wait for it."""
+_GONE, _CONFLICT = 404, 409
+_UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    MoorageError,
+    msgspec.MsgspecError,
+)
+"""What an object that no API server should have let in does to a controller."""
+
+
+class Controllers:
+    """All controllers of a cluster in one task."""
+
+    def __init__(
+        self, client: KubeClient, recorder: EventRecorder, *, timer: Timer | None = None
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._timer = timer or WallTimer()
+        self._cluster = ClusterObjects()
+        self._informers = Informers(client, FOLLOWED.values(), timer=self._timer)
+        for kind, name in FOLLOWED.items():
+            handler = FunctionHandler(
+                on_add=partial(self._seen, kind, None),
+                on_update=partial(self._seen, kind),
+                on_delete=partial(self._gone, kind),
+            )
+            self._informers.add_handler(name, handler)
+        self._waiting: dict[Key, None] = {}
+        self._working: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._tries: dict[Key, int] = {}
+        self._wake = asyncio.Event()
+
+    @property
+    def busy(self) -> bool:
+        """Is there anything to look at that does not only wait for time to pass?"""
+        soon = any(tries < _PATIENCE for tries in self._tries.values())
+        return bool(self._waiting or self._working) or soon or not self._informers.has_synced
+
+    async def run(self) -> None:
+        """Follow the cluster and bring about what its objects ask for, until cancelled."""
+        self._informers.start()
+        try:
+            await self._informers.wait_for_sync()
+            async with asyncio.TaskGroup() as workers:
+                for number in range(_WORKERS):
+                    workers.create_task(self._work(), name=f"controllers {number}")
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            await self._informers.stop()
+
+    # ---- what changes ----
+
+    def _seen(self, kind: str, before: CustomObject | None, after: CustomObject) -> None:
+        obj = _complete(kind, after.content)
+        self._put(obj)
+        self._look_at(None if before is None else _complete(kind, before.content), obj)
+
+    def _put(self, obj: Json) -> None:
+        if obj["kind"] == "Pod":
+            # Of tens of thousands, only what controllers read.
+            given = obj.get("spec") or {}
+            obj["spec"] = {name: given[name] for name in _OF_PODS if name in given}
+        meta(obj).pop("managedFields", None)
+        self._cluster.put(obj)
+
+    def _gone(self, kind: str, before: CustomObject) -> None:
+        obj = _complete(kind, before.content)
+        self._cluster.remove(key_of(obj), meta(obj)["uid"])
+        self._tries.pop(key_of(obj), None)
+        self._look_at(obj, None)
+
+    def _look_at(self, before: Json | None, after: Json | None) -> None:
+        try:
+            for key in affected(self._cluster, before, after):
+                self._add(key)
+        except _UNREADABLE as error:
+            self._complain(key_of(after or before or {}), error)
+
+    def _add(self, key: Key) -> None:
+        self._waiting[key] = None
+        self._wake.set()
+
+    # ---- work ----
+
+    async def _work(self) -> None:
+        while True:
+            key = next((one for one in self._waiting if one not in self._working), None)
+            if key is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            del self._waiting[key]
+            self._working.add(key)
+            try:
+                await self._reconcile(key)
+            finally:
+                self._working.discard(key)
+                self._wake.set()
+
+    async def _reconcile(self, key: Key) -> None:
+        obj = self._cluster.get(*key)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        if obj is None:
+            return
+        try:
+            plan = CONTROLLERS[key.kind](self._cluster, obj, self._timer.now())
+        except _UNREADABLE as error:
+            self._complain(key, error)
+            return
+        wait = plan.again_in
+        try:
+            await self._carry_out(plan.writes)
+        except ApiError as error:
+            tries = self._tries[key] = self._tries.get(key, 0) + 1
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, 16))
+            log.debug("%s: %s", key, error)
+            if error.status not in (_GONE, _CONFLICT):
+                self._cluster.failed(meta(obj)["uid"], str(error))
+        else:
+            self._tries.pop(key, None)
+            self._cluster.failed(meta(obj)["uid"], "")
+        if wait is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[key] = loop.call_later(wait, self._add, key)
+
+    def _complain(self, key: Key, error: Exception) -> None:
+        log.warning("%s is left alone, it cannot be read: %s", key, reason_of(error))
+
+    # ---- writes ----
+
+    async def _carry_out(self, writes: Sequence[Write]) -> None:
+        """In order; equal steps about pods side by side, a few at first: the first may fail."""
+        left, at_once = deque(writes), 1
+        while left:
+            kind = type(left[0])
+            batch = [left.popleft()]
+            if kind in (CreateObject, DeleteObject):
+                same = takewhile(lambda write: type(write) is kind, tuple(left))  # noqa: B023
+                batch += [left.popleft() for _, _ in zip(range(at_once - 1), same, strict=False)]
+                at_once = min(2 * at_once, _MOST_AT_ONCE)
+            results = await asyncio.gather(*map(self._write, batch), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+
+    async def _write(self, write: Write) -> None:
+        match write:
+            case CreateObject(kind, namespace, body, note):
+                await self._create(kind, namespace, body, note)
+            case PatchObject(key, changes, subresource, note):
+                answer = await self._client.patch(
+                    RESOURCES[key.kind],
+                    key.namespace,
+                    key.name,
+                    changes,
+                    content_type=MERGE,
+                    subresource=subresource,
+                )
+                self._put(answer)
+                self._say(note, key.name)
+            case DeleteObject(key, uid, grace, note):
+                await self._delete(key, uid, grace)
+                self._say(note, key.name)
+
+    async def _create(self, kind: str, namespace: str, body: Json, note: Note | None) -> None:
+        try:
+            answer = await self._client.create(RESOURCES[kind], namespace, body)
+        except ApiError as error:
+            if note is not None and error.status != _CONFLICT:
+                failed = Note(note.regarding, "FailedCreate", f"Error creating: {error}", "Warning")
+                self._say(failed, "")
+            raise
+        self._put(answer)
+        self._say(note, meta(answer)["name"])
+
+    async def _delete(self, key: Key, uid: str, grace: int | None) -> None:
+        request = requests.delete(
+            RESOURCES[key.kind], key.namespace, key.name, uid=uid, grace_seconds=grace
+        )
+        try:
+            answer = await self._client.json(request)
+        except ApiError as error:
+            if error.status not in (_GONE, _CONFLICT):
+                raise
+            answer = {}
+        if answer.get("kind") == key.kind and is_going(answer):
+            self._put(answer)
+        else:
+            self._cluster.remove(key, uid)
+
+    def _say(self, note: Note | None, name: str) -> None:
+        if note is None:
+            return
+        message = note.message.replace("{name}", name)
+        regarding = custom_object(note.regarding)
+        controller = f"{regarding.kind.lower()}-controller"
+        self._recorder.event(
+            regarding,
+            note.type,
+            note.reason,
+            note.reason,  # the API wants an action, too
+            message,
+            controller=controller,
+            apart=message,
+        )
+
+
+def _complete(kind: str, content: Json) -> Json:
+    """The members of lists leave out what kind they are."""
+    if "kind" in content and "apiVersion" in content:
+        return content
+    return {"apiVersion": RESOURCES[kind].api_version, **content, "kind": kind}
