@@ -125,7 +125,7 @@ class _Story:
         trial.add_pod("preemptor", cpu="1500m", nodeSelector=here, priorityClassName="story-high")
         trial.nominated("preemptor")
         for number in range(2):
-            trial.terminating(f"victim-{number}")
+            trial.preempted(f"victim-{number}")
         self._settle()
         trial.delete_pod("victim-0")
         self._settle()

@@ -149,13 +149,15 @@ class Trial:
 
         return self._waited(f"pod {name} to be nominated", node, 30.0)
 
-    def terminating(self, name: str) -> None:
-        """Wait until somebody has asked for the pod's deletion."""
-        self._waited(
-            f"pod {name} to be deleted",
-            lambda: "deletionTimestamp" in self.pod(name)["metadata"],
-            30.0,
-        )
+    def preempted(self, name: str) -> None:
+        """Wait until the pod is being deleted for a more important one, and an event says so."""
+
+        def told() -> bool:
+            return "deletionTimestamp" in self.pod(name)["metadata"] and any(
+                event["reason"] == "Preempted" for event in self.events(name)
+            )
+
+        self._waited(f"pod {name} to be preempted", told, 30.0)
 
     def gone(self, name: str) -> None:
         """Wait until there is no such pod."""

@@ -97,7 +97,7 @@ def preempts(trial: Trial) -> Json:
         _start(trial, asked, preemptVerb="preempt", filterVerb="filter")
         trial.add_pod("preemptor", cpu="1", priorityClassName="high")
         trial.nominated("preemptor")
-        trial.terminating("on-n2")
+        trial.preempted("on-n2")
         trial.refused("preemptor")
         during = trial.observe("preemptor", "on-n1", "on-n2")
         trial.delete_pod("on-n2")
@@ -228,7 +228,7 @@ def refuses_victims(trial: Trial) -> Json:
         asked.answers["preempt"] = take_second
         trial.add_pod("preemptor", cpu="1", priorityClassName="high")
         trial.nominated("preemptor")
-        trial.terminating("on-n2")
+        trial.preempted("on-n2")
         trial.refused("preemptor")
         return {**seen, **trial.observe("preemptor"), "asked": sorted(set(asked.asked))}
 
@@ -367,7 +367,7 @@ def preempting_fails(trial: Trial) -> Json:
         _start(trial, asked, preemptVerb="preempt", httpTimeout="1s", ignorable=True)
         trial.add_pod("ignores", cpu="1", priorityClassName="high")
         trial.nominated("ignores")
-        trial.terminating("occupant")
+        trial.preempted("occupant")
         trial.refused("ignores")
         return {"spared": seen, **_without_port(trial.observe("ignores", "occupant"), asked)}
 
@@ -433,7 +433,7 @@ def nonsense_of_other_verbs(trial: Trial) -> Json:
         _start(trial, asked, preemptVerb="preempt", ignorable=True)
         trial.add_pod("preempt-ignores", cpu="2", priorityClassName="high")
         trial.nominated("preempt-ignores")
-        trial.terminating("occupant")
+        trial.preempted("occupant")
         trial.refused("preempt-ignores")
         return {**seen, **_without_port(trial.observe("preempt-ignores", "occupant"), asked)}
 

@@ -165,7 +165,7 @@ def whole_objects(trial: Trial) -> Json:
     trial.add_pod("refused", cpu="4")
     trial.add_pod("preemptor", cpu="2", priorityClassName="high")
     pods = ("placed", "refused", "preemptor")
-    trial.terminating("placed")
+    trial.preempted("placed")
     trial.refused("refused")
     trial.refused("preemptor")
     trial.observe(*pods)
