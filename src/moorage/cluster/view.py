@@ -23,9 +23,9 @@ from moorage.cluster.pod_terms import TermEntry
 from moorage.cluster.row_counts import DomainSums
 from moorage.cluster.stamps import Aspect, Stamps
 from moorage.cluster.state import ClusterState
-from moorage.model.labels import Labels
+from moorage.model.labels import Labels, Requirement
 from moorage.model.node import Node
-from moorage.model.node_selector import CompiledNodeSelector, NodeTerm
+from moorage.model.node_selector import NAME_FIELD, CompiledNodeSelector, NodeTerm
 from moorage.model.pod import HostPort, Pod, RequiredNodes
 
 if TYPE_CHECKING:
@@ -192,13 +192,19 @@ class NodeView:
         chosen = np.full(len(self), not term.error)
         for requirement in term.labels:
             chosen &= self.label(requirement.key).matching(requirement)
-        if term.fields:
-            chosen &= np.fromiter(
-                (NodeTerm(fields=term.fields).matches({}, name) for name in self.names()),
-                np.bool_,
-                len(self),
-            )
+        for requirement in term.fields:
+            chosen &= self._matching_field(requirement)
         return chosen
+
+    def _matching_field(self, requirement: Requirement) -> Bools:
+        """Which nodes' field is the one value, or is another one? Unknown fields are empty."""
+        (value,) = requirement.values
+        if requirement.key == NAME_FIELD:
+            row = self.row_of(value)
+            named = self.rows == (-1 if row is None else row)
+        else:
+            named = np.full(len(self), not value)
+        return named if requirement.operator == "In" else ~named
 
     def matching(self, selector: CompiledNodeSelector) -> Bools:
         """Which nodes pass any term of a node selector?"""
