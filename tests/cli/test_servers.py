@@ -102,6 +102,13 @@ def test_up_once_places_pods(run: Run, write: Write) -> None:
     assert "1 pods: 1 on nodes, 0 waiting" in done.out
 
 
+def test_the_sample_cluster_is_placed_with_its_workloads(run: Run) -> None:
+    sample = files("moorage") / "samples" / "harbour.yaml"
+    done = run("up", "--once", "-f", str(sample))
+    assert done.code == 0, done.err
+    assert "37 pods: 34 on nodes, 3 waiting" in done.out
+
+
 _DEPLOYMENT = """apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
