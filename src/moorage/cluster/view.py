@@ -201,7 +201,7 @@ class NodeView:
         (value,) = requirement.values
         if requirement.key == NAME_FIELD:
             row = self.row_of(value)
-            named = self.rows == (-1 if row is None else row)
+            named: Bools = self.rows == (-1 if row is None else row)
         else:
             named = np.full(len(self), not value)
         return named if requirement.operator == "In" else ~named
