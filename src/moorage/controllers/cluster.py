@@ -9,6 +9,10 @@ from typing import NamedTuple
 
 from moorage.controllers.objects import Json, controller_of, meta, spec
 
+_Place = tuple[str, str, str]
+"""What an object is found by, its kind, and which namespace, controller or node."""
+_NAMESPACE, _CONTROLLER, _FREE, _NODE = "namespace", "controller", "free", "node"
+
 _REMEMBERED = 10_000
 """So many that were removed are kept in mind: an answer may come later than the watch."""
 
@@ -35,10 +39,7 @@ class ClusterObjects:
 
     def __init__(self) -> None:
         self._objects: dict[Key, Json] = {}
-        self._in_namespace: dict[tuple[str, str], dict[Key, Json]] = {}
-        self._controlled: dict[tuple[str, str], dict[Key, Json]] = {}
-        """By kind and the controller's uid; those without one by kind and `/namespace`."""
-        self._on_node: dict[str, dict[Key, Json]] = {}
+        self._members: dict[_Place, dict[Key, Json]] = {}
         self._gone: dict[str, None] = {}
         self._lost_nodes: dict[str, None] = {}
         self._failures: dict[str, str] = {}
@@ -57,8 +58,8 @@ class ClusterObjects:
         self._objects[key] = obj
         if key.kind == "Node":
             self._lost_nodes.pop(key.name, None)
-        for index, place in self._places(obj):
-            index.setdefault(place, {})[key] = obj
+        for place in _places(obj):
+            self._members.setdefault(place, {})[key] = obj
         return old
 
     def remove(self, key: Key, uid: str = "") -> Json | None:
@@ -80,19 +81,19 @@ class ClusterObjects:
 
     def all(self, kind: str, namespace: str = "*") -> list[Json]:
         """The objects of a namespace, or of all, in order of their coming."""
-        return list(self._in_namespace.get((kind, namespace), {}).values())
+        return self._at((_NAMESPACE, kind, namespace))
 
     def controlled(self, kind: str, owner: Json) -> list[Json]:
         """The objects of a kind that `owner` controls."""
-        return list(self._controlled.get((kind, meta(owner)["uid"]), {}).values())
+        return self._at((_CONTROLLER, kind, meta(owner)["uid"]))
 
     def free(self, kind: str, namespace: str) -> list[Json]:
         """The objects of a kind that nobody controls."""
-        return list(self._controlled.get((kind, f"/{namespace}"), {}).values())
+        return self._at((_FREE, kind, namespace))
 
     def on_node(self, name: str) -> list[Json]:
         """The pods that are bound to a node."""
-        return list(self._on_node.get(name, {}).values())
+        return self._at((_NODE, "Pod", name))
 
     def has_lost_node(self, name: str) -> bool:
         """Was there a node of that name, and is there none now? Unknown ones may yet come."""
@@ -113,21 +114,26 @@ class ClusterObjects:
 
     # ---- inside ----
 
-    def _places(self, obj: Json) -> Iterable[tuple[dict[object, dict[Key, Json]], object]]:
-        kind, namespace = obj["kind"], meta(obj).get("namespace", "")
-        yield self._in_namespace, (kind, namespace)  # type: ignore[misc]
-        yield self._in_namespace, (kind, "*")  # type: ignore[misc]
-        owner = controller_of(obj)
-        yield self._controlled, (kind, owner["uid"] if owner else f"/{namespace}")  # type: ignore[misc]
-        if kind == "Pod" and spec(obj).get("nodeName"):
-            yield self._on_node, spec(obj)["nodeName"]  # type: ignore[misc]
+    def _at(self, place: _Place) -> list[Json]:
+        return list(self._members.get(place, {}).values())
 
     def _unlist(self, key: Key, old: Json) -> None:
-        for index, place in self._places(old):
-            members = index[place]
+        for place in _places(old):
+            members = self._members[place]
             del members[key]
             if not members:
-                del index[place]
+                del self._members[place]
+
+
+def _places(obj: Json) -> Iterable[_Place]:
+    """Under which an object is found."""
+    kind, namespace = obj["kind"], meta(obj).get("namespace", "")
+    yield _NAMESPACE, kind, namespace
+    yield _NAMESPACE, kind, "*"
+    owner = controller_of(obj)
+    yield (_CONTROLLER, kind, owner["uid"]) if owner else (_FREE, kind, namespace)
+    if kind == "Pod" and spec(obj).get("nodeName"):
+        yield _NODE, kind, spec(obj)["nodeName"]
 
 
 def _remember(names: dict[str, None], name: str) -> None:

@@ -9,7 +9,6 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import takewhile
 
 import msgspec
 
@@ -183,8 +182,8 @@ class Controllers:
             kind = type(left[0])
             batch = [left.popleft()]
             if kind in (CreateObject, DeleteObject):
-                same = takewhile(lambda write: type(write) is kind, tuple(left))  # noqa: B023
-                batch += [left.popleft() for _, _ in zip(range(at_once - 1), same, strict=False)]
+                while left and len(batch) < at_once and type(left[0]) is kind:
+                    batch.append(left.popleft())
                 at_once = min(2 * at_once, _MOST_AT_ONCE)
             results = await asyncio.gather(*map(self._write, batch), return_exceptions=True)
             for result in results:
