@@ -27,8 +27,8 @@ $(STAMP): pyproject.toml constraints.txt
 setup: $(STAMP) ## Make .venv with the pinned dependencies
 
 demo: setup ## Run a whole sample cluster in one process, then explain a pod that stays pending
-	$(BIN)/moorage up -f src/moorage/samples/harbour.yaml --once
-	$(BIN)/moorage explain pod batch/archive-0 -f src/moorage/samples/harbour.yaml || test $$? -eq 3
+	$(BIN)/moorage up --sample --once
+	$(BIN)/moorage explain pod batch/archive-0 --sample || test $$? -eq 3
 
 test: setup ## Run the tests (under five minutes on two cores)
 	$(BIN)/python -m pytest -q -n $(JOBS)

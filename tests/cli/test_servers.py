@@ -103,8 +103,7 @@ def test_up_once_places_pods(run: Run, write: Write) -> None:
 
 
 def test_the_sample_cluster_is_placed_with_its_workloads(run: Run) -> None:
-    sample = files("moorage") / "samples" / "harbour.yaml"
-    done = run("up", "--once", "-f", str(sample))
+    done = run("up", "--once", "--sample")
     assert done.code == 0, done.err
     assert "37 pods: 34 on nodes, 3 waiting" in done.out
 
@@ -133,3 +132,21 @@ def test_up_without_controllers_makes_none(run: Run, write: Write) -> None:
     done = run("up", "--once", "--no-controllers", "--nodes", "2", "-f", path)
     assert "0 pods: 0 on nodes, 0 waiting" in done.out
     assert "1 of kind Deployment skipped" in done.err
+
+
+def test_up_refuses_a_feature_gate_that_there_is_not(run: Run) -> None:
+    done = run("up", "--once", "--feature-gates", "Kraken=true")
+    assert done.code == 1
+    assert done.err.endswith("--feature-gates: unrecognized feature gate: Kraken\n")
+
+
+def test_up_logs_as_kube_scheduler_does_if_told_to() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "moorage", "up", "--once", "-v", "2", "--nodes", "1"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=60,
+        check=True,
+    )
+    assert '"Added node to NodeTree" node="node-0"' in done.stderr

@@ -46,6 +46,13 @@ def test_up_says_where_its_page_is_and_serves_it_with_the_api(write: Write) -> N
                 told = json.load(answer)
             assert told["configuration"]["kind"] == "KubeSchedulerConfiguration"
             assert told["ledger"]["on"] is True
+            port = url.removesuffix("/explain/")
+            with urllib.request.urlopen(f"{port}/metrics") as answer:
+                assert b"scheduler_schedule_attempts_total" in answer.read()
+            with urllib.request.urlopen(f"{port}/readyz?verbose") as answer:
+                assert b"[+]sched-handler-sync ok" in answer.read()
+            with urllib.request.urlopen(f"{port}/configz") as answer:
+                assert json.load(answer)["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
             # A stream that is being read does not keep the cluster from ending.
             with urllib.request.urlopen(f"{url}v1/decisions/stream") as stream:
                 assert stream.readline()

@@ -15,7 +15,8 @@ from moorage.kube.decoding import watch_events
 from moorage.kube.deep_json import decode
 from moorage.kube.requests import MERGE, Request, list_, watch
 from moorage.kube.resources import Resource, resource_for
-from moorage.local.cluster import LocalCluster, apply_documents, node_manifests
+from moorage.local.cluster import LocalCluster, apply_documents
+from moorage.local.node_shapes import node_manifests
 from moorage.plugins.defaults import in_tree_registry
 
 _CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

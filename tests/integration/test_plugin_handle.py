@@ -22,7 +22,8 @@ from moorage.framework.plugin import (
 from moorage.framework.status import Reason
 from moorage.kube.client import KubeClient
 from moorage.kube.resources import resource_for
-from moorage.local.cluster import LocalCluster, node_manifests
+from moorage.local.cluster import LocalCluster
+from moorage.local.node_shapes import node_manifests
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
 

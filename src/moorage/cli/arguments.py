@@ -8,6 +8,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ def _add_argument(parser: argparse._ActionsContainer, entry: Json) -> None:
         options = {key: value for key, value in entry.items() if key != "flags"}
         if "type" in options:
             options["type"] = _TYPES[options["type"]]
+        if options.get("const") == "sample":
+            options["const"] = str(files("moorage") / "samples" / "harbour.yaml")
         if options.get("choices") == "workloads":
             options["choices"] = list(workloads())
         parser.add_argument(*entry["flags"].split(), **options)

@@ -37,6 +37,16 @@ def read_configuration(
     return load_config(text, str(path), gates)
 
 
+def read_gates(text: str) -> FeatureGates:
+    """The features of `--feature-gates A=true,B=false`."""
+    if not text:
+        return DEFAULT_FEATURE_GATES
+    try:
+        return FeatureGates.parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"--feature-gates: {error}") from None
+
+
 def make_world(
     configuration: KubeSchedulerConfiguration,
     path: Path | None,

@@ -13,12 +13,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from moorage.cli.configuration import calls_ended_in_time, make_world, read_configuration
+from moorage.cli.configuration import (
+    calls_ended_in_time,
+    make_world,
+    read_configuration,
+    read_gates,
+)
 from moorage.cli.explain_sources import PodQuestion
 from moorage.cli.output import warn
 from moorage.cli.schedule import skipped_sentence
-from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates
-from moorage.errors import ConfigError, InputError, KubeconfigError
+from moorage.errors import InputError, KubeconfigError
 from moorage.explain.nodes import explain_node
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import NodeExplanation, PodExplanation
@@ -137,12 +141,7 @@ class ClusterSource(_WorldSource):
 
 def empty_world(args: argparse.Namespace) -> World:
     """A world with the profiles of the flags."""
-    gates = DEFAULT_FEATURE_GATES
-    if args.feature_gates:
-        try:
-            gates = FeatureGates.parse(args.feature_gates)
-        except ConfigError as error:
-            raise ConfigError(f"--feature-gates: {error}") from None
+    gates = read_gates(args.feature_gates)
     configuration = read_configuration(args.config, gates)
     return make_world(configuration, args.config, gates=gates, plugins=args.plugins)
 

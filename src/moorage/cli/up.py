@@ -8,10 +8,10 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moorage.cli.arguments import add_command, kubeconfig_path
-from moorage.cli.configuration import read_configuration
+from moorage.cli.configuration import read_configuration, read_gates
 from moorage.cli.output import fail, print_line, print_table, say, warn
 from moorage.cli.startup import log_to_stderr
-from moorage.config import DEFAULT_FEATURE_GATES, KubeSchedulerConfiguration
+from moorage.config import FeatureGates, KubeSchedulerConfiguration
 from moorage.connections.descriptors import raise_limit
 from moorage.controllers.triggers import FOLLOWED
 from moorage.errors import InputError
@@ -35,11 +35,17 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the cluster until told to stop, or until it has settled."""
-    log_to_stderr()
+    if args.v is None:
+        log_to_stderr()
+    else:
+        from moorage.app.logs import LoggingOptions, configure_logging
+
+        configure_logging(LoggingOptions(verbosity=args.v))
     if args.nodes is not None and args.nodes < 0:
         raise InputError(f"--nodes: expected a number of nodes, got {args.nodes}")
+    nodes = _nodes(args)
     # Before the loop takes the signals over: Ctrl-C must end a wait for standard input.
-    documents = list(read_documents(args.filename, sys.stdin))
+    documents = [*read_documents(args.paths, sys.stdin), *((node, "--nodes") for node in nodes)]
     raise_limit()
     return asyncio.run(_up(args, documents))
 
@@ -47,30 +53,38 @@ def run(args: argparse.Namespace) -> int:
 Documents = Sequence[tuple[Mapping[str, Any], str]]
 
 
+def _nodes(args: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
+    """The nodes that the flags ask for; a few where nothing says what there is."""
+    from moorage.local.node_shapes import counted_shapes, parse_shape, shaped_nodes
+
+    shapes = [parse_shape(text) for text in args.shape]
+    count = args.nodes
+    if count is None and not (args.paths or shapes):
+        count = _DEFAULT_NODES
+    return shaped_nodes(counted_shapes(count, shapes))
+
+
 async def _up(args: argparse.Namespace, documents: Documents) -> int:
     from moorage.app.plugin_reload import PluginFiles
-    from moorage.local.cluster import LocalCluster, node_manifests
+    from moorage.local.cluster import LocalCluster
 
-    nodes = args.nodes
-    if nodes is None:
-        nodes = 0 if args.filename else _DEFAULT_NODES
-    documents = [*documents, *((node, "--nodes") for node in node_manifests(nodes))]
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    config, plugins = read_configuration(args.config), PluginFiles(args.plugins)
+    gates = read_gates(args.feature_gates)
+    config, plugins = read_configuration(args.config, gates), PluginFiles(args.plugins)
     cluster = LocalCluster(
         config,
         plugins.registry(),
-        DEFAULT_FEATURE_GATES,
+        gates,
         data=args.data,
     )
     try:
         # Nobody could look at a page that is gone as soon as everything is placed.
         page_port = None if args.no_page or args.once else args.page_port
         await cluster.start(args.port, page_port, documents)
-        reloader = None if args.once else _reloader(args, cluster, config, plugins)
+        reloader = None if args.once else _reloader(args, cluster, config, plugins, gates)
         code = await _until_stopped(_serve(args, cluster, documents, reloader), cluster, stop)
     finally:
         await cluster.stop()
@@ -107,17 +121,16 @@ def _reloader(
     cluster: "LocalCluster",
     config: KubeSchedulerConfiguration,
     plugins: "PluginFiles",
+    gates: FeatureGates,
 ) -> "Reloader":
     """What takes up a saved configuration or file with plugins, and tells of plugins that fail."""
     from moorage.app.config_sources import ConfigSource
     from moorage.app.plugin_faults import report_faults
     from moorage.app.reload import Reloader, subject
     from moorage.framework.faults import DEFAULT_ROW
-    from moorage.metrics.process import OperationMetrics
-    from moorage.metrics.registry import MetricsRegistry
 
     async def load(_: object) -> KubeSchedulerConfiguration:
-        return read_configuration(args.config)
+        return read_configuration(args.config, gates)
 
     name = str(args.config)
     live, recorder = cluster.live, cluster.recorder
@@ -135,7 +148,7 @@ def _reloader(
         plugins,
         client=cluster.client(),
         recorder=recorder,
-        metrics=OperationMetrics(MetricsRegistry("metrics.yaml")),
+        metrics=cluster.metrics.operations,
         regarding=regarding,
         read=config,
         tell=say,

@@ -13,9 +13,11 @@ from moorage.config.encoding import shown_config
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError
 from moorage.framework.registry import Registry
+from moorage.http.endpoints import Endpoints, HealthCheck, Route
 from moorage.http.explain_api import explain_routes
 from moorage.http.explain_page import page_routes
 from moorage.http.local_console import LocalConsole
+from moorage.http.pages import configz, health_routes, metric_routes
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -26,7 +28,10 @@ from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
 from moorage.local.controllers import Controllers
+from moorage.metrics.exporter import AllMetrics
+from moorage.metrics.pod_resources import render_pod_resources
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
+from moorage.model.pod import Pod
 
 Document = Mapping[str, Any]
 
@@ -168,7 +173,10 @@ class LocalCluster:
     ) -> None:
         self.server = ApiServer(data=data, kubelets=KubeletOptions())
         self._config = config
-        self._scheduler = build_scheduler(config, registry, gates, WallClock())
+        self.metrics = AllMetrics(gates)
+        self._scheduler = build_scheduler(
+            config, registry, gates, WallClock(), observer=self.metrics.scheduler
+        )
         self._clients: list[KubeClient] = []
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
@@ -255,12 +263,40 @@ class LocalCluster:
         return False
 
     async def _show(self, console: LocalConsole, live: LiveScheduler) -> None:
-        """Record decisions, and serve the page that explains them."""
+        """Record decisions, and serve the page that explains them, health and metrics."""
         ledger = Ledger(_LEDGER_BYTES)
         self._scheduler.record(ledger.recorder)
         configuration = shown_config(self._config)
         self._explainer = Explainer(live, ledger, configuration=lambda: configuration)
-        await console.start([*page_routes(), *explain_routes(self._explainer)])
+        pages = [*page_routes(), *explain_routes(self._explainer)]
+        await console.start([*pages, *self._process_pages(live, configuration)])
+
+    def _process_pages(
+        self, live: LiveScheduler, configuration: Mapping[str, object]
+    ) -> Sequence[Route]:
+        """What kube-scheduler shows at its own port."""
+
+        def synced() -> str | None:
+            return None if live.synced else "handlers are not fully synchronized"
+
+        metrics = self.metrics
+        endpoints = Endpoints(
+            metrics=metrics.render,
+            reset_metrics=metrics.reset,
+            resources=lambda: render_pod_resources(self._scheduler.state.listers.of(Pod)),
+            slis=metrics.slis.render,
+        )
+        ready = [HealthCheck("sched-handler-sync", synced)]
+        health = {"healthz": [], "livez": [], "readyz": ready}
+        return [
+            *(
+                route
+                for name, checks in health.items()
+                for route in health_routes(name, checks, metrics.serving)
+            ),
+            *metric_routes(endpoints),
+            Route("/configz", configz(lambda: {"componentconfig": configuration})),
+        ]
 
     def _busy(self) -> bool:
         live = self.live
@@ -277,28 +313,3 @@ def _console(port: int) -> LocalConsole:
         return LocalConsole(port)
     except InputError as error:
         raise InputError(f"no page at port {port}: {error}") from None
-
-
-def node_manifests(count: int) -> Sequence[dict[str, Any]]:
-    """Nodes for a cluster without any: 8 CPUs, 32Gi, spread over three zones."""
-    amounts = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": f"node-{index}",
-                "labels": {
-                    "kubernetes.io/hostname": f"node-{index}",
-                    "kubernetes.io/os": "linux",
-                    "topology.kubernetes.io/zone": f"zone-{'abc'[index % 3]}",
-                },
-            },
-            "status": {
-                "allocatable": amounts,
-                "capacity": amounts,
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
-        for index in range(count)
-    ]
