@@ -8,9 +8,11 @@ import pytest
 from framework.building import make_plugin, make_state, only
 from moorage.cluster.view import NodeView
 from moorage.config.args import ExpressionScoreArgs
+from moorage.framework.plugin import ScorePlugin
 from moorage.model.meta import Json
 from moorage.plugins.expressions import ExpressionScore
 from moorage.testing import check_plugin, make_node, make_pod
+from plugins.expression_rules import RULES, ruled_cluster
 from plugins.tables import raw, weighted
 
 FAILED = -(2**63)
@@ -107,3 +109,15 @@ def test_scores_are_an_array_of_their_own() -> None:
     scores = plugin.score(POD, NodeView(state))
     scores += 1
     assert np.array_equal(plugin.score(POD, NodeView(state)), scores - 1)
+
+
+@pytest.mark.parametrize(("expression", "plugin"), RULES.items())
+def test_an_expression_scores_like_its_rule_over_columns(
+    expression: str, plugin: type[ScorePlugin[None]]
+) -> None:
+    state = ruled_cluster(50)
+    by_expression = make_plugin(ExpressionScore, state, ExpressionScoreArgs(expression))
+    assert not by_expression.may_take_long(POD), "it is evaluated in columns"
+    view = NodeView(state)
+    by_columns = make_plugin(plugin, state).score(POD, view)
+    assert np.array_equal(by_expression.score(POD, view), by_columns)

@@ -1,38 +1,20 @@
-"""The real kube-scheduler, unmodified, schedules a thousand pods on this server.
+"""The real kube-scheduler, unmodified, schedules a thousand pods on Moorage's API server."""
 
-Looks for the binary in $KUBEBUILDER_ASSETS and in the cache of the end-to-end tests.
-"""
-
-import os
 import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pytest
 import yaml
 
 from apiserver.serving import PODS, TIMEOUT, Client, pod, served
+from e2e.binaries import Binaries
 from moorage.apiserver import ApiServer, KubeletOptions
 
 PODS_TO_PLACE = 1000
 NODES = 50
 
 
-def find_scheduler() -> Path | None:
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    cache = Path.home() / ".cache/moorage"
-    candidates = [Path(assets) / "kube-scheduler"] if assets else []
-    candidates += sorted(cache.glob("controlplane-*/kube-scheduler"))
-    return next((path for path in candidates if path.exists()), None)
-
-
-SCHEDULER = find_scheduler()
-
-
-@pytest.mark.skipif(
-    SCHEDULER is None, reason="no kube-scheduler: run make e2e once or set KUBEBUILDER_ASSETS"
-)
-def test_kube_scheduler_places_a_thousand_pods(tmp_path: Path) -> None:
+def test_kube_scheduler_places_a_thousand_pods(binaries: Binaries, tmp_path: Path) -> None:
     with served(lambda: ApiServer(kubelets=KubeletOptions())) as (serving, api):
         serving.server.write_kubeconfig(tmp_path / "kubeconfig")
         connection = {"kubeconfig": str(tmp_path / "kubeconfig"), "qps": 5000, "burst": 5000}
@@ -44,7 +26,12 @@ def test_kube_scheduler_places_a_thousand_pods(tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
         for number in range(NODES):
             api.create_node(f"n{number}")
-        command = [str(SCHEDULER), "--config", str(tmp_path / "config.yaml"), "--secure-port=0"]
+        command = [
+            str(binaries.kube_scheduler),
+            "--config",
+            str(tmp_path / "config.yaml"),
+            "--secure-port=0",
+        ]
         with (tmp_path / "log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             try:
