@@ -1,11 +1,7 @@
-"""kubectl, unmodified, against this server.
-
-Looks for kubectl in $KUBECTL, in the cache of the end-to-end tests, and on the PATH.
-"""
+"""kubectl, unmodified, against Moorage's API server."""
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.serving import PODS, Client, Json, served
+from e2e.binaries import Binaries
 from moorage.apiserver import ApiServer, KubeletOptions
 from moorage.version import KUBERNETES_VERSION
 
@@ -34,27 +31,11 @@ spec:
 """
 
 
-def find_kubectl() -> str | None:
-    cache = Path.home() / ".cache/moorage"
-    candidates = [
-        os.environ.get("KUBECTL"),
-        *sorted(cache.glob(f"controlplane-{KUBERNETES_VERSION}-*/kubectl")),
-    ]
-    found = next((str(path) for path in candidates if path and Path(path).exists()), None)
-    return found or shutil.which("kubectl")
-
-
-KUBECTL = find_kubectl()
-pytestmark = pytest.mark.skipif(
-    KUBECTL is None, reason="no kubectl: name one in $KUBECTL or put it on the PATH"
-)
-
-
 class Kubectl:
-    def __init__(self, folder: Path, client: Client) -> None:
+    def __init__(self, program: Path, folder: Path, client: Client) -> None:
         self.client = client
         self._folder = folder
-        self._command = [str(KUBECTL), "--kubeconfig", str(folder / "kubeconfig")]
+        self._command = [str(program), "--kubeconfig", str(folder / "kubeconfig")]
 
     def run(self, *arguments: str, text: str = "", fails: bool = False) -> str:
         done = subprocess.run(
@@ -75,13 +56,13 @@ class Kubectl:
 
 
 @pytest.fixture(scope="module")
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+def kubectl(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("kubectl")
     options = KubeletOptions(max_grace_seconds=0.05)
     with served(lambda: ApiServer(kubelets=options)) as (serving, client):
         serving.server.write_kubeconfig(folder / "kubeconfig")
         client.create_node("n1", labels={"topology.kubernetes.io/zone": "z1"})
-        yield Kubectl(folder, client)
+        yield Kubectl(binaries.kubectl, folder, client)
 
 
 def test_version_and_api_resources(kubectl: Kubectl) -> None:
