@@ -112,7 +112,7 @@ class Ledger(SchedulerObserver):
     @property
     def pending(self) -> Counter[str]:
         """How many pods wait where, for places that have any."""
-        return +Counter(self.queue.sizes())
+        return +Counter(self.queue.view.sizes())
 
     def __init__(self) -> None:
         self.came: list[tuple[str, str]] = []
@@ -169,7 +169,7 @@ class Bench:
     def pop(self) -> QueuedPodInfo:
         """The next pod, which must exist."""
         info = self.queue.pop()
-        assert isinstance(info, QueuedPodInfo), self.queue.pending_pods().summary
+        assert isinstance(info, QueuedPodInfo), self.queue.view.pending_pods().summary
         return info
 
     def pop_specific(self, name: str = "pod") -> QueuedPodInfo:
@@ -203,7 +203,7 @@ class Bench:
 
     def place(self, name: str = "pod") -> str:
         """Where a pod is, by the word the queue's metrics use for it."""
-        pending = self.queue.pending_pods()
+        pending = self.queue.view.pending_pods()
         places = {
             "active": pending.active,
             "backoff": pending.backoff,

@@ -18,7 +18,7 @@ NODE_ADDED = on(EventResource.NODE, ActionType.ADD)
 def test_a_pod_that_is_kept_out_waits_in_the_pool__qc_005_qc_010_qc_034() -> None:
     bench = Bench(profile(gate("Gate", lambda pod: True)))
     bench.pod()
-    info = bench.queue.find(make_pod("pod"))
+    info = bench.queue.view.find(make_pod("pod"))
     assert info is not None
     assert (info.gated, info.gating_plugin) == (True, "Gate")
     assert info.unschedulable_plugins == {"Gate"}
@@ -142,7 +142,7 @@ def test_a_gated_pod_is_touched_only_by_events_of_the_plugin_that_gates_it__qc_0
     guard = gate("Gate", lambda pod: True, NODE_ADDED)
     bench = Bench(profile(guard, judge("Picky", on(EventResource.NODE, ActionType.DELETE))))
     bench.pod()
-    info = bench.queue.find(make_pod("pod"))
+    info = bench.queue.view.find(make_pod("pod"))
     assert info is not None
     info.unschedulable_plugins.add("Picky")
     guard.asked.clear()

@@ -83,7 +83,7 @@ def test_pods_of_a_deleted_group_wait_for_one_of_that_name() -> None:
     bench = with_crew("a", "b")
     bench.queue.groups.group_deleted(crew())
     assert bench.place("a") == bench.place("b") == "incomplete"
-    assert bench.queue.sizes() == {
+    assert bench.queue.view.sizes() == {
         **dict.fromkeys(("active", "backoff", "unschedulable", "gated", "pending"), 0),
         "incomplete": 2,
     }
@@ -207,7 +207,7 @@ def test_the_last_pod_takes_the_group_out_of_the_queue() -> None:
     bench.queue.delete(hand("a"))
     assert (bench.place("a"), bench.place("b")) == ("nowhere", "active")
     bench.queue.delete(hand("b"))
-    assert not bench.queue.has_pods
+    assert not bench.queue.view.has_pods
 
 
 def test_a_pod_that_is_activated_brings_its_group() -> None:
@@ -222,14 +222,14 @@ def test_an_update_reaches_the_pod_wherever_it_is() -> None:
     bench.queue.add(hand("a"))
     bench.queue.update(hand("a"), hand("a", labels={"seen": "incomplete"}))
     bench.queue.groups.group_added(crew())
-    found = bench.queue.find(hand("a"))
+    found = bench.queue.view.find(hand("a"))
     assert found is not None
     assert found.pod.labels == {"seen": "incomplete"}
     entity = pop_group(bench)
     bench.queue.add(hand("late"))
     bench.queue.update(hand("late"), hand("late", labels={"seen": "pending"}))
     end(bench, entity, REJECTED)
-    found = bench.queue.find(hand("late"))
+    found = bench.queue.view.find(hand("late"))
     assert found is not None
     assert found.pod.labels == {"seen": "pending"}
     bench.queue.update(hand("lost"), hand("lost", labels={"new": "yes"}))
@@ -239,8 +239,8 @@ def test_an_update_reaches_the_pod_wherever_it_is() -> None:
 def test_entities_and_pods_are_counted_apart() -> None:
     bench = with_crew("a", "b")
     bench.pod("alone")
-    assert bench.queue.sizes()["active"] == 3
-    kinds = {key: count for key, count in bench.queue.entities().items() if count}
+    assert bench.queue.view.sizes()["active"] == 3
+    kinds = {key: count for key, count in bench.queue.view.entities().items() if count}
     assert kinds == {("active", "podgroup"): 1, ("active", "pod"): 1}
     added = ("active", "UnscheduledPodAdd")
     assert bench.ledger.came == [added, added, added, added], "the first two, then one more"
@@ -379,7 +379,7 @@ class GroupLaws(RuleBasedStateMachine):
         trying = {PODS[name] for name in self.tried}
         for name, pod in self.waiting.items():
             place, group = self.bench.place(name), PODS[name]
-            found = self.queue.find(pod)
+            found = self.queue.view.find(pod)
             assert found is not None
             assert found.pod is pod
             if group and group not in self.known:
@@ -389,7 +389,7 @@ class GroupLaws(RuleBasedStateMachine):
             else:
                 assert place in ("active", "backoff", "unschedulable", "gated")
         assert {self.bench.place(name) for name in self.tried} <= {"in flight"}
-        sizes = self.queue.sizes()
+        sizes = self.queue.view.sizes()
         assert sum(sizes.values()) == len(self.waiting)
 
     @invariant()

@@ -109,7 +109,7 @@ class QueueLaws(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        pending = self.queue.pending_pods()
+        pending = self.queue.view.pending_pods()
         expected = self._first(self.queue._active)
         if expected is None and self.early:
             rejected = [info for info in _pods(self.queue._backoff.entities) if info.rejectors]
@@ -203,7 +203,7 @@ class QueueLaws(RuleBasedStateMachine):
 
     @invariant()
     def every_pod_is_in_exactly_one_place(self) -> None:
-        pending = self.queue.pending_pods()
+        pending = self.queue.view.pending_pods()
         names = [pod.name for pod in pending.pods]
         assert sorted(names) == sorted(self.waiting)
         assert sorted(pod.name for pod in pending.in_flight) == sorted(self.flying)
@@ -211,7 +211,7 @@ class QueueLaws(RuleBasedStateMachine):
 
     @invariant()
     def the_gauges_tell_the_truth(self) -> None:
-        pending = self.queue.pending_pods()
+        pending = self.queue.view.pending_pods()
         told = self.bench.ledger.pending
         assert told["active"] == len(pending.active)
         assert told["backoff"] == len(pending.backoff)
@@ -231,7 +231,7 @@ class QueueLaws(RuleBasedStateMachine):
 
     @invariant()
     def somebody_is_told_when_to_come_back(self) -> None:
-        pending = self.queue.pending_pods()
+        pending = self.queue.view.pending_pods()
         wake_up = self.queue.next_wakeup()
         assert (wake_up is not None) == bool(pending.backoff or pending.unschedulable)
 

@@ -15,7 +15,7 @@ def test_an_update_reaches_a_ready_pod_where_it_stands__qc_023() -> None:
     bench.pod("a")
     old = bench.pod("b")
     bench.queue.update(old, make_pod("b", priority=3))
-    assert [(pod.name, pod.priority) for pod in bench.queue.pending_pods().active] == [
+    assert [(pod.name, pod.priority) for pod in bench.queue.view.pending_pods().active] == [
         ("b", 3),
         ("a", 0),
     ]

@@ -56,7 +56,7 @@ def test_a_closed_queue_gives_nothing_and_ends_all_attempts__qc_013_qc_017() -> 
     bench.pop()
     bench.queue.close()
     assert bench.queue.pop() is None
-    assert bench.queue.pending_pods().in_flight == ()
+    assert bench.queue.view.pending_pods().in_flight == ()
 
 
 def test_a_new_pod_is_ready_and_counted_as_added__qc_010_qc_011() -> None:
@@ -171,7 +171,7 @@ def test_an_attempt_ends_even_if_the_pod_cannot_be_taken_back__qc_017() -> None:
     bench.pod()
     with pytest.raises(StateError, match="already present in the active queue"):
         bench.queue.add_unschedulable_if_not_present(info)
-    assert bench.queue.pending_pods().in_flight == ()
+    assert bench.queue.view.pending_pods().in_flight == ()
 
 
 def test_a_rejection_counts_as_one_and_ends_a_row_of_errors__qc_019() -> None:
@@ -212,14 +212,14 @@ def test_what_waits_where_can_be_seen__qc_031() -> None:
     for name in ("flying", "ready", "gated"):
         bench.pod(name)
     bench.pop()
-    pending = bench.queue.pending_pods()
+    pending = bench.queue.view.pending_pods()
     assert pending.summary == "activeQ:1; backoffQ:1; unschedulableEntities:2"
     assert [pod.name for pod in pending.pods] == ["ready", "broken", "rejected", "gated"]
     assert [pod.name for pod in pending.in_flight] == ["flying"]
     assert [pod.name for pod in pending.gated] == ["gated"]
     assert +bench.ledger.pending == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 1}
-    assert bench.queue.find(make_pod("broken")) is not None
-    assert bench.queue.find(make_pod("flying")) is None
+    assert bench.queue.view.find(make_pod("broken")) is not None
+    assert bench.queue.view.find(make_pod("flying")) is None
 
 
 def test_the_log_names_the_queues_as_upstream_does__qc_030(

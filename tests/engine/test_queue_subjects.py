@@ -50,7 +50,7 @@ def _pod(number: int, word: Word) -> Pod:
 
 
 def _turn(bench: Bench, what: str, number: int, word: Word) -> None:
-    known = bench.queue.find(make_pod(f"pod-{number}"))
+    known = bench.queue.view.find(make_pod(f"pod-{number}"))
     if what == "event":
         node = make_node(labels={"word": word})
         bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, node)

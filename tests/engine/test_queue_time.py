@@ -132,7 +132,7 @@ def test_errors_and_rejections_leave_back_off_together__qc_003_qc_046() -> None:
     bench.rejected("Picky", name="rejected")
     wake_all(bench)
     bench.rejected(name="broken")
-    assert [pod.name for pod in bench.queue.pending_pods().backoff] == ["rejected", "broken"]
+    assert [pod.name for pod in bench.queue.view.pending_pods().backoff] == ["rejected", "broken"]
     bench.pass_time(2)
     assert (bench.place("rejected"), bench.place("broken")) == ("active", "active")
 
@@ -230,7 +230,7 @@ def test_the_timeout_asks_gates_again_and_then_waits_as_long__qc_049_qc_051() ->
     guard = gate("Gate", lambda pod: True)
     bench = Bench(profile(guard))
     bench.pod()
-    info = bench.queue.find(make_pod("pod"))
+    info = bench.queue.view.find(make_pod("pod"))
     assert info is not None
     asked_at = []
     for _ in range(40):

@@ -114,7 +114,7 @@ def test_pods_of_a_profile_that_is_gone_leave_and_come_back_with_it(clock: Virtu
     scheduler.handlers.add_pod(pod_of("two", "theirs"))
     adopt(scheduler, ONLY_ONE)
     assert [action.pod.name for action in run(scheduler)] == ["ours"]
-    assert scheduler.queue.find(make_pod("theirs")) is None
+    assert scheduler.queue.view.find(make_pod("theirs")) is None
     adopt(scheduler, TWO)
     assert [action.pod.name for action in run(scheduler)] == ["theirs"]
 
@@ -146,7 +146,7 @@ def test_a_pod_of_a_gone_profile_whose_binding_fails_frees_its_place(clock: Virt
     scheduler.binding_failed(binding, Status(Code.ERROR, ("no luck",)))
     clock.advance(60)
     assert [action for action in run(scheduler) if isinstance(action, Binding)] == []
-    assert scheduler.queue.find(pod) is None
+    assert scheduler.queue.view.find(pod) is None
     scheduler.handlers.add_pod(pod_of("one", "next", cpu="3"))
     [taken] = run(scheduler)
     assert taken.node_name == "n1"

@@ -120,7 +120,7 @@ def test_a_bound_pod_is_confirmed_and_leaves_the_queue(scheduler: Scheduler) -> 
     scheduler.handlers.update_pod(pod, pod.on_node("n1"))
     assert not scheduler.state.is_assumed(pod)
     assert scheduler.state.node_of(pod) == "n1"
-    assert scheduler.queue.pending_pods().pods == ()
+    assert scheduler.queue.view.pending_pods().pods == ()
     assert run(scheduler) == []
 
 
@@ -191,7 +191,7 @@ def test_a_refused_reservation_undoes_everything_and_names_the_plugin(
     [failure] = run(scheduler)
     assert failure.message == "0/1 nodes are available: 1 no room in the book."
     assert scheduler.state.node_of(pod) is None
-    info = scheduler.queue.find(pod)
+    info = scheduler.queue.view.find(pod)
     assert info is not None
     assert info.unschedulable_plugins == {"Bookkeeper"}
 

@@ -184,7 +184,7 @@ def test_a_pod_of_the_same_name_is_another_one(scheduler: Scheduler) -> None:
 def test_asking_leaves_the_back_off_to_the_queue(scheduler: Scheduler) -> None:
     pod = refused(scheduler)
     scheduler.handlers.add_node(make_node("n2", cpu="200"))
-    info = scheduler.queue.find(pod)
+    info = scheduler.queue.view.find(pod)
     assert info is not None
     info.backoff_expiration = None  # to be worked out again
     assert queue_state(scheduler, pod).next_retry is not None

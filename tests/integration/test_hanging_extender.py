@@ -188,7 +188,7 @@ def test_a_pod_that_found_no_node_meanwhile_is_tried_again_with_the_one_that_cam
     async def test(stage: Stage) -> None:
         await stage.begin_with("n1", cpu="1")
         await stage.create_pod("large", cpu="8")
-        await until(lambda: bool(stage.scheduler.queue.pending_pods().unschedulable))
+        await until(lambda: bool(stage.scheduler.queue.view.pending_pods().unschedulable))
         await stage.create_pod("slow")
         await stage.thinking()
         await stage.create_node("n2", cpu="64")

@@ -351,7 +351,7 @@ def test_a_wrong_hint_wakes_the_pod(act: Act) -> None:
     scheduler.handlers.add_pod(pod("h", "hostile"))
     assert decided(scheduler)[1]["h"].reason == "Unschedulable"
     scheduler.handlers.add_node(make_node("n4"))
-    assert not scheduler.queue.pending_pods().unschedulable
+    assert not scheduler.queue.view.pending_pods().unschedulable
 
 
 @pytest.mark.parametrize("act", RAISED, ids=lambda act: act.__name__)

@@ -201,7 +201,7 @@ def test_another_node_that_is_as_good_is_a_tie_and_no_difference() -> None:
         await until(lambda: shadow.synced)
         for name, node in (("a", "n1"), ("b", "n2")):
             await stage.create_pods(1, name)
-            await until(lambda: shadow.scheduler.queue.sizes()["active"] == 0)
+            await until(lambda: shadow.scheduler.queue.view.sizes()["active"] == 0)
             uid = stage.uid_of(f"{name}0")
             await stage.client.send(requests.bind("default", f"{name}0", uid, node))
         await until(lambda: len(seen) == 2)

@@ -120,7 +120,7 @@ class Harbour:
     @property
     def active(self) -> set[str]:
         """The names of pods that are ready to be tried."""
-        return {pod.name for pod in self.scheduler.queue.pending_pods().active}
+        return {pod.name for pod in self.scheduler.queue.view.pending_pods().active}
 
 
 @asynccontextmanager
@@ -281,7 +281,7 @@ def test_a_preemptor_whose_last_victim_has_gone_already_is_tried_again() -> None
         event_handler(scheduler.handlers, "Node").on_add(make_node("node-00000"))
         event_handler(scheduler.handlers, "Pod").on_add(preemptor)
         assert scheduler.schedule_one()  # no node is deep enough
-        assert scheduler.queue.pending_pods().unschedulable == (preemptor,)
+        assert scheduler.queue.view.pending_pods().unschedulable == (preemptor,)
         server = ApiServer()
         await server.start()
         async with KubeClient(Access(server=server.url), env={}) as client:
@@ -290,7 +290,7 @@ def test_a_preemptor_whose_last_victim_has_gone_already_is_tried_again() -> None
             gone = _pod("raft", nodeName="quay")
             await evictions.carry_out(Eviction(preemptor, "default-scheduler", "quay", (gone,)))
         await server.stop()
-        assert scheduler.queue.pending_pods().active == (preemptor,)
+        assert scheduler.queue.view.pending_pods().active == (preemptor,)
 
     asyncio.run(evict())
 

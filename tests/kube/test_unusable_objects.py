@@ -220,7 +220,7 @@ def figures(scheduler: Scheduler) -> dict[str, Any]:
         "pods": [sorted(pod.key for pod in state.pods.on(row)) for row in range(len(state))],
         "placed": sorted((pod.key, node) for pod, node in state.placed_pods()),
         "listed": sorted(pod.key for pod in state.listers.of(Pod)),
-        "queued": sorted(pod.key for pod in scheduler.queue.pending_pods().active),
+        "queued": sorted(pod.key for pod in scheduler.queue.view.pending_pods().active),
         "sizes": state.sizes(),
     }
 

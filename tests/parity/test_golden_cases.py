@@ -1,4 +1,4 @@
-"""Recorded decisions of kube-scheduler v1.36.4, put to our engine: all of them must agree."""
+"""Recorded decisions of kube-scheduler, put to our engine: all of them must agree."""
 
 from pathlib import Path
 

@@ -125,7 +125,7 @@ def _some_of(scheduler: Scheduler) -> tuple[ClusterState, Sequence[Pod]]:
     """Some nodes of the cluster with their pods, copied, and pods to ask about."""
     from moorage.testing.plugin_checks import some_of
 
-    waiting = scheduler.queue.pending_pods().pods[:_MOST_PODS]
+    waiting = scheduler.queue.view.pending_pods().pods[:_MOST_PODS]
     state = some_of(scheduler.state, Random(0))
     placed = [pod for pod, _ in state.placed_pods()]
     return state, [*waiting, *placed][:_MOST_PODS]

@@ -12,7 +12,7 @@ from moorage import log_lines
 from moorage.engine.events import is_wildcard, label
 from moorage.engine.hint_lines import HINTS, log_hint
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.queue.entities import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedEntity, QueuedPodInfo
 from moorage.errors import MoorageError
 from moorage.framework.cluster_events import (
     ActionType,
@@ -189,6 +189,36 @@ class WakeRules:
             if not pending:
                 break
         return strategy
+
+    def best_strategy(self, entity: QueuedEntity, seen: SeenEvent) -> Strategy:
+        """What an event means for an entity: what it means for the pod that it helps most."""
+        best = Strategy.SKIP
+        for info in entity.infos:
+            strategy = self.strategy(info, seen)
+            if strategy.value > best.value:
+                best = strategy
+            if best is Strategy.IMMEDIATELY:
+                break
+        return best
+
+    def after_attempt(self, info: QueuedPodInfo, seen: Sequence[SeenEvent] | None) -> Strategy:
+        """What the events that came during an attempt make of its result; None: they are lost."""
+        if info.failed_with_error:
+            return Strategy.AFTER_BACKOFF
+        if seen is None:
+            # The attempt was declared over before a late failure.
+            log_lines.NO_EVENTS("the pod is not in flight", info.pod)
+            return Strategy.AFTER_BACKOFF
+        best = Strategy.SKIP
+        for one in seen:
+            log_lines.CHECKING_EVENT(info.pod, label(one.event))
+            strategy = self.strategy(info, one)
+            if strategy is not Strategy.SKIP:
+                best = strategy
+                # Only a pending plugin can still better the strategy.
+                if best is Strategy.IMMEDIATELY or not info.pending_plugins:
+                    break
+        return best
 
     def _hint(self, one: _Registered, pod: Pod, event: str, seen: SeenEvent) -> bool:
         if one.hint is None or one.plugin is None:

@@ -80,7 +80,7 @@ class Scheduler:
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)
         self.observer.profiles_known(profiles)
-        self.observer.sizes_known(state.sizes, queue.sizes, queue.entities)
+        self.observer.sizes_known(state.sizes, queue.view.sizes, queue.view.entities)
         self.recorder: DecisionRecorder = NO_RECORD
         self.keeps_scores = False
         """Does whoever carries bindings out want to know how good the other nodes were?"""
@@ -137,7 +137,7 @@ class Scheduler:
         """Is there nothing to decide, to do or to wait for, until another pod comes?"""
         return not (
             self.outbox
-            or self.queue.has_pods
+            or self.queue.view.has_pods
             or self.waiting
             or self.awaits_news
             or self.handle.api.later

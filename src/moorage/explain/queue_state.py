@@ -78,14 +78,14 @@ def queue_state(scheduler: Scheduler, pod: Pod) -> QueueState:
         return QueueState(BINDING, message=f"being bound to {node}")
     if queue.is_in_flight(pod):
         return QueueState(IN_FLIGHT, message="being tried at this moment")
-    info = queue.find(pod)
+    info = queue.view.find(pod)
     if info is None or info.pod.uid != pod.uid:
         return QueueState(ABSENT, message="not in the queue of this scheduler")
     return _waiting(scheduler, info)
 
 
 def _waiting(scheduler: Scheduler, info: QueuedPodInfo) -> QueueState:
-    place = scheduler.queue.place_of(info)
+    place = scheduler.queue.view.place_of(info)
     wakers = () if place in (ACTIVE, BACKOFF, INCOMPLETE, PENDING) else _wakers(scheduler, info)
     return QueueState(
         place,

@@ -14,7 +14,7 @@ def dump(scheduler: Scheduler, informers: Informers) -> None:
     """Compare the cluster state with the informers' stores, then log it."""
     compare(scheduler, informers)
     log.info("Dump of cached NodeInfo", extra=fields(nodes="\n\n".join(_nodes(scheduler))))
-    pending = scheduler.queue.pending_pods()
+    pending = scheduler.queue.view.pending_pods()
     pods = "\n".join(map(_pod, pending.pods))
     log.info("Dump of scheduling queue", extra=fields(summary=pending.summary, pods=pods))
 
@@ -25,7 +25,7 @@ def compare(scheduler: Scheduler, informers: Informers) -> None:
     _mismatch("Nodes", set(informers.stores["Node"].objects), cached)
     listed = {obj.metadata.uid for obj in informers.stores["Pod"].objects.values()}
     known = {pod.uid for pod, _ in scheduler.state.placed_pods()}
-    pending = scheduler.queue.pending_pods()
+    pending = scheduler.queue.view.pending_pods()
     known |= {pod.uid for pod in (*pending.pods, *pending.in_flight)}
     _mismatch("Pods", listed, known)
 

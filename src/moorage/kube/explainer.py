@@ -146,7 +146,7 @@ class Explainer:
                 scheduler.profiles,
                 name,
                 source=LIVE,
-                waiting=scheduler.queue.pending_pods().pods,
+                waiting=scheduler.queue.view.pending_pods().pods,
             )
 
     # Decisions
@@ -191,7 +191,7 @@ class Explainer:
     def stats(self) -> Stats:
         """What it is doing."""
         now = time.time()
-        waiting = self._scheduler.queue.pending_pods()
+        waiting = self._scheduler.queue.view.pending_pods()
         gated, apart = len(waiting.gated), len(waiting.incomplete) + len(waiting.pending)
         sizes = self._scheduler.state.sizes()
         return Stats(

@@ -133,11 +133,11 @@ def _line(scheduler: Scheduler, pod: Pod, leading: bool) -> PodLine:
 
 def _in_queue(scheduler: Scheduler, pod: Pod) -> QueueState:
     queue = scheduler.queue
-    info = queue.find(pod)
+    info = queue.view.find(pod)
     if info is None or info.pod.uid != pod.uid:
         return queue_state(scheduler, pod)
     return QueueState(
-        queue.place_of(info),
+        queue.view.place_of(info),
         attempts=info.attempts,
         added=info.timestamp,
         next_retry=queue.next_try(info),

@@ -304,7 +304,7 @@ class LocalCluster:
             return True
         if self._controllers is not None and self._controllers.busy:
             return True
-        pending = self._scheduler.queue.pending_pods()
+        pending = self._scheduler.queue.view.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)
 
 

@@ -122,7 +122,7 @@ class VirtualScheduler:
     @property
     def pending(self) -> Sequence[Pod]:
         """The pods in the queue."""
-        return self.engine.queue.pending_pods().pods
+        return self.engine.queue.view.pending_pods().pods
 
     def close(self) -> None:
         """End the event loop, if plugins needed one."""

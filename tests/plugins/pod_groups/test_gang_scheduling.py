@@ -61,7 +61,7 @@ def test_all_pods_of_a_gang_are_bound_or_none(case: GangCase) -> None:
     world.add(*pods)
     world.run()
     assert len(world.bound) == len(world.places) == case.bound
-    waiting = world.scheduler.queue.pending_pods()
+    waiting = world.scheduler.queue.view.pending_pods()
     apart = waiting.incomplete if case.min_count is None else waiting.gated
     assert len(apart) == (case.pods if case.gated else 0)
     status = pre_enqueue(world.scheduler.profiles["default-scheduler"], pods[0])
@@ -134,7 +134,7 @@ def test_a_gang_waits_for_its_group_and_for_enough_pods() -> None:
     world = World()
     world.add(make_node("n1", cpu="8"), member("p0"))
     world.run()
-    [waiting] = world.scheduler.queue.pending_pods().incomplete
+    [waiting] = world.scheduler.queue.view.pending_pods().incomplete
     assert waiting.name == "p0"
     world.add(make_group(min_count=2))
     world.run()
@@ -272,7 +272,7 @@ def test_pods_whose_group_vanished_wait_for_one_of_that_name() -> None:
     world.run()
     assert not world.failures
     assert not world.outcomes, "there is no group to tell"
-    waiting = world.scheduler.queue.pending_pods()
+    waiting = world.scheduler.queue.view.pending_pods()
     assert [pod.name for pod in waiting.incomplete] == ["p0", "p1"]
     world.add(make_group(min_count=2))
     world.run()
@@ -318,7 +318,7 @@ def test_pods_that_cannot_be_one_group_fail_together(
     assert {failure.reason for failure in world.failures} == {"SchedulerError"}
     [told] = world.outcomes
     assert (told.condition.reason, told.condition.message) == ("SchedulerError", message)
-    assert {pod.name for pod in world.scheduler.queue.pending_pods().backoff} == {"p0", "p1"}
+    assert {pod.name for pod in world.scheduler.queue.view.pending_pods().backoff} == {"p0", "p1"}
 
 
 def test_pods_of_one_group_for_two_schedulers_all_fail() -> None:

@@ -81,7 +81,7 @@ def test_the_pods_of_the_group_are_tried_again_and_the_others_go_on(
     happened = fails(PLACES[place](world), place.partition(".")[2], call, KeyError("a fault"))
     world.run()
     assert "other" in world.bound
-    in_flight = {pod.name for pod in world.scheduler.queue.pending_pods().in_flight}
+    in_flight = {pod.name for pod in world.scheduler.queue.view.pending_pods().in_flight}
     assert in_flight <= world.places, "a pod that has no place waits in the queue"
     if happened() and not world.bound.keys() & MEMBERS:
         reasons = {failure.reason for failure in world.failures}
@@ -89,7 +89,7 @@ def test_the_pods_of_the_group_are_tried_again_and_the_others_go_on(
     world.pass_time(20)
     assert world.bound.keys() == {*MEMBERS, "other"}
     assert world.places == set(world.bound)
-    assert not world.scheduler.queue.pending_pods().in_flight
+    assert not world.scheduler.queue.view.pending_pods().in_flight
 
 
 def test_a_fault_is_said_of_every_pod_and_counted() -> None:
@@ -112,7 +112,7 @@ def test_a_pod_that_cannot_even_be_given_up_does_not_stop_the_others() -> None:
     world.run()
     assert set(world.bound) == {"other"}
     assert len(world.failures) == 2
-    assert not world.scheduler.queue.pending_pods().in_flight
+    assert not world.scheduler.queue.view.pending_pods().in_flight
 
 
 @pytest.mark.parametrize("method", ["skip", "place"])

@@ -16,7 +16,6 @@ from copy import copy
 from typing import Any
 
 from moorage import log_lines
-from moorage.cluster.pod_groups import GroupKey, group_of
 from moorage.engine.clock import Clock, Ticker
 from moorage.engine.events import (
     BACKOFF_COMPLETE,
@@ -37,9 +36,7 @@ from moorage.engine.queue.entities import (
     INCOMPLETE,
     PENDING,
     POD,
-    POD_GROUP,
     UNSCHEDULABLE,
-    PendingPods,
     QueuedEntity,
     QueuedPodGroupInfo,
     QueuedPodInfo,
@@ -50,6 +47,7 @@ from moorage.engine.queue.in_flight import InFlight
 from moorage.engine.queue.nominated import NominatedPods
 from moorage.engine.queue.places import NAMES, POD_ADDED, Places
 from moorage.engine.queue.pod_groups import QueuedPodGroups
+from moorage.engine.queue.view import QueueView
 from moorage.engine.requeueing import PreCheck, SeenEvent, Strategy, WakeRules
 from moorage.errors import StateError
 from moorage.framework.cluster_events import ClusterEvent
@@ -62,7 +60,6 @@ from moorage.model.pod import Pod
 BACKOFF_FLUSH_SECONDS = 1.0
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 
-_PLACES = (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
 _ACTIVATED = label(FORCE_ACTIVATE)
 
 
@@ -72,7 +69,7 @@ class SchedulingQueue:
     `nominated` is the book of nominations that the cycle reads; the queue keeps it in step with
     the pods. `extenders` says that extenders are configured, which may reject pods too, and
     `generic_workload` is the state of the gate of that name: without it there are no groups.
-    `groups` is to be told of them.
+    `groups` is to be told of them; `view` says what waits where.
     """
 
     def __init__(
@@ -116,6 +113,10 @@ class SchedulingQueue:
         self._unschedulable = self._places.unschedulable
         self.groups = QueuedPodGroups(self._places, clock)
         self._in_flight = InFlight(observer)
+        self.view = QueueView(
+            self._places, self.groups, self._in_flight, generic_workload=generic_workload
+        )
+        self._group_of = self.view.group_of
         self._popped = 0
         self._closed = False
         self.nominated = nominated
@@ -271,17 +272,14 @@ class SchedulingQueue:
             for seen in events:
                 self._in_flight.record(seen)
             return
-        group = self._group_of(new)
-        entity = self._places.get(new.key if group is None else entity_key(group))
-        info = None if entity is None else entity.find(new.key)
-        if info is None and group is not None:
-            info = self.groups.find_apart(group, new.key)
+        info = self.view.find(new)
         if info is None:
             self.add(new)
             return
         info.pod = new
         self.nominated.update(old, new)
-        if entity is None:
+        entity = self.view.entity_of(new)
+        if entity is None or entity.find(new.key) is None:
             return
         if entity.key in self._active:
             self._active.put(entity)
@@ -367,52 +365,12 @@ class SchedulingQueue:
         if left_over:
             self._wake(left_over, SeenEvent(UNSCHEDULABLE_TIMEOUT))
 
-    # What can be seen from outside.
-
-    @property
-    def has_pods(self) -> bool:
-        """Does any pod wait, ready or not?"""
-        apart = self.groups.incomplete or self.groups.pending
-        return bool(self._active or self._backoff or self._unschedulable or apart)
-
-    def sizes(self) -> Mapping[str, int]:
-        """How many pods wait in each place; gated ones do not count as unschedulable here."""
-        counts = dict.fromkeys(_PLACES, 0)
-        for entity in self._places:
-            counts[self._places.place_of(entity)] += len(entity.infos)
-        apart = {INCOMPLETE: self.groups.incomplete, PENDING: self.groups.pending}
-        return counts | {place: sum(1 for _ in members) for place, members in apart.items()}
-
-    def entities(self) -> Mapping[tuple[str, str], int]:
-        """How many entities of each kind wait in each place."""
-        kinds = (POD, POD_GROUP) if self._generic_workload else (POD,)
-        counts = {(place, kind): 0 for place in _PLACES for kind in kinds}
-        for entity in self._places:
-            counts[self._places.place_of(entity), entity.kind] += 1
-        return counts
-
-    def find(self, pod: Pod) -> QueuedPodInfo | None:
-        """What is known of a waiting pod, looked up by its name."""
-        group = self._group_of(pod)
-        entity = self._places.get(pod.key if group is None else entity_key(group))
-        info = None if entity is None else entity.find(pod.key)
-        if info is None and group is not None:
-            info = self.groups.find_apart(group, pod.key)
-        return info
-
-    def place_of(self, info: QueuedPodInfo) -> str:
-        """Where a waiting pod is: ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, INCOMPLETE or PENDING."""
-        group = self._group_of(info.pod)
-        entity = self._entity_of(info)
-        if entity is None:
-            assert group is not None, "only pods of groups wait apart from their entity"
-            return self.groups.place_apart(group)
-        return self._places.place_of(entity)
+    # What can be told of single pods.
 
     def next_try(self, info: QueuedPodInfo) -> float | None:
         """When a waiting pod becomes ready even if nothing happens; None if it never does."""
-        entity, place = self._entity_of(info), self.place_of(info)
-        if entity is None or place == GATED:
+        entity, place = self.view.entity_of(info.pod), self.view.place_of(info)
+        if entity is None or place in (GATED, INCOMPLETE, PENDING):
             return None
         if place == ACTIVE:
             return self._clock.now()
@@ -430,20 +388,6 @@ class SchedulingQueue:
         """Is a pod being tried, or on its way to a node?"""
         return pod.uid in self._in_flight
 
-    def pending_pods(self) -> PendingPods:
-        """What waits where."""
-        gated = (entity for entity in self._unschedulable if entity.gated)
-        return PendingPods(
-            active=_pods_of(self._active),
-            backoff=_pods_of(self._backoff.entities),
-            unschedulable=_pods_of(self._unschedulable),
-            gated=_pods_of(gated),
-            in_flight=tuple(self._in_flight.pods),
-            pending=_pods_of(self.groups.pending),
-            incomplete=_pods_of(self.groups.incomplete),
-            groups=self._generic_workload,
-        )
-
     # How it is done.
 
     def _wake_rules(self, profiles: Mapping[str, Profile], extenders: bool) -> WakeRules:
@@ -460,15 +404,6 @@ class SchedulingQueue:
     def _sort_key(self, entity: QueuedEntity) -> Any:
         with guard(self._queue_sort, "QueueSort"):
             return self._queue_sort.sort_key(entity.sorted_as, entity.timestamp)
-
-    def _group_of(self, pod: Pod) -> GroupKey | None:
-        return group_of(pod) if self._generic_workload else None
-
-    def _entity_of(self, info: QueuedPodInfo) -> QueuedEntity | None:
-        """The entity that a waiting pod is, or is part of."""
-        group = self._group_of(info.pod)
-        entity = self._places.get(info.key if group is None else entity_key(group))
-        return None if entity is None or entity.find(info.key) is None else entity
 
     def _start_attempt(self, entity: QueuedEntity) -> bool:
         """Note that the pods of an entity are being tried; false if all of them were already."""
@@ -505,44 +440,18 @@ class SchedulingQueue:
 
     def _after_attempt(self, info: QueuedPodInfo) -> Strategy:
         """What the events that came during the attempt make of its result."""
-        if info.failed_with_error:
-            return Strategy.AFTER_BACKOFF
         seen = self._in_flight.since_start(info.pod.uid)
-        if seen is None:
-            # `done` was called before a late failure: what happened since is lost.
-            log_lines.NO_EVENTS("the pod is not in flight", info.pod)
-            return Strategy.AFTER_BACKOFF
-        if log_lines.CHECKING_EVENTS:
+        if log_lines.CHECKING_EVENTS and seen is not None and not info.failed_with_error:
             sizes = (self._in_flight.entries, len(self._in_flight))
             log_lines.CHECKING_EVENTS(info.pod, info.unschedulable_plugins, *sizes)
-        best = Strategy.SKIP
-        for one in seen:
-            log_lines.CHECKING_EVENT(info.pod, label(one.event))
-            strategy = self._rules.strategy(info, one)
-            if strategy is not Strategy.SKIP:
-                best = strategy
-                # Only a pending plugin can still better the strategy.
-                if best is Strategy.IMMEDIATELY or not info.pending_plugins:
-                    break
-        return best
-
-    def _strategy(self, entity: QueuedEntity, seen: SeenEvent) -> Strategy:
-        """What an event means for an entity: what it means for the pod that it helps most."""
-        best = Strategy.SKIP
-        for info in entity.infos:
-            strategy = self._rules.strategy(info, seen)
-            if strategy.value > best.value:
-                best = strategy
-            if best is Strategy.IMMEDIATELY:
-                break
-        return best
+        return self._rules.after_attempt(info, seen)
 
     def _wake(self, entities: Iterable[QueuedEntity], seen: SeenEvent) -> None:
         interest = self._rules.interest(seen.event)
         for entity in entities:
             if entity.gated and not interest.reaches_gate(entity.gating_plugin):
                 continue
-            strategy = self._strategy(entity, seen)
+            strategy = self._rules.best_strategy(entity, seen)
             if strategy is Strategy.SKIP:
                 log_lines.NOT_HELPED(entity.kind, entity.obj, interest.label)
                 continue
@@ -555,7 +464,7 @@ class SchedulingQueue:
     def _wake_updated(self, entity: QueuedEntity, pod: Pod, events: Iterable[SeenEvent]) -> None:
         for seen in events:
             event = label(seen.event)
-            if self._places.requeue(entity, self._strategy(entity, seen), event):
+            if self._places.requeue(entity, self._rules.best_strategy(entity, seen), event):
                 moved = (entity.kind, entity.obj, pod, event, self._place_name(entity))
                 log_lines.MOVED_UPDATED(*moved)
                 return
@@ -570,7 +479,3 @@ class SchedulingQueue:
     def _count_reasons(self, info: QueuedPodInfo, change: int) -> None:
         for plugin in info.rejectors:
             self._observer.unschedulable_reason(plugin, info.pod.spec.scheduler_name, change)
-
-
-def _pods_of(entities: Iterable[QueuedEntity]) -> tuple[Pod, ...]:
-    return tuple(info.pod for entity in entities for info in entity.infos)
