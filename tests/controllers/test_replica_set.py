@@ -33,6 +33,19 @@ def test_there_are_as_many_pods_as_asked_for(stage: Stage, before: int, after: i
     assert counts["observedGeneration"] == meta(stage.get("ReplicaSet", "web"))["generation"]
 
 
+def test_a_replication_controller_does_the_same_with_a_plain_selector(stage: Stage) -> None:
+    stage.create("Pod", "mine", {}, labels={"app": "web"})
+    stage.create("ReplicationController", "web", {**workload(3), "selector": {"app": "web"}})
+    stage.settle()
+    assert {_owner(pod) for pod in stage.active()} == {"web"}
+    stage.patch("ReplicationController", "web", spec={"replicas": 1})
+    stage.settle()
+    assert len(stage.active()) == 1
+    counts = status(stage.get("ReplicationController", "web"))
+    assert counts["replicas"] == counts["readyReplicas"] == 1
+    assert "terminatingReplicas" not in counts  # a field that only ReplicaSets have
+
+
 def test_pods_are_as_the_template_says_and_name_their_owner(stage: Stage) -> None:
     owner = stage.create("ReplicaSet", "web", workload(1))
     stage.settle()

@@ -85,6 +85,8 @@ def reference_to(owner: Json) -> Json:
 def selector_of(obj: Json) -> Selector | None:
     """What `spec.selector` selects; None if it is missing or empty, and then selects nothing."""
     given = spec(obj).get("selector")
+    if given and obj["kind"] == "ReplicationController":  # older than label selectors
+        given = {"matchLabels": given}
     return compile_selector(msgspec.convert(given, LabelSelector)) if given else None
 
 

@@ -1,6 +1,6 @@
-"""ReplicaSets: as many pods as asked for, no more and no fewer.
+"""ReplicaSets and ReplicationControllers: as many pods as asked for, no more and no fewer.
 
-Upstream: kubernetes@v1.37.1 pkg/controller/replicaset.
+Upstream: kubernetes@v1.37.1 pkg/controller/replicaset, pkg/controller/replication.
 """
 
 from typing import Any
@@ -84,10 +84,12 @@ def _report(
         "fullyLabeledReplicas": sum(template.items() <= labels(pod).items() for pod in active),
         "readyReplicas": sum(map(is_ready, active)),
         "availableReplicas": wait.count(0.0),
-        "terminatingReplicas": sum(is_going(pod) and not is_finished(pod) for pod in pods),
         "observedGeneration": meta(owner).get("generation", 0),
         "conditions": conditions,
     }
+    if owner["kind"] == "ReplicaSet":
+        leaving = sum(is_going(pod) and not is_finished(pod) for pod in pods)
+        counts["terminatingReplicas"] = leaving
     plan.set_status(owner, counts, required=["replicas"])
 
 

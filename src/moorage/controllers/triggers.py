@@ -28,6 +28,7 @@ CONTROLLERS: Mapping[str, Reconcile] = {
     "Pod": forsaken_pods.reconcile,
     "PodDisruptionBudget": disruption_budget.reconcile,
     "ReplicaSet": replica_set.reconcile,
+    "ReplicationController": replica_set.reconcile,
     "StatefulSet": stateful_set.reconcile,
 }
 """By kind: what brings an object of that kind about."""
@@ -37,6 +38,7 @@ OWNED: Mapping[str, tuple[str, ...]] = {
     "Deployment": ("ReplicaSet",),
     "Job": ("Pod",),
     "ReplicaSet": ("Pod",),
+    "ReplicationController": ("Pod",),
     "StatefulSet": ("Pod",),
 }
 """By kind: what it adopts if its selector says so."""
@@ -51,6 +53,7 @@ FOLLOWED: Mapping[str, str] = {
     "Pod": "pods.v1.",
     "PodDisruptionBudget": "poddisruptionbudgets.v1.policy",
     "ReplicaSet": "replicasets.v1.apps",
+    "ReplicationController": "replicationcontrollers.v1.",
     "StatefulSet": "statefulsets.v1.apps",
 }
 """Every kind that controllers look at, and the resource that it is listed under."""
@@ -81,7 +84,7 @@ def affected(cluster: ClusterObjects, before: Json | None, after: Json | None) -
             if after is not None and job.is_tracked(after):
                 yield key_of(after)
             yield from map(key_of, cluster.all("PodDisruptionBudget", meta(changed)["namespace"]))
-        case "Deployment" | "ReplicaSet" | "StatefulSet":
+        case "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet":
             # Budgets may be shares of what workloads ask for.
             yield from map(key_of, cluster.all("PodDisruptionBudget", meta(changed)["namespace"]))
 
