@@ -1,4 +1,4 @@
-"""Finds or builds the control plane's binaries: etcd, kube-apiserver, kube-scheduler and kubectl.
+"""Finds or builds the control plane's binaries: etcd, kube-apiserver and what talks to it.
 
 `KUBEBUILDER_ASSETS` may name a folder that has them; otherwise they are built once from the Go
 module in controlplane/. `PYTHONPATH=tests python -m e2e.binaries` does only that, so that the wait
@@ -16,6 +16,7 @@ from moorage.version import KUBERNETES_VERSION
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
@@ -29,10 +30,11 @@ _PROGRAMS = GoPrograms(
 
 
 class Binaries(NamedTuple):
-    """Where the four programs are."""
+    """Where the programs are."""
 
     etcd: Path
     kube_apiserver: Path
+    kube_controller_manager: Path
     kube_scheduler: Path
     kubectl: Path
 
