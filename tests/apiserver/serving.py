@@ -13,6 +13,9 @@ from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from moorage.apiserver import ApiServer, Tls
+from moorage.controllers.kubelet import KubeletOptions
+from moorage.kube.access import Access
+from moorage.local.kubelets import run_kubelets
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -27,12 +30,21 @@ PODS = "/api/v1/namespaces/default/pods"
 class Serving:
     """A started server; `call` runs something inside its loop."""
 
-    def __init__(self, make: Callable[[], ApiServer], tls: Tls | bool | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], ApiServer],
+        tls: Tls | bool | None = None,
+        kubelets: KubeletOptions | None = None,
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.server = make()
         self._wait(self.server.start(tls=tls))
+        self._kubelets = None
+        if kubelets is not None:
+            work = run_kubelets(Access(self.url), kubelets)
+            self._kubelets = asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @property
     def url(self) -> str:
@@ -49,6 +61,8 @@ class Serving:
         return result
 
     def stop(self) -> None:
+        if self._kubelets is not None:
+            self._kubelets.cancel()
         self._wait(self.server.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(TIMEOUT)
@@ -197,9 +211,11 @@ def pod(name: str, **spec: Any) -> Json:
 
 @contextlib.contextmanager
 def served(
-    make: Callable[[], ApiServer], tls: Tls | bool | None = None
+    make: Callable[[], ApiServer],
+    tls: Tls | bool | None = None,
+    kubelets: KubeletOptions | None = None,
 ) -> Iterator[tuple[Serving, Client]]:
-    serving = Serving(make, tls)
+    serving = Serving(make, tls, kubelets)
     try:
         yield serving, Client(serving.url)
     finally:

@@ -8,14 +8,15 @@ import yaml
 
 from apiserver.serving import PODS, TIMEOUT, Client, pod, served
 from e2e.binaries import Binaries
-from moorage.apiserver import ApiServer, KubeletOptions
+from moorage.apiserver import ApiServer
+from moorage.controllers.kubelet import KubeletOptions
 
 PODS_TO_PLACE = 1000
 NODES = 50
 
 
 def test_kube_scheduler_places_a_thousand_pods(binaries: Binaries, tmp_path: Path) -> None:
-    with served(lambda: ApiServer(kubelets=KubeletOptions())) as (serving, api):
+    with served(ApiServer, kubelets=KubeletOptions()) as (serving, api):
         serving.server.write_kubeconfig(tmp_path / "kubeconfig")
         connection = {"kubeconfig": str(tmp_path / "kubeconfig"), "qps": 5000, "burst": 5000}
         config = {

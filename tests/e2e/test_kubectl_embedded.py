@@ -10,7 +10,8 @@ import pytest
 
 from apiserver.serving import PODS, Client, Json, served
 from e2e.binaries import Binaries
-from moorage.apiserver import ApiServer, KubeletOptions
+from moorage.apiserver import ApiServer
+from moorage.controllers.kubelet import KubeletOptions
 from moorage.version import KUBERNETES_VERSION
 
 MANIFEST = """
@@ -59,7 +60,7 @@ class Kubectl:
 def kubectl(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("kubectl")
     options = KubeletOptions(max_grace_seconds=0.05)
-    with served(lambda: ApiServer(kubelets=options)) as (serving, client):
+    with served(ApiServer, kubelets=options) as (serving, client):
         serving.server.write_kubeconfig(folder / "kubeconfig")
         client.create_node("n1", labels={"topology.kubernetes.io/zone": "z1"})
         yield Kubectl(binaries.kubectl, folder, client)

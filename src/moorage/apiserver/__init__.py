@@ -9,14 +9,12 @@ one way to write (`admission`, `defaults`, `validation`, `updates`, `deletion`, 
 `watching`.
 
 Another kind is a row in `resources`, and where it needs them rows in the tables of `defaults` and
-`columns` (kubectl get). Whatever reacts to objects follows a collection (`Collection.follow`) and
-writes through `Operations`, as `kubelets` does.
+`columns` (kubectl get).
 """
 
 from moorage.apiserver.authentication import ApiUser, read_token_file
 from moorage.apiserver.certificates import Tls
 from moorage.apiserver.faults import Fault, Faults
-from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
 
 __all__ = [
@@ -25,7 +23,6 @@ __all__ = [
     "ApiUser",
     "Fault",
     "Faults",
-    "KubeletOptions",
     "Tls",
     "read_token_file",
     "run_apiserver",

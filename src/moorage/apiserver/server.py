@@ -12,7 +12,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from moorage.apiserver.errors import MAX_BODY_BYTES, Json
 from moorage.apiserver.faults import Faults
 from moorage.apiserver.handlers import Handlers
 from moorage.apiserver.journal import Journal
-from moorage.apiserver.kubelets import KubeletOptions, Kubelets
 from moorage.apiserver.listing import Lists
 from moorage.apiserver.metadata import Clock, Identities
 from moorage.apiserver.operations import Operations
@@ -63,7 +62,6 @@ class ApiServer:
         *,
         data: Path | None = None,
         tokens: dict[str, ApiUser] | None = None,
-        kubelets: KubeletOptions | None = None,
         clock: Clock = time.time,
         seed: int | None = None,
         history_changes: int = DEFAULT_HISTORY_CHANGES,
@@ -81,7 +79,6 @@ class ApiServer:
         self._handlers = Handlers(
             self.store, self.verbs, self.watches, self._authentication, self.faults
         )
-        self.kubelets = None if kubelets is None else Kubelets(self.operations, kubelets)
         self._expiry = EventExpiry(self.store, clock)
         self._background: list[asyncio.Task[None]] = []
         self._data = data
@@ -130,8 +127,6 @@ class ApiServer:
         await self._server.start(listeners, context)
         bound = listeners[0].getsockname()[1]
         self.url = f"{'http' if context is None else 'https'}://{host}:{bound}"
-        if self.kubelets is not None:
-            self.kubelets.start()
         self._background = [
             asyncio.create_task(self._expiry.run(), name="event expiry"),
             asyncio.create_task(give_back_freed_memory(), name="giving back memory"),
@@ -139,8 +134,6 @@ class ApiServer:
 
     async def stop(self) -> None:
         """End watches in good order, stop listening, and close the journal."""
-        if self.kubelets is not None:
-            await self.kubelets.stop()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -251,12 +244,12 @@ class ApiServerOptions(NamedTuple):
     tls_key: Path | None = None
     token_file: Path | None = None
     data: Path | None = None
-    kubelets: KubeletOptions | None = None
     write_kubeconfig: Path | None = None
     seed: int | None = None
 
 
 Started = Callable[[ApiServer], None]
+Beside = Callable[[ApiServer], Coroutine[Any, Any, None]]
 
 
 def make_server(options: ApiServerOptions) -> ApiServer:
@@ -267,14 +260,19 @@ def make_server(options: ApiServerOptions) -> ApiServer:
             f"{options.host} is not a loopback address: without a token file anybody who can "
             "reach the server could do everything"
         )
-    return ApiServer(data=options.data, tokens=tokens, kubelets=options.kubelets, seed=options.seed)
+    return ApiServer(data=options.data, tokens=tokens, seed=options.seed)
 
 
-def run_apiserver(options: ApiServerOptions, started: Started | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; `started` is called once the server answers."""
+def run_apiserver(
+    options: ApiServerOptions, started: Started | None = None, beside: Beside | None = None
+) -> int:
+    """Serve until SIGINT or SIGTERM; `started` is called once the server answers.
+
+    `beside` runs from then on, until the server ends.
+    """
     raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(options, started))
+        runner.run(_serve(options, started, beside))
     return 0
 
 
@@ -288,7 +286,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _serve(options: ApiServerOptions, started: Started | None) -> None:
+async def _serve(options: ApiServerOptions, started: Started | None, beside: Beside | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -300,7 +298,15 @@ async def _serve(options: ApiServerOptions, started: Started | None) -> None:
             server.write_kubeconfig(options.write_kubeconfig)
         if started is not None:
             started(server)
-        await stop.wait()
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
+        if beside is not None:
+            tasks.append(asyncio.create_task(beside(server)))
+        ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for task in ended:
+            task.result()
     finally:
         await server.stop()
 

@@ -5,15 +5,14 @@ to watches, to the journal. Writes are synchronous, so a caller that reads, deci
 without awaiting in between needs no lock. Knows nothing of HTTP, defaults or validation.
 """
 
-import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import msgspec
 
 from moorage.apiserver.custom_resources import DEFINITIONS, custom_rows
-from moorage.apiserver.errors import ApiStatusError, Json, too_large, too_many_bytes
+from moorage.apiserver.errors import Json, too_large, too_many_bytes
 from moorage.apiserver.history import ADDED, DELETED, MODIFIED, History, Stored, StoredChange
 from moorage.apiserver.resources import STORED_AS, ApiResource, ResourceTable, StorageKey
 from moorage.apiserver.selection import field_values
@@ -103,33 +102,6 @@ class Collection:
             else:
                 items[change.previous.key] = change.previous
         return [items[key] for key in sorted(items)]
-
-    async def follow(
-        self, take: Callable[[Stored], None], gone: Callable[[str], None] = lambda name: None
-    ) -> None:
-        """For ever: take each object that is there, and each state that comes; `gone` by name."""
-        position, pending = self.history.end, self.all()
-        with self.history.listening() as wake:
-            while True:
-                for index, stored in enumerate(pending, 1):
-                    take(stored)
-                    if index % _BATCH == 0:
-                        await asyncio.sleep(0)  # clients come first
-                wake.clear()
-                try:
-                    changes = self.history.read(position, _BATCH)
-                except ApiStatusError:  # fell behind: look at everything again
-                    position, pending = self.history.end, self.all()
-                    continue
-                position += len(changes)
-                for change in changes:
-                    if change.type == DELETED:
-                        gone(change.last.name)
-                pending = [change.stored for change in changes if change.type != DELETED]
-                if changes:
-                    await asyncio.sleep(0)
-                else:
-                    await wake.wait()
 
     def put(self, stored: Stored) -> None:
         """Place an object without telling anybody: for `Storage` alone."""

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer, ApiServerOptions, run_apiserver
 from moorage.cli.arguments import add_command, kubeconfig_path
 from moorage.cli.output import say
@@ -32,11 +31,18 @@ def _serve(args: argparse.Namespace, kubeconfig: Path) -> int:
         tls_key=args.tls_private_key_file,
         token_file=args.token_file,
         data=args.data,
-        kubelets=KubeletOptions() if args.kubelets else None,
         write_kubeconfig=kubeconfig,
     )
 
     def started(server: ApiServer) -> None:
         say(f"API server at {server.url}\nkubeconfig: {kubeconfig}")
 
-    return run_apiserver(options, started)
+    async def simulate(_: ApiServer) -> None:
+        from moorage.controllers.kubelet import KubeletOptions
+        from moorage.kube.kubeconfig import Kubeconfig
+        from moorage.local.kubelets import run_kubelets
+
+        access = Kubeconfig([kubeconfig], must_exist=True).access()
+        await run_kubelets(access, KubeletOptions())
+
+    return run_apiserver(options, started, simulate if args.kubelets else None)

@@ -16,6 +16,7 @@ from moorage.controllers import (
     stateful_set,
 )
 from moorage.controllers.cluster import ClusterObjects, Key, key_of
+from moorage.controllers.machine import StateMachine
 from moorage.controllers.objects import Json, controller_of, labels, meta, selector_of, spec
 from moorage.controllers.plan import Plan
 
@@ -122,3 +123,19 @@ def _who_may_adopt(cluster: ClusterObjects, obj: Json) -> Iterator[Key]:
             selector = selector_of(owner)
             if selector is not None and selector.matches(labels(obj)):
                 yield key_of(owner)
+
+
+def reconcile(cluster: ClusterObjects, obj: Json, now: float) -> Plan:
+    """What is to be written for an object now, and when to look at it again."""
+    return CONTROLLERS[obj["kind"]](cluster, obj, now)
+
+
+_OF_PODS = ("affinity", "nodeName")
+
+
+def _of_pods(given: Json) -> Json:
+    return {name: given[name] for name in _OF_PODS if name in given}
+
+
+WORKLOADS = StateMachine(FOLLOWED, affected, reconcile, _of_pods)
+"""All controllers together."""

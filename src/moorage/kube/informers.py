@@ -43,6 +43,7 @@ class Informers:
         needs_source: Callable[[ApiObject], bool] | None = None,
         on_failure: Callable[[], None] | None = None,
         adjust: Adjust | None = None,
+        selectors: Mapping[str, str] = FIELD_SELECTORS,
     ) -> None:
         self._client = client
         self._timer = timer or WallTimer()
@@ -51,6 +52,7 @@ class Informers:
         self._needs_source = needs_source
         self._on_failure = on_failure
         self._adjust = adjust
+        self._selectors = selectors
         self.stores: dict[str, Store] = {}
         self._reflectors: dict[str, Reflector] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -77,7 +79,7 @@ class Informers:
                 store,
                 timer=self._timer,
                 random=self._random,
-                field_selector=FIELD_SELECTORS.get(kind, ""),
+                field_selector=self._selectors.get(kind, ""),
                 streaming=self._streaming,
                 needs_source=self._needs_source,
                 adjust=self._adjust,

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moorage.apiserver.kubelets import KubeletOptions
 from moorage.apiserver.server import ApiServer
 from moorage.config import FeatureGates, KubeSchedulerConfiguration
 from moorage.config.encoding import shown_config
+from moorage.controllers.kubelet import KubeletOptions
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError
 from moorage.framework.registry import Registry
@@ -28,6 +28,7 @@ from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
 from moorage.local.controllers import Controllers
+from moorage.local.kubelets import kubelets
 from moorage.metrics.exporter import AllMetrics
 from moorage.metrics.pod_resources import render_pod_resources
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions
@@ -154,6 +155,8 @@ def _metadata(document: Document) -> Mapping[str, Any]:
 
 # The client of one's own server need not be held back.
 _QPS = 100_000.0
+# Nobody waits for a node's lease to run out here.
+_LEASE_SECONDS = 60.0
 _LEDGER_BYTES = 2 * 2**20
 _POLL_SECONDS = 0.05
 # A preemptor comes back after its victims are gone; a quiet moment shorter than that is not peace.
@@ -171,7 +174,7 @@ class LocalCluster:
         *,
         data: Path | None = None,
     ) -> None:
-        self.server = ApiServer(data=data, kubelets=KubeletOptions())
+        self.server = ApiServer(data=data)
         self._config = config
         self.metrics = AllMetrics(gates)
         self._scheduler = build_scheduler(
@@ -180,8 +183,8 @@ class LocalCluster:
         self._clients: list[KubeClient] = []
         self._timer = WallTimer()
         self._work: asyncio.Task[None] | None = None
-        self._controllers: Controllers | None = None
-        self._controlling: asyncio.Task[None] | None = None
+        self._runners: list[Controllers] = []
+        self._running: list[asyncio.Task[None]] = []
         self.live: LiveScheduler | None = None
         self.recorder: EventRecorder | None = None
         self.console: LocalConsole | None = None
@@ -201,6 +204,7 @@ class LocalCluster:
         if page_port is not None:
             self.console = _console(page_port)
         await self.server.start(port=port)
+        self._run(kubelets(self.client(), KubeletOptions(lease_seconds=_LEASE_SECONDS)), "kubelets")
         client, events = self.client(), self.client()
         await define_kinds(client, documents)
         self.recorder = EventRecorder(events)
@@ -215,8 +219,11 @@ class LocalCluster:
         Objects from files are there before, so that pods among them are not made twice.
         """
         assert self.recorder is not None, "start first"
-        self._controllers = Controllers(self.client(), self.recorder)
-        self._controlling = asyncio.create_task(self._controllers.run(), name="controllers")
+        self._run(Controllers(self.client(), self.recorder), "controllers")
+
+    def _run(self, runner: Controllers, name: str) -> None:
+        self._runners.append(runner)
+        self._running.append(asyncio.create_task(runner.run(), name=name))
 
     async def stop(self) -> None:
         """End everything in order."""
@@ -228,9 +235,9 @@ class LocalCluster:
             stack.push_async_callback(self.server.stop)
             for client in self._clients:
                 stack.push_async_callback(client.close)
-            if self._controlling is not None:
-                self._controlling.cancel()
-                await asyncio.gather(self._controlling, return_exceptions=True)
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
             if self.live is None or self._work is None or self._work.done():
                 return  # a scheduler that ended earlier has told so to `run_forever`
             self.live.stop()
@@ -302,7 +309,7 @@ class LocalCluster:
         live = self.live
         if live is None or not live.informers.has_synced or live.busy:
             return True
-        if self._controllers is not None and self._controllers.busy:
+        if any(runner.busy for runner in self._runners):
             return True
         pending = self._scheduler.queue.view.pending_pods()
         return bool(pending.active or pending.backoff or pending.in_flight)

@@ -1,4 +1,4 @@
-"""Runs the controllers over the API: follows what they look at, carries out what they plan.
+"""Runs controllers or kubelets over the API: follows what they look at, carries out what they plan.
 
 Owns the queue of objects to look at, retries with back-off, and how fast pods are made. Decides
 nothing about workloads; meets the API server only through the client, so any will do.
@@ -7,15 +7,16 @@ nothing about workloads; meets the API server only through the client, so any wi
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
 from moorage.controllers.cluster import ClusterObjects, Key, key_of
+from moorage.controllers.machine import StateMachine
 from moorage.controllers.objects import Json, is_going, meta
 from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
-from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected
+from moorage.controllers.triggers import WORKLOADS
 from moorage.errors import ApiError, MoorageError, reason_of
 from moorage.kube import requests
 from moorage.kube.client import KubeClient
@@ -29,8 +30,6 @@ from moorage.model.custom import CustomObject, custom_object
 
 log = logging.getLogger(__name__)
 
-RESOURCES: Mapping[str, Resource] = {kind: resource_for(name) for kind, name in FOLLOWED.items()}
-_OF_PODS = ("affinity", "nodeName")
 _WORKERS = 8
 _MOST_AT_ONCE = 32
 _FIRST_WAIT = 0.05
@@ -51,17 +50,29 @@ _UNREADABLE = (
 
 
 class Controllers:
-    """All controllers of a cluster in one task."""
+    """All controllers of a cluster, or whatever else is a state machine, in one task."""
 
     def __init__(
-        self, client: KubeClient, recorder: EventRecorder, *, timer: Timer | None = None
+        self,
+        client: KubeClient,
+        recorder: EventRecorder | None = None,
+        *,
+        machine: StateMachine = WORKLOADS,
+        workers: int = _WORKERS,
+        timer: Timer | None = None,
     ) -> None:
         self._client = client
         self._recorder = recorder
+        self._machine = machine
+        self._most_workers = workers
         self._timer = timer or WallTimer()
         self._cluster = ClusterObjects()
-        self._informers = Informers(client, FOLLOWED.values(), timer=self._timer)
-        for kind, name in FOLLOWED.items():
+        followed = machine.followed
+        self._resources = {kind: resource_for(name) for kind, name in followed.items()}
+        self._informers = Informers(
+            client, followed.values(), timer=self._timer, selectors=machine.selectors
+        )
+        for kind, name in followed.items():
             handler = FunctionHandler(
                 on_add=partial(self._seen, kind, None),
                 on_update=partial(self._seen, kind),
@@ -86,7 +97,7 @@ class Controllers:
         try:
             await self._informers.wait_for_sync()
             async with asyncio.TaskGroup() as workers:
-                for number in range(_WORKERS):
+                for number in range(self._most_workers):
                     workers.create_task(self._work(), name=f"controllers {number}")
         finally:
             for timer in self._timers.values():
@@ -96,27 +107,35 @@ class Controllers:
     # ---- what changes ----
 
     def _seen(self, kind: str, before: CustomObject | None, after: CustomObject) -> None:
-        obj = _complete(kind, after.content)
+        obj = self._complete(kind, after.content)
         self._put(obj)
-        self._look_at(None if before is None else _complete(kind, before.content), obj)
+        self._look_at(None if before is None else self._complete(kind, before.content), obj)
 
     def _put(self, obj: Json) -> None:
         if obj["kind"] == "Pod":
             # Of tens of thousands, only what controllers read.
-            given = obj.get("spec") or {}
-            obj["spec"] = {name: given[name] for name in _OF_PODS if name in given}
+            obj["spec"] = self._machine.of_pods(obj.get("spec") or {})
         meta(obj).pop("managedFields", None)
         self._cluster.put(obj)
 
     def _gone(self, kind: str, before: CustomObject) -> None:
-        obj = _complete(kind, before.content)
+        obj = self._complete(kind, before.content)
         self._cluster.remove(key_of(obj), meta(obj)["uid"])
         self._tries.pop(key_of(obj), None)
         self._look_at(obj, None)
 
+    def _complete(self, kind: str, content: Json) -> Json:
+        """The members of lists leave out what kind they are."""
+        if "kind" in content and "apiVersion" in content:
+            return content
+        return {"apiVersion": self._resource(kind).api_version, **content, "kind": kind}
+
+    def _resource(self, kind: str) -> Resource:
+        return self._resources.get(kind) or resource_for(kind)
+
     def _look_at(self, before: Json | None, after: Json | None) -> None:
         try:
-            for key in affected(self._cluster, before, after):
+            for key in self._machine.affected(self._cluster, before, after):
                 self._add(key)
         except _UNREADABLE as error:
             self._complain(key_of(after or before or {}), error)
@@ -150,7 +169,7 @@ class Controllers:
         if obj is None:
             return
         try:
-            plan = CONTROLLERS[key.kind](self._cluster, obj, self._timer.now())
+            plan = self._machine.reconcile(self._cluster, obj, self._timer.now())
         except _UNREADABLE as error:
             self._complain(key, error)
             return
@@ -195,15 +214,7 @@ class Controllers:
             case CreateObject(kind, namespace, body, note):
                 await self._create(kind, namespace, body, note)
             case PatchObject(key, changes, subresource, note):
-                answer = await self._client.patch(
-                    RESOURCES[key.kind],
-                    key.namespace,
-                    key.name,
-                    changes,
-                    content_type=MERGE,
-                    subresource=subresource,
-                )
-                self._put(answer)
+                await self._patch(key, changes, subresource)
                 self._say(note, key.name)
             case DeleteObject(key, uid, grace, note):
                 await self._delete(key, uid, grace)
@@ -211,8 +222,12 @@ class Controllers:
 
     async def _create(self, kind: str, namespace: str, body: Json, note: Note | None) -> None:
         try:
-            answer = await self._client.create(RESOURCES[kind], namespace, body)
+            answer = await self._client.create(self._resource(kind), namespace, body)
         except ApiError as error:
+            if error.status == _CONFLICT and kind not in self._resources:
+                # No watch tells what is there.
+                found = await self._client.get(self._resource(kind), namespace, meta(body)["name"])
+                self._put(found)
             if note is not None and error.status != _CONFLICT:
                 failed = Note(note.regarding, "FailedCreate", f"Error creating: {error}", "Warning")
                 self._say(failed, "")
@@ -220,9 +235,21 @@ class Controllers:
         self._put(answer)
         self._say(note, meta(answer)["name"])
 
+    async def _patch(self, key: Key, changes: Json, subresource: str) -> None:
+        of, namespace, name = self._resource(key.kind), key.namespace, key.name
+        try:
+            answer = await self._client.patch(
+                of, namespace, name, changes, content_type=MERGE, subresource=subresource
+            )
+        except ApiError as error:
+            if error.status == _GONE:
+                self._cluster.remove(key)
+            raise
+        self._put(answer)
+
     async def _delete(self, key: Key, uid: str, grace: int | None) -> None:
         request = requests.delete(
-            RESOURCES[key.kind], key.namespace, key.name, uid=uid, grace_seconds=grace
+            self._resource(key.kind), key.namespace, key.name, uid=uid, grace_seconds=grace
         )
         try:
             answer = await self._client.json(request)
@@ -236,7 +263,7 @@ class Controllers:
             self._cluster.remove(key, uid)
 
     def _say(self, note: Note | None, name: str) -> None:
-        if note is None:
+        if note is None or self._recorder is None:
             return
         message = note.message.replace("{name}", name)
         regarding = custom_object(note.regarding)
@@ -250,10 +277,3 @@ class Controllers:
             controller=controller,
             apart=message,
         )
-
-
-def _complete(kind: str, content: Json) -> Json:
-    """The members of lists leave out what kind they are."""
-    if "kind" in content and "apiVersion" in content:
-        return content
-    return {"apiVersion": RESOURCES[kind].api_version, **content, "kind": kind}

@@ -1,12 +1,12 @@
-"""Simulated kubelets."""
+"""Simulated kubelets over the API, on the embedded server."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from apiserver.serving import PODS, Client, Json, served
-from moorage.apiserver import ApiServer, KubeletOptions
-from moorage.apiserver.kubelets import duration_seconds
+from moorage.apiserver import ApiServer
+from moorage.controllers.kubelet import KubeletOptions
 
 FROM_NOW = "watch=1&resourceVersion="
 
@@ -14,7 +14,7 @@ FROM_NOW = "watch=1&resourceVersion="
 @pytest.fixture
 def cluster() -> Iterator[Client]:
     options = KubeletOptions(max_grace_seconds=0.05)
-    with served(lambda: ApiServer(kubelets=options)) as (_, api):
+    with served(ApiServer, kubelets=options) as (_, api):
         yield api
 
 
@@ -70,45 +70,26 @@ def test_a_deleted_pod_goes(cluster: Client) -> None:
     assert cluster.get(PODS).names == []
 
 
-@pytest.mark.parametrize(
-    ("annotations", "expected"),
-    [
-        ({"moorage.io/finish-after": "10ms"}, "Succeeded"),
-        ({"moorage.io/finish-after": "0s", "moorage.io/exit-code": "3"}, "Failed"),
-        ({"pod-complete.stage.kwok.x-k8s.io/delay": "10ms"}, "Succeeded"),
-    ],
-)
-def test_annotated_pods_finish(cluster: Client, annotations: dict[str, str], expected: str) -> None:
+def test_a_pod_that_fails_is_started_again_or_not(cluster: Client) -> None:
     cluster.create_node("n1")
+    annotations = {"moorage.io/finish-after": "10ms", "moorage.io/exit-code": "3"}
+    metadata = {"annotations": annotations}
     with cluster.watch(f"{PODS}?watch=1") as watch:
-        cluster.create_pod("a", nodeName="n1", metadata={"annotations": annotations})
-        finished = watch.until(lambda _, obj: phase(obj) in ("Succeeded", "Failed"))
-    assert phase(finished) == expected
-    ended = finished["status"]["containerStatuses"][0]["state"]["terminated"]
-    assert ended["exitCode"] == (3 if expected == "Failed" else 0)
+        cluster.create_pod("once", nodeName="n1", restartPolicy="Never", metadata=metadata)
+        failed = watch.until(lambda _, obj: phase(obj) == "Failed")
+        assert failed["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+        cluster.create_pod("again", nodeName="n1", metadata=metadata)
+        watch.until(lambda _, obj: restarts(obj) == 1)
 
 
-def test_pods_of_jobs_finish_by_themselves(cluster: Client) -> None:
-    cluster.create_node("n1")
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1"}
-    with cluster.watch(f"{PODS}?watch=1") as watch:
-        cluster.create_pod("a", nodeName="n1", metadata={"ownerReferences": [owner]})
-        watch.until(lambda _, obj: phase(obj) == "Succeeded")
-
-
-def test_a_delay_is_kept(cluster: Client) -> None:
-    cluster.create_node("n1")
-    annotations = {"pod-ready.stage.kwok.x-k8s.io/delay": "1h"}
-    with cluster.watch(f"{PODS}?watch=1") as watch:
-        cluster.create_pod("slow", nodeName="n1", metadata={"annotations": annotations})
-        cluster.create_pod("z", nodeName="n1")
-        watch.until(lambda _, obj: phase(obj) == "Running")
-    assert phase(cluster.get(f"{PODS}/slow").body) == "Pending"
+def restarts(pod: Json) -> int:
+    containers = pod["status"].get("containerStatuses") or [{"restartCount": 0}]
+    return int(containers[0]["restartCount"])
 
 
 def test_only_marked_nodes_are_simulated_if_so_wanted() -> None:
     options = KubeletOptions(all_nodes=False)
-    with served(lambda: ApiServer(kubelets=options)) as (_, api):
+    with served(ApiServer, kubelets=options) as (_, api):
         api.create_node("real")
         api.create_node("fake", annotations={"kwok.x-k8s.io/node": "fake"})
         with api.watch(f"{PODS}?watch=1") as watch:
@@ -118,11 +99,3 @@ def test_only_marked_nodes_are_simulated_if_so_wanted() -> None:
         assert running["metadata"]["name"] == "b"
         assert phase(api.get(f"{PODS}/a").body) == "Pending"
         assert "conditions" not in api.get("/api/v1/nodes/real").body["status"]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("5s", 5), ("1m30s", 90), ("250ms", 0.25), ("1.5h", 5400), ("", None), ("soon", None)],
-)
-def test_durations(text: str, seconds: float | None) -> None:
-    assert duration_seconds(text) == seconds
