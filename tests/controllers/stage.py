@@ -7,7 +7,7 @@ from typing import Any
 from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.objects import Json, is_active, is_ready, meta, rfc3339, status
 from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
-from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected
+from moorage.controllers.triggers import CONTROLLERS, FOLLOWED, affected, api_version
 from moorage.model.meta import merge_patch
 
 START = 1_800_000_000.0
@@ -38,7 +38,7 @@ class Stage:
     def create(self, kind: str, name: str, spec: Json | None = None, **metadata: Any) -> Json:
         """CreateObject an object."""
         body: Json = {
-            "apiVersion": _api_version(kind),
+            "apiVersion": api_version(kind),
             "kind": kind,
             "metadata": {"name": name, **metadata},
         }
@@ -220,12 +220,6 @@ class Stage:
         for kind in FOLLOWED:
             for dependent in self.cluster.controlled(kind, obj):
                 self._remove(dependent)
-
-
-def _api_version(kind: str) -> str:
-    _, _, rest = FOLLOWED[kind].partition(".")
-    version, _, group = rest.partition(".")
-    return f"{group}/{version}" if group else version
 
 
 def template(image: str = "nginx:1", **labels: str) -> Json:

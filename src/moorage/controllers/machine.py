@@ -3,9 +3,23 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from moorage.controllers.cluster import ClusterObjects, Key
 from moorage.controllers.objects import Json
 from moorage.controllers.plan import Plan
+from moorage.errors import MoorageError
+
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    MoorageError,
+    msgspec.MsgspecError,
+)
+"""What an object that no API server should have let in does to a state machine."""
 
 
 class StateMachine(NamedTuple):

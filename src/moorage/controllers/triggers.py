@@ -60,6 +60,12 @@ FOLLOWED: Mapping[str, str] = {
 """Every kind that controllers look at, and the resource that it is listed under."""
 
 
+def api_version(kind: str) -> str:
+    """The `apiVersion` of a kind that controllers look at."""
+    _, version, group = FOLLOWED[kind].split(".", 2)
+    return f"{group}/{version}" if group else version
+
+
 def affected(cluster: ClusterObjects, before: Json | None, after: Json | None) -> Iterator[Key]:
     """The keys of what a change concerns; either state is None if there was or is no object."""
     for obj in (before, after):

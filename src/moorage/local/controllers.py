@@ -10,14 +10,12 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
-
 from moorage.controllers.cluster import ClusterObjects, Key, key_of
-from moorage.controllers.machine import StateMachine
+from moorage.controllers.machine import UNREADABLE, StateMachine
 from moorage.controllers.objects import Json, is_going, meta
 from moorage.controllers.plan import CreateObject, DeleteObject, Note, PatchObject, Write
 from moorage.controllers.triggers import WORKLOADS
-from moorage.errors import ApiError, MoorageError, reason_of
+from moorage.errors import ApiError, reason_of
 from moorage.kube import requests
 from moorage.kube.client import KubeClient
 from moorage.kube.event_recorder import EventRecorder
@@ -37,16 +35,6 @@ _LONGEST_WAIT = 30.0
 _PATIENCE = 6
 """What was refused so often will be refused again; nobody should wait for it."""
 _GONE, _CONFLICT = 404, 409
-_UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-    MoorageError,
-    msgspec.MsgspecError,
-)
-"""What an object that no API server should have let in does to a controller."""
 
 
 class Controllers:
@@ -137,7 +125,7 @@ class Controllers:
         try:
             for key in self._machine.affected(self._cluster, before, after):
                 self._add(key)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._complain(key_of(after or before or {}), error)
 
     def _add(self, key: Key) -> None:
@@ -170,7 +158,7 @@ class Controllers:
             return
         try:
             plan = self._machine.reconcile(self._cluster, obj, self._timer.now())
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._complain(key, error)
             return
         wait = plan.again_in

@@ -18,6 +18,7 @@ from moorage.model.decode import UnknownKind, decode_object, describe, sentence
 from moorage.model.defaulting import Classes, with_defaults, with_names
 from moorage.model.meta import ApiObject
 from moorage.simulator.documents import parse_documents
+from moorage.simulator.workloads import expand_workloads
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -47,11 +48,14 @@ class _Placed(NamedTuple):
 
 
 def load_manifests(paths: Sequence[str], stdin: TextIO | None) -> Manifests:
-    """Read every object of the given files and directories; `-` stands for `stdin`."""
+    """Read every object of the given files and directories; `-` stands for `stdin`.
+
+    Workloads are taken apart into the pods that they would have.
+    """
     placed: list[_Placed] = []
     skipped: dict[str, int] = {}
     others: list[tuple[Mapping[str, Any], str]] = []
-    for data, where in read_documents(paths, stdin):
+    for data, where in expand_workloads(list(read_documents(paths, stdin))):
         obj = decode_object(data, where)
         if isinstance(obj, UnknownKind):
             skipped[obj.kind] = skipped.get(obj.kind, 0) + 1
