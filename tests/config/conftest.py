@@ -9,6 +9,7 @@ from moorage.config.types import ExtensionPoint
 _POINTS = {
     "DefaultBinder": "bind",
     "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
+    "DeferredPodScheduling": "preFilter filter permit",
     "DynamicResources": (
         "preEnqueue preFilter filter postFilter score reserve preBind podGroupPostFilter"
     ),

@@ -128,3 +128,6 @@ def test_the_default_plugins_follow_the_gates() -> None:
     added = ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"]
     assert names(workload) == default + added
     assert names(FeatureGates.parse("AllBeta=false")) == default
+    resizes = names(FeatureGates.parse("InPlacePodVerticalScalingSchedulerPreemption=true"))
+    assert resizes.index("DeferredPodScheduling") + 1 == resizes.index("NodeResourcesFit")
+    assert sorted(resizes) == sorted([*default, "DeferredPodScheduling"])

@@ -119,6 +119,11 @@ def test_only_the_forced_moves_are_wildcards__qc_053() -> None:
             [ActionType.UPDATE_NODE_DECLARED_FEATURE],
             id="declared features",
         ),
+        pytest.param(
+            changed(spec={"podPreemptionPolicy": {"disableResizePreemption": ["harbour"]}}),
+            [ActionType.UPDATE_NODE_PREEMPTION_POLICY],
+            id="who may be evicted",
+        ),
         pytest.param(changed(images={"rum": 5}), [], id="images are of no concern"),
         pytest.param(
             changed(cpu="8", labels={"a": "2"}, taints=[]),
@@ -217,6 +222,12 @@ def repod(**fields: Any) -> Pod:
             repod(status={"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "d"}]}),
             [ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM],
             id="a generated claim",
+        ),
+        pytest.param(
+            OLD_POD,
+            repod(status={"extendedResourceClaimStatus": {"resourceClaimName": "d"}}),
+            [ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM],
+            id="a claim behind an extended resource",
         ),
         pytest.param(
             OLD_POD,

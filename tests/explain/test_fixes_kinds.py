@@ -499,3 +499,20 @@ def test_two_changes_are_proposed_together_only_if_one_is_not_enough() -> None:
 
     fixes = fixes_for(pod, [make_node(cpu="4", taints=["a=b:NoSchedule"]), make_node("n", cpu="2")])
     assert not of_kind(fixes, "combination")
+
+
+def test_options_of_mounts_are_dropped_where_no_kubelet_knows_them() -> None:
+    mounts = [
+        {"name": "data", "mountPath": "/a"},
+        {"name": "data", "mountPath": "/b", "bindMountOptions": ["noexec"]},
+    ]
+    container = {"name": "main", "image": "app", "volumeMounts": mounts}
+
+    (fix,) = fixes_for(make_pod(spec={"containers": [container]}), [make_node()])
+
+    assert fix.change == "drop the bindMountOptions (1 node)"
+    operation: Json = {
+        "op": "remove",
+        "path": "/spec/containers/0/volumeMounts/1/bindMountOptions",
+    }
+    assert fix.edits == (Edit("Pod", "default/pod", (operation,), recreate=True),)

@@ -10,6 +10,7 @@ from moorage.framework.cluster_events import (
 from moorage.model.pod import (
     Container,
     ContainerRestartRule,
+    VolumeMount,
 )
 from moorage.model.taints import Toleration
 from moorage.plugins.node_declared_features import NodeDeclaredFeatures
@@ -64,8 +65,23 @@ def test_it_registers_the_events_that_upstreams_does() -> None:
         (Container(name="c"), False, (), True),
         (Container(name="c"), True, (), False),
         (Container(name="c"), True, ("UserNamespacesHostNetworkSupport", "Other"), True),
+        (Container(name="c", volume_mounts=(VolumeMount(("noexec",)),)), False, (), False),
+        (
+            Container(name="c", volume_mounts=(VolumeMount(("noexec",)),)),
+            False,
+            ("VolumeBindMountOptions",),
+            True,
+        ),
+        (Container(name="c", volume_mounts=(VolumeMount(),)), False, (), True),
     ],
-    ids=["nothing special", "not declared", "declared"],
+    ids=[
+        "nothing special",
+        "not declared",
+        "declared",
+        "mount options not declared",
+        "mount options declared",
+        "a plain mount",
+    ],
 )
 def test_features_that_a_pod_implies_must_be_declared(
     container: Container, host: bool, declared: tuple[str, ...], fits: bool

@@ -28,6 +28,7 @@ from moorage.model.pod import (
     PodStatus,
     ResourceRequirements,
     TopologySpreadConstraint,
+    VolumeMount,
 )
 from moorage.model.quantity import Quantity
 from moorage.model.taints import Taint, Toleration
@@ -84,7 +85,11 @@ TOLERATIONS = (
     Toleration(key="node.kubernetes.io/unschedulable", operator="Exists"),
     Toleration(value="1"),
 )
-FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+FEATURES = (
+    "RestartAllContainersOnContainerExits",
+    "UserNamespacesHostNetworkSupport",
+    "VolumeBindMountOptions",
+)
 LABEL_SELECTORS = (
     selector({"app": "web"}),
     selector({"app": "db"}),
@@ -331,6 +336,7 @@ def _container(random: Random, name: str, *, init: bool = False) -> Container:
         ports=tuple(_some(random, PORTS, 2)) if _rarely(random) else (),
         restart_policy="Always" if init and random.random() < 0.5 else None,
         restart_policy_rules=(rule,) if random.random() < 0.1 else (),
+        volume_mounts=(VolumeMount(("noexec",)),) if random.random() < 0.1 else (),
     )
 
 

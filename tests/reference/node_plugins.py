@@ -172,6 +172,9 @@ def needed_features(pod: Pod) -> set[str]:
         for rule in container.restart_policy_rules:
             if rule.action == "RestartAllContainers":
                 features.add("RestartAllContainersOnContainerExits")
+        for mount in container.volume_mounts:
+            if mount.bind_mount_options:
+                features.add("VolumeBindMountOptions")
     if pod.spec.host_network and pod.spec.host_users is False:
         features.add("UserNamespacesHostNetworkSupport")
     return features

@@ -90,6 +90,22 @@ def test_what_is_left_to_chance_is_counted_apart(few: Path) -> None:
     assert count.differ == 0 < count.chance
 
 
+def test_where_answers_vary_more_of_them_are_awaited(few: Path) -> None:
+    numbers = range(0)
+
+    def comes_round_late(_: Json, ours: Json) -> OracleAnswer:
+        nonlocal numbers
+        if not numbers:
+            numbers = range(40)
+            return OracleAnswer(expect=ours)
+        number, numbers = numbers[0], numbers[1:]
+        return OracleAnswer(expect={**ours, "best": [f"atlantis-{number}"]})
+
+    count, found = searched(few, comes_round_late, most=4)
+    assert not found
+    assert (count.differ, count.chance) == (0, 3)
+
+
 def test_what_the_api_refuses_or_nobody_decides_is_counted_and_passed_over(few: Path) -> None:
     def refuses(case: Json, _: Json) -> OracleAnswer:
         odd = len(case["objects"]) % 2

@@ -105,9 +105,13 @@ def _pod_changes(old: Pod, new: Pod) -> list[ActionType]:
     # The API only lets tolerations be added, so counting them is enough, as upstream does.
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         actions.append(ActionType.UPDATE_POD_TOLERATION)
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+    if _claims(old) != _claims(new):
         actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     return actions
+
+
+def _claims(pod: Pod) -> tuple[object, ...]:
+    return pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
 
 
 def _exceeds(one: Resources, other: Resources) -> bool:
@@ -131,6 +135,8 @@ def _node_changes(old: Node, new: Node, declared_features: bool) -> list[ActionT
         actions.append(ActionType.UPDATE_NODE_CONDITION)
     if old.metadata.annotations != new.metadata.annotations:
         actions.append(ActionType.UPDATE_NODE_ANNOTATION)
+    if old.spec.pod_preemption_policy != new.spec.pod_preemption_policy:
+        actions.append(ActionType.UPDATE_NODE_PREEMPTION_POLICY)
     if declared_features and old.status.declared_features != new.status.declared_features:
         actions.append(ActionType.UPDATE_NODE_DECLARED_FEATURE)
     return actions

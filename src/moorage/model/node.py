@@ -26,11 +26,18 @@ class NodeCondition(Object, frozen=True):
     status: str = ""
 
 
+class NodePodPreemptionPolicy(Object, frozen=True):
+    """Who keeps pods from being evicted on a node because another one is to grow."""
+
+    disable_resize_preemption: tuple[str, ...] = ()
+
+
 class NodeSpec(Object, frozen=True):
     """What an administrator says of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
 
 
 class NodeStatus(Object, frozen=True):

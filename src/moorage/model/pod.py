@@ -59,6 +59,12 @@ class ContainerRestartRule(Object, frozen=True):
     action: str = ""
 
 
+class VolumeMount(Object, frozen=True):
+    """How a container sees a volume."""
+
+    bind_mount_options: tuple[str, ...] = ()
+
+
 class Container(Object, frozen=True):
     """A container or init container."""
 
@@ -68,6 +74,7 @@ class Container(Object, frozen=True):
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
     @property
     def is_sidecar(self) -> bool:
@@ -161,6 +168,13 @@ class ContainerExtendedResourceRequest(Object, frozen=True):
     request_name: str = ""
 
 
+class ExtendedResourceClaimStatus(Object, frozen=True):
+    """The claim behind a pod's extended resources."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
 class NodeAllocatableMappedResource(Object, frozen=True, omit_defaults=True):
     """How much of a node's own resource the devices of a claim are."""
 
@@ -200,6 +214,7 @@ class PodStatus(Object, frozen=True):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceMap = {}
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
     node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
 
 

@@ -7,6 +7,7 @@ from moorage.framework.registry import Registry
 from moorage.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
+from moorage.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.plugins.dynamic_resources.extended_resources import DeviceBackedResources
 from moorage.plugins.expressions import ExpressionFilter, ExpressionScore
@@ -42,6 +43,7 @@ def in_tree_registry() -> Registry:
             TaintToleration,
             NodeAffinity,
             NodePorts,
+            DeferredPodScheduling,
             NodeResourcesFit,
             VolumeRestrictions,
             NodeVolumeLimits,

@@ -14,6 +14,7 @@ from moorage.model.pod import Pod
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
 
 
 class NodeDeclaredFeatures(PreFilterPlugin[Features], FilterPlugin[Features]):
@@ -62,13 +63,15 @@ def _after_pod_update(pod: Pod, old: ApiObject | None, new: ApiObject | None) ->
 
 
 def required_features(pod: Pod) -> Features:
-    """The features a pod's spec implies; in v1.37 there are two, and an alpha one beside."""
+    """The features a pod's spec implies, whatever the gates of the scheduler."""
     features = set()
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     if any(
         rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules
     ):
         features.add(RESTART_ALL)
+    if any(mount.bind_mount_options for c in containers for mount in c.volume_mounts):
+        features.add(BIND_MOUNT_OPTIONS)
     if pod.spec.host_network and pod.spec.host_users is False:
         features.add(USER_NAMESPACES_HOST_NETWORK)
     return frozenset(features)

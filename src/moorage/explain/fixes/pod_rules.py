@@ -53,13 +53,18 @@ def remove_gates(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Ite
 def need_no_features(sandbox: Sandbox, pod: Pod, survey: Survey, rows: Bools) -> Iterator[Change]:
     """Do without what only some kubelets can do."""
     found: dict[str, tuple[Operation, ...]] = {}
-    restarts = tuple(
-        remove(*steps, "restartPolicyRules")
-        for steps, container in containers_of(pod)
-        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules)
-    )
+    restarts: list[Operation] = []
+    options: list[Operation] = []
+    for steps, container in containers_of(pod):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
+            restarts.append(remove(*steps, "restartPolicyRules"))
+        for at, mount in enumerate(container.volume_mounts):
+            if mount.bind_mount_options:
+                options.append(remove(*steps, "volumeMounts", at, "bindMountOptions"))
     if restarts:
-        found["drop the restartPolicyRules that restart all containers"] = restarts
+        found["drop the restartPolicyRules that restart all containers"] = tuple(restarts)
+    if options:
+        found["drop the bindMountOptions"] = tuple(options)
     if pod.spec.host_network and pod.spec.host_users is False:
         users = (remove("spec", "hostUsers"),)
         found["drop hostUsers: false, as the pod uses the host's network"] = users
