@@ -9,6 +9,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator
+from email.message import Message
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -72,8 +73,12 @@ class Serving:
 class Answer:
     """What came back."""
 
-    def __init__(self, code: int, body: Json, headers: dict[str, str]) -> None:
+    def __init__(self, code: int, body: Json, headers: Message) -> None:
         self.code, self.body, self.headers = code, body, headers
+
+    @property
+    def warnings(self) -> list[str]:
+        return self.headers.get_all("Warning") or []
 
     @property
     def reason(self) -> str:
@@ -162,7 +167,7 @@ class Client:
             text = response.read()
             kind = response.headers.get("Content-Type", "")
             parsed = json.loads(text) if "json" in kind else {"text": text.decode()}
-            return Answer(response.status, parsed, dict(response.headers))
+            return Answer(response.status, parsed, response.headers)
 
     def get(self, path: str, accept: str = "") -> Answer:
         return self.request("GET", path, accept=accept)

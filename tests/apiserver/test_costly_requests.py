@@ -19,6 +19,7 @@ from moorage.apiserver.updates import check_update
 
 YAML = "application/yaml"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 SECONDS = 4.0
 MANY = 20_000
 
@@ -104,22 +105,22 @@ def test_operations_of_a_json_patch_are_limited(api: Client) -> None:
 
 
 def test_insertions_into_a_long_list_are_limited(api: Client) -> None:
-    api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "list": [1] * 1_000_000})
-    patch = [{"op": "add", "path": "/list/0", "value": 1}] * 9_000
-    answer = api.patch(f"{CONFIGMAPS}/a", patch, JSON_PATCH)
+    api.post(REVISIONS, {"metadata": {"name": "a"}, "data": {"list": [1] * 1_000_000}})
+    patch = [{"op": "add", "path": "/data/list/0", "value": 1}] * 9_000
+    answer = api.patch(f"{REVISIONS}/a", patch, JSON_PATCH)
     assert answer.code == 413
     assert "too often in a long list" in answer.message
 
 
 def test_a_json_patch_cannot_nest_deeper_than_a_body(api: Client) -> None:
-    api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "x": {}})
+    api.post(REVISIONS, {"metadata": {"name": "a"}, "data": {"x": {}}})
     add, move, back = (
-        {"op": "add", "path": "/y", "value": {}},
-        {"op": "move", "from": "/x", "path": "/y/x"},
-        {"op": "move", "from": "/y", "path": "/x"},
+        {"op": "add", "path": "/data/y", "value": {}},
+        {"op": "move", "from": "/data/x", "path": "/data/y/x"},
+        {"op": "move", "from": "/data/y", "path": "/data/x"},
     )
     for levels in (150, 300, 3000):
-        answer = api.patch(f"{CONFIGMAPS}/a", [add, move, back] * levels, JSON_PATCH)
+        answer = api.patch(f"{REVISIONS}/a", [add, move, back] * levels, JSON_PATCH)
         assert answer.code == (200 if levels == 150 else 400), answer.body
     assert answer.message == "the object is nested more than 200 levels deep"
 

@@ -18,12 +18,6 @@ def test_a_new_object_gets_identity_time_and_version(api: Client) -> None:
     assert api.get(f"{PODS}/a").body == created
 
 
-def test_fields_this_server_knows_nothing_about_are_kept(api: Client) -> None:
-    body = pod("a", futureField={"nested": [1, {"x": None, "y": 2}]})
-    api.post(PODS, body)
-    assert api.get(f"{PODS}/a").body["spec"]["futureField"] == {"nested": [1, {"y": 2}]}
-
-
 def test_generated_names_start_with_the_prefix(api: Client) -> None:
     body = pod("x")
     body["metadata"] = {"generateName": "web-"}

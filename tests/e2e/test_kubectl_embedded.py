@@ -218,7 +218,7 @@ def test_watch_prints_changes(kubectl: Kubectl) -> None:
 def test_refusals_are_shown_as_upstream_words_them(kubectl: Kubectl) -> None:
     bad = MANIFEST.partition("---")[0].replace("100m", "lots")
     message = kubectl.run("create", "-f", "-", text=bad, fails=True)
-    assert 'The Pod "web" is invalid: spec.containers[0].resources.limits[cpu]' in message
+    assert "cannot be handled as a Pod: quantities must match the regular expression" in message
     kubectl.run("create", "configmap", "twice")
     again = kubectl.run("create", "configmap", "twice", fails=True)
     assert 'configmaps "twice" already exists' in again

@@ -20,8 +20,9 @@ from moorage.errors import ConfigError
 from moorage.model.decode import without_nulls
 from moorage.model.meta import DEEPEST
 
+JSON = "application/json"
 YAML = "application/yaml"
-_ACCEPTED = f"application/json, {YAML}, {PROTOBUF}"
+_ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
 _OBJECTS = ("metadata", "spec", "status", "target", "deleteOptions")
 _METADATA_TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _decode = msgspec.json.Decoder().decode
@@ -35,25 +36,32 @@ def media_type(content_type: str) -> str:
 
 def read_object(body: bytes, content_type: str) -> Json:
     """The object in a body, empty if the body is; null members count as absent, as in Go."""
+    obj, _ = read_document(body, content_type)
+    check_shape(obj)
+    return obj
+
+
+def read_document(body: bytes, content_type: str) -> tuple[Json, list[str]]:
+    """The object in a body, and complaints about keys that its YAML repeats."""
     media = media_type(content_type)
-    if media not in ("application/json", YAML, PROTOBUF):
+    if media not in (JSON, YAML, PROTOBUF):
         raise unsupported_media_type(_ACCEPTED)
     if not body:
-        return {}
+        return {}, []
     value: Any
+    complaints: list[str] = []
     if media == PROTOBUF:
         value = decode_body(body)
         check_depth(value)
     elif media == YAML:
-        value = parse_yaml(body)
+        value, complaints = parse_yaml(body)
     else:
         value = parse_json(body)
     if b"null" in body or media == YAML:
         value = without_nulls(value)
     if not isinstance(value, dict):
         raise bad_request("the body of the request is not an object")
-    check_shape(value)
-    return value
+    return value, complaints
 
 
 def check_shape(obj: Json) -> None:
@@ -86,13 +94,13 @@ def parse_json(body: bytes) -> Any:
     return value
 
 
-def parse_yaml(body: bytes) -> Any:
-    """YAML, or a 400; no part of the value is shared, whatever aliases the body has."""
+def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
+    """YAML with complaints about repeated keys, or a 400; no part of the value is shared."""
     try:
-        value, _ = documents.parse_yaml(body.decode("utf-8"))
+        value, complaints = documents.parse_yaml(body.decode("utf-8"))
         written_out = _encode(value)
     except (ConfigError, ValueError) as error:
         raise bad_request(f"the body of the request is not YAML: {error}") from None
     if len(written_out) > MAX_BODY_BYTES:
         raise too_many_bytes()
-    return _decode(written_out)
+    return _decode(written_out), complaints

@@ -12,23 +12,19 @@ from aiohttp import web
 
 from moorage.apiserver.errors import Json, method_not_allowed, no_such_path
 from moorage.apiserver.requests import wants_aggregated_discovery
-from moorage.apiserver.resources import ApiResource, ResourceTable
+from moorage.apiserver.resources import ApiResource, ResourceTable, subresource_kind
 from moorage.apiserver.responses import answer_json, answer_text
 from moorage.tables import read_table
 from moorage.version import KUBERNETES_VERSION
 
 _TABLE = read_table("moorage.apiserver", "discovery.yaml", Json)
 _UPDATES = ("get", "patch", "update")
-_SUBRESOURCES = {
-    "binding": ("", "v1", "Binding", ("create",)),
-    "eviction": ("policy", "v1", "Eviction", ("create",)),
-    "scale": ("autoscaling", "v1", "Scale", _UPDATES),
-}
 
 
 def _subresource(row: ApiResource, name: str) -> tuple[str, str, str, tuple[str, ...]]:
     """The group, version, kind and verbs of a subresource."""
-    return _SUBRESOURCES.get(name, (row.group, row.version, row.kind, _UPDATES))
+    verbs = ("create",) if name in ("binding", "eviction") else _UPDATES
+    return *subresource_kind(row, name), verbs
 
 
 def _group(group: str, versions: list[str]) -> Json:

@@ -59,6 +59,10 @@ class ApiStatusError(MoorageError):
         return body
 
 
+class UnreadableError(MoorageError):
+    """A value of a wrong type, as Go says it; who knows the kind makes a status of it."""
+
+
 def success(code: int, details: Json | None = None) -> Json:
     """The `Status` of a request that has no object to answer with."""
     body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -120,12 +124,18 @@ def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiSta
     details["causes"] = [
         {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in listed
     ]
-    return ApiStatusError(422, "Invalid", f'{kind} "{name}" is invalid: {joined}', details)
+    message = f'{qualified(kind, group)} "{name}" is invalid: {joined}'
+    return ApiStatusError(422, "Invalid", message, details)
 
 
 def bad_request(message: str) -> ApiStatusError:
     """A request that cannot be understood."""
     return ApiStatusError(400, "BadRequest", message)
+
+
+def unreadable(kind: str, version: str, why: str) -> ApiStatusError:
+    """An object that cannot be read as one of its kind."""
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 def forbidden(

@@ -98,7 +98,7 @@ class Handlers:
             reply = self._verbs.answer(call)
             if not reads:
                 await self._store.durable()
-            response = await answer_parts(request, reply.parts, reply.code)
+            response = await answer_parts(request, reply.parts, reply.code, reply.warnings)
         return response if fault is None else _struck(fault, request)
 
 

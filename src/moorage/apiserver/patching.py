@@ -198,7 +198,7 @@ def _change(body: bytes, content_type: str) -> Callable[[Json], Json]:
 
 def applied_object(body: bytes) -> Json:
     """The configuration of a server-side apply; JSON is YAML too."""
-    value = parse_json(body) if body[:1] == b"{" else parse_yaml(body)
+    value = parse_json(body) if body[:1] == b"{" else parse_yaml(body)[0]
     if not isinstance(value, dict):
         raise bad_request("an applied configuration is an object")
     check_shape(value)

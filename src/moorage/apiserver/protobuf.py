@@ -1,9 +1,9 @@
 """Reading request bodies in Kubernetes' protobuf form.
 
 Go clients (kube-scheduler, kubectl's typed commands) send what they write as protobuf, whatever
-they accept to read. Answers are always JSON, which they accept. The messages come from a table
-made from upstream's definitions; a kind that is missing there is refused with 415.
-Upstream: k8s.io/api v0.36.4 */generated.proto, apimachinery pkg/runtime/serializer/protobuf.
+they accept to read. Answers are always JSON, which they accept. A kind that is missing in
+`messages` is refused with 415, and so are definitions of custom resources, whose schemas have
+their own way into protobuf. Upstream: apimachinery pkg/runtime/serializer/protobuf.
 """
 
 import base64
@@ -11,19 +11,27 @@ import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from moorage.apiserver.errors import Json, bad_request, too_deep, unsupported_media_type
+from moorage.apiserver.messages import (
+    INT32,
+    INT64,
+    MAP,
+    META,
+    POINTER,
+    REPEATED,
+    Field,
+    message_name,
+    messages,
+)
 from moorage.apiserver.metadata import timestamp
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_META = "meta.v1."
-_SINGLE, _REPEATED, _MAP, _POINTER = "", "*", "%", "?"
 # What the readers below raise for a field that is missing, cut off or of another type;
 # OSError is for times beyond the calendar.
 _MALFORMED = (
@@ -38,39 +46,13 @@ _MALFORMED = (
 )
 
 
-class _Field(NamedTuple):
-    """A field; an empty name means that its members belong to the message around it."""
-
-    name: str
-    type: str
-    form: str
-
-
-_Schema = dict[str, dict[int, _Field]]
-
-
 @lru_cache(maxsize=1)
-def _schema() -> _Schema:
-    """Every message by its full name; read when the first protobuf body arrives."""
-    text = files("moorage.apiserver").joinpath("protobuf_schema.txt").read_text("utf-8")
-    messages: _Schema = {}
-    package = ""
-    for line in text.splitlines():
-        if line.startswith("["):
-            package = line.strip("[]") + "."
-        elif not line.startswith("#"):
-            name, *fields = line.split(" ")
-            messages[package + name] = dict(_field(field, package) for field in fields)
-    return messages
-
-
-def _field(text: str, package: str) -> tuple[int, _Field]:
-    number, name, kind = text.split(":")
-    form = kind[-1] if kind[-1] in (_REPEATED, _MAP, _POINTER) else _SINGLE
-    kind = kind.rstrip("*%?")
-    if kind not in _READERS and "." not in kind:
-        kind = package + kind
-    return int(number), _Field(name, kind, form)
+def _schema() -> dict[str, dict[int, Field]]:
+    """The fields of every message by their numbers."""
+    return {
+        name: {field.number: field for field in message.fields}
+        for name, message in messages().items()
+    }
 
 
 def decode_body(body: bytes) -> Json:
@@ -83,9 +65,9 @@ def decode_body(body: bytes) -> Json:
         api_version, kind = identity.get(1, b"").decode(), identity.get(2, b"").decode()
         group, _, version = api_version.rpartition("/")
         # Every group registers its own DeleteOptions; they are all the same.
-        package = f"{group.partition('.')[0] or 'core'}.{version}."
-        name = (_META if kind == "DeleteOptions" else package) + kind
-        if name not in _schema():
+        options = kind == "DeleteOptions"
+        name = META + kind if options else message_name(group, version, kind)
+        if name not in _schema() or name.startswith("apiextensions."):
             raise unsupported_media_type(f"application/json ({kind} is not read as protobuf)")
         obj = _message(name, envelope.get(2, b""))
     except RecursionError:
@@ -102,20 +84,20 @@ def _message(name: str, data: bytes) -> Json:
         field = fields.get(number)
         if field is None:
             continue
-        if field.form == _MAP:
+        if field.form == MAP:
             pair = dict(_values(raw))
             entry = _value(field.type, pair.get(2, b""))
             result.setdefault(field.name, {})[pair.get(1, b"").decode()] = entry
             continue
-        if field.form == _REPEATED and field.type == "i" and isinstance(raw, bytes):
+        if field.form == REPEATED and field.type in (INT32, INT64) and isinstance(raw, bytes):
             result.setdefault(field.name, []).extend(_packed(raw))
             continue
         value = _value(field.type, raw)
-        if field.form == _REPEATED:
+        if field.form == REPEATED:
             result.setdefault(field.name, []).append(value)
         elif not field.name:
             result.update(value)
-        elif value is not None and (field.form == _POINTER or value not in ("", 0, False)):
+        elif value is not None and (field.form == POINTER or value not in ("", 0, False)):
             # Go writes plain empty values out in full; JSON leaves them out.
             result[field.name] = value
     return result
@@ -175,6 +157,7 @@ def _micro_time(raw: bytes) -> str | None:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "s": _text,
     "i": _integer,
+    "l": _integer,
     "b": bool,
     "y": lambda raw: base64.b64encode(raw).decode(),
     "d": lambda raw: struct.unpack("<d", raw)[0],
@@ -184,8 +167,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "ExtraValue": _strings,
     "Time": _time,
     "MicroTime": _micro_time,
-    f"{_META}Time": _time,
-    f"{_META}MicroTime": _micro_time,
+    f"{META}Time": _time,
+    f"{META}MicroTime": _micro_time,
 }
 
 

@@ -82,6 +82,18 @@ STORED_AS: Mapping[StorageKey, ApiResource] = {
 }
 
 
+_SUBRESOURCE_KINDS = {
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
+}
+
+
+def subresource_kind(row: ApiResource, name: str) -> tuple[str, str, str]:
+    """The group, version and kind of what a subresource takes; of the object if it has no name."""
+    return _SUBRESOURCE_KINDS.get(name, (row.group, row.version, row.kind))
+
+
 class ResourceTable:
     """The rows of one server: those that every server has, and those of custom resources."""
 

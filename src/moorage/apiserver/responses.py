@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from moorage.apiserver.columns import INVALID, TableColumn, columns_of
 from moorage.apiserver.errors import ApiStatusError, Json
@@ -140,14 +141,20 @@ def answer_error(error: ApiStatusError) -> web.Response:
 
 
 async def answer_parts(
-    request: web.BaseRequest, parts: Iterable[bytes], code: int = 200
+    request: web.BaseRequest,
+    parts: Iterable[bytes],
+    code: int = 200,
+    warnings: Iterable[str] = (),
 ) -> web.StreamResponse:
     """What is encoded; nothing larger than a piece is ever copied, and others run in between."""
     pieces = list(parts)
     size = sum(map(len, pieces))
+    headers = CIMultiDict(_HEADERS)
+    for warning in warnings:
+        headers.add("Warning", f"299 - {encode(warning).decode()}")
     if size <= _PIECE:
-        return web.Response(body=b"".join(pieces), status=code, headers=_HEADERS)
-    response = web.StreamResponse(status=code, headers=_HEADERS)
+        return web.Response(body=b"".join(pieces), status=code, headers=headers)
+    response = web.StreamResponse(status=code, headers=headers)
     response.content_length = size
     await response.prepare(request)
     batch: list[bytes] = []

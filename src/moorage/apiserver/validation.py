@@ -12,7 +12,7 @@ import msgspec
 
 from moorage.apiserver.custom_resources import DEFINITIONS, definition_causes
 from moorage.apiserver.defaults import mappings
-from moorage.apiserver.errors import ApiStatusError, Cause, Json, bad_request, invalid
+from moorage.apiserver.errors import Cause, Json, invalid, unreadable
 from moorage.apiserver.resources import STORED_AS, ApiResource
 from moorage.errors import DecodeError
 from moorage.model.checks import check_object
@@ -71,16 +71,11 @@ def read(resource: ApiResource, obj: Json) -> ApiObject:
         return msgspec.convert(without_nulls(obj), target)
     except DecodeError as error:
         subject = _subject(obj)
-        raise _unreadable(resource, str(error).removeprefix(f"{subject}: ")) from None
+        raise unreadable(
+            resource.kind, resource.version, str(error).removeprefix(f"{subject}: ")
+        ) from None
     except msgspec.ValidationError as error:
-        raise _unreadable(resource, explain(str(error), obj)) from None
-
-
-def _unreadable(resource: ApiResource, text: str) -> ApiStatusError:
-    kind = resource.kind
-    return bad_request(
-        f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {text}'
-    )
+        raise unreadable(resource.kind, resource.version, explain(str(error), obj)) from None
 
 
 def _subject(obj: Json) -> str:
@@ -168,7 +163,7 @@ def _workload_causes(resource: ApiResource, obj: Json) -> Iterator[Cause]:
         field = f"{resource.kind}Spec.spec.replicas"
         kind = {str: "string", bool: "bool", float: "number"}.get(type(replicas), "object")
         why = f"json: cannot unmarshal {kind} into Go struct field {field} of type int32"
-        raise _unreadable(resource, why)
+        raise unreadable(resource.kind, resource.version, why)
     if replicas is not None and replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         yield Cause("spec.replicas", text)
@@ -185,7 +180,7 @@ def _workload_causes(resource: ApiResource, obj: Json) -> Iterator[Cause]:
         selector = compile_selector(msgspec.convert(spec["selector"], LabelSelector))
         template = msgspec.convert(spec.get("template") or {}, _Template)
     except (msgspec.ValidationError, ValueError) as error:
-        raise _unreadable(resource, str(error)) from None
+        raise unreadable(resource.kind, resource.version, str(error)) from None
     labels = template.metadata.labels or {}
     if not selector.matches(labels):
         value = msgspec.json.encode(labels or None).decode()

@@ -18,11 +18,12 @@ from moorage.apiserver.errors import (
     not_found,
     success,
 )
+from moorage.apiserver.field_validation import FieldValidation
 from moorage.apiserver.history import Stored
 from moorage.apiserver.listing import Lists
 from moorage.apiserver.metadata import metadata_of
 from moorage.apiserver.operations import Change, Operations
-from moorage.apiserver.patching import APPLY_PATCH, applied_object, patch_function
+from moorage.apiserver.patching import APPLY_PATCH, applied_object
 from moorage.apiserver.requests import Target, flag, negotiate
 from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.responses import Renderer
@@ -70,9 +71,9 @@ class ResourceCall(NamedTuple):
         found = parse_selection(self.target.resource, labels, fields)
         return with_name(found, self.target.name) if self.target.name else found
 
-    def object(self) -> Json:
-        """What was sent."""
-        return read_object(self.body, self.content_type)
+    def object(self, fields: FieldValidation) -> Json:
+        """What was sent, without fields that its kind does not have."""
+        return fields.object(self.body, self.content_type)
 
 
 class Reply(NamedTuple):
@@ -80,6 +81,7 @@ class Reply(NamedTuple):
 
     code: int
     parts: Iterable[bytes]
+    warnings: tuple[str, ...] = ()
 
 
 class Verbs:
@@ -94,16 +96,13 @@ class Verbs:
 
     def answer(self, call: ResourceCall) -> Reply:
         """Do what is asked; `ApiStatusError` refuses it."""
-        match call.method:
-            case "POST":
-                return self._post(call)
-            case "PUT":
-                return self._put(call)
-            case "PATCH":
-                return self._patch(call)
-            case "DELETE":
-                return self._delete(call)
-        return self._get(call)
+        if call.method == "DELETE":
+            return self._delete(call)
+        if call.method not in _WRITES:
+            return self._get(call)
+        fields = FieldValidation(call.method, call.target, call.query.get("fieldValidation", ""))
+        reply = _WRITES[call.method](self, call, fields)
+        return reply._replace(warnings=tuple(fields.warnings))
 
     def renderer(self, call: ResourceCall) -> Renderer:
         """What writes objects as the client wants them."""
@@ -123,8 +122,8 @@ class Verbs:
             return _reply(scale_of(stored))
         return self._one(call, stored)
 
-    def _post(self, call: ResourceCall) -> Reply:
-        obj = call.object()
+    def _post(self, call: ResourceCall, fields: FieldValidation) -> Reply:
+        obj = call.object(fields)
         resource, namespace, name = call.place
         subresource = call.target.subresource
         if resource.kind == "Binding":
@@ -142,8 +141,8 @@ class Verbs:
             return self._one(call, stored, 201)
         return _reply(success(201), 201)
 
-    def _put(self, call: ResourceCall) -> Reply:
-        obj = call.object()
+    def _put(self, call: ResourceCall, fields: FieldValidation) -> Reply:
+        obj = call.object(fields)
         target = call.target
         if not target.name or target.resource.virtual:
             raise method_not_allowed()
@@ -155,11 +154,11 @@ class Verbs:
         )
         return self._one(call, stored, 201 if created else 200)
 
-    def _patch(self, call: ResourceCall) -> Reply:
+    def _patch(self, call: ResourceCall, fields: FieldValidation) -> Reply:
         target = call.target
         if not target.name or target.resource.virtual:
             raise method_not_allowed()
-        change = patch_function(call.body, call.content_type)
+        change = fields.patch(call.body, call.content_type)
         if target.subresource == "scale":
             return self._rescale(call, change)
         try:
@@ -190,7 +189,8 @@ class Verbs:
         return _reply(scale_of(stored))
 
     def _delete(self, call: ResourceCall) -> Reply:
-        options = DeleteOptions.read(call.object() if call.body else {}, call.query)
+        sent = read_object(call.body, call.content_type) if call.body else {}
+        options = DeleteOptions.read(sent, call.query)
         resource, namespace, name = call.place
         if (
             call.target.subresource
@@ -212,6 +212,9 @@ class Verbs:
 
     def _one(self, call: ResourceCall, stored: Stored, code: int = 200) -> Reply:
         return Reply(code, (self.renderer(call).one(stored),))
+
+
+_WRITES = {"POST": Verbs._post, "PUT": Verbs._put, "PATCH": Verbs._patch}
 
 
 def _reply(value: Json, code: int = 200) -> Reply:
