@@ -22,6 +22,7 @@ HELP = [
     ["config", "diff", "--help"],
     ["config", "convert-policy", "--help"],
     ["apiserver", "--help"],
+    ["kubelets", "--help"],
     ["conformance", "--help"],
     ["bench", "--help"],
     ["bench", "engine", "--help"],

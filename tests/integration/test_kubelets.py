@@ -1,5 +1,6 @@
 """Simulated kubelets over the API, on the embedded server."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from apiserver.serving import PODS, Client, Json, served
 from moorage.apiserver import ApiServer
 from moorage.controllers.kubelet import KubeletOptions
+from moorage.kube.access import Access
+from moorage.local.kubelets import create_nodes
+from moorage.local.node_shapes import node_manifests
 
 FROM_NOW = "watch=1&resourceVersion="
 
@@ -99,3 +103,16 @@ def test_only_marked_nodes_are_simulated_if_so_wanted() -> None:
         assert running["metadata"]["name"] == "b"
         assert phase(api.get(f"{PODS}/a").body) == "Pending"
         assert "conditions" not in api.get("/api/v1/nodes/real").body["status"]
+
+
+def test_nodes_are_created_once_and_marked_as_simulated() -> None:
+    with served(ApiServer) as (serving, api):
+        api.create_node("node-1")
+        access, nodes = Access(serving.url), node_manifests(3)
+        assert asyncio.run(create_nodes(access, nodes)) == 2
+        assert asyncio.run(create_nodes(access, nodes)) == 0
+        marks = [
+            node["metadata"].get("annotations", {}).get("kwok.x-k8s.io/node")
+            for node in api.get("/api/v1/nodes").body["items"]
+        ]
+        assert marks == ["fake", None, "fake"]

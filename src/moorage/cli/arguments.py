@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from moorage.model.labels import Selector, selector_from_labels
 from moorage.model.meta import Json
 from moorage.tables import read_table
 
@@ -127,6 +128,13 @@ def _namespace_and_name(text: str) -> tuple[str, str]:
     return namespace, name
 
 
+def _pairs(text: str) -> Selector:
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE,KEY=VALUE, got {text!r}")
+    return selector_from_labels({key: value for key, _, value in pairs})
+
+
 _TYPES: Mapping[str, Callable[[str], Any]] = {
     "int": int,
     "natural": _number(0),
@@ -136,6 +144,7 @@ _TYPES: Mapping[str, Callable[[str], Any]] = {
     "given-path": _given_path,
     "url": _url,
     "namespace-and-name": _namespace_and_name,
+    "pairs": _pairs,
 }
 
 

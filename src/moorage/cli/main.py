@@ -31,12 +31,13 @@ _COMMANDS = (
     "config",
     "plugin",
     "apiserver",
+    "kubelets",
     "conformance",
     "bench",
 )
 
 
-_SERVERS = frozenset({"scheduler", "up", "apiserver"})
+_SERVERS = frozenset({"scheduler", "up", "apiserver", "kubelets"})
 """Commands that are of use without an output."""
 
 

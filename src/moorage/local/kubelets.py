@@ -1,14 +1,24 @@
-"""Runs simulated kubelets over the API, against any API server."""
+"""Runs simulated kubelets over the API, against any API server, and makes nodes for them."""
 
-from moorage.controllers.kubelet import KubeletOptions, Kubelets
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moorage.controllers.kubelet import FAKE_NODE, KubeletOptions, Kubelets
+from moorage.errors import ApiError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
+from moorage.kube.requests import list_
+from moorage.kube.resources import resource_for
 from moorage.local.controllers import Controllers
 
 _WORKERS = 32
 """Each pod needs one write after the other, but pods do not wait for one another."""
 _RATE = 100_000
 """Of requests a second: the API server says when it is too much."""
+_NODE = resource_for("Node")
+_CONFLICT = 409
 
 
 def kubelets(client: KubeClient, options: KubeletOptions) -> Controllers:
@@ -18,5 +28,35 @@ def kubelets(client: KubeClient, options: KubeletOptions) -> Controllers:
 
 async def run_kubelets(access: Access, options: KubeletOptions) -> None:
     """Run the kubelets of a cluster until cancelled."""
-    async with KubeClient(access, qps=_RATE, burst=_RATE) as client:
+    async with _client(access) as client:
         await kubelets(client, options).run()
+
+
+async def create_nodes(access: Access, nodes: Sequence[Mapping[str, Any]]) -> int:
+    """Create nodes for simulated kubelets; how many were not there yet.
+
+    Without any it only shows whether the API server can be reached.
+    """
+    made = 0
+    left = deque(nodes)
+
+    async def create_some(client: KubeClient) -> None:
+        nonlocal made
+        while left:
+            node = left.popleft()
+            marked = {**node["metadata"], "annotations": {FAKE_NODE: "fake"}}
+            try:
+                await client.create(_NODE, "", {**node, "metadata": marked})
+                made += 1
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    raise
+
+    async with _client(access) as client:
+        await client.page(list_(_NODE, limit=1))
+        await asyncio.gather(*(create_some(client) for _ in range(_WORKERS)))
+    return made
+
+
+def _client(access: Access) -> KubeClient:
+    return KubeClient(access, qps=_RATE, burst=_RATE)

@@ -101,10 +101,9 @@ def _node(name: str, zone: str, amounts: dict[str, str]) -> dict[str, Any]:
         "kubernetes.io/os": "linux",
         "topology.kubernetes.io/zone": zone,
     }
-    ready = {"type": "Ready", "status": "True"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]},
+        "status": {"allocatable": amounts, "capacity": amounts},
     }
