@@ -201,7 +201,7 @@ def test_names_follow_dns(api: Client, name: str) -> None:
 
 def test_labels_follow_their_syntax(api: Client) -> None:
     answer = api.post(PODS, pod("a", metadata={"labels": {"ok": "not ok!"}}))
-    assert (answer.code, answer.fields) == (422, ["metadata.labels[ok]"])
+    assert (answer.code, answer.fields) == (422, ["metadata.labels"])
 
 
 def test_a_wrong_type_is_a_bad_request(api: Client) -> None:

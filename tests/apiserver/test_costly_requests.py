@@ -55,9 +55,7 @@ def test_yaml_that_grows_by_its_aliases_is_refused(
     answers = []
     took = processor_time(lambda: answers.append(api.request(method, path, body, content_type)))
     assert answers[0].code == 400
-    assert answers[0].message == (
-        "the body of the request is not YAML: yaml: document contains excessive aliasing"
-    )
+    assert "yaml: document contains excessive aliasing" in answers[0].message
     assert took < SECONDS
 
 

@@ -60,7 +60,7 @@ def test_keys_given_twice_count_as_mistakes(api: Client) -> None:
     answer = api.request("POST", f"{CONFIGMAPS}?fieldValidation=Strict", text)
     assert answer.message == (
         'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: '
-        'duplicate field "data", duplicate field "metadata.labels.x"'
+        'duplicate field "metadata.labels.x", duplicate field "data"'
     )
     assert len(api.request("POST", CONFIGMAPS, text).warnings) == 2
 

@@ -143,10 +143,35 @@ def test_methods_and_media_types_that_are_not_served(api: Client) -> None:
     assert api.get(PODS, accept="application/vnd.kubernetes.protobuf").code == 406
 
 
+def test_a_node_says_all_that_clients_insist_on(api: Client) -> None:
+    made = api.post("/api/v1/nodes", {"metadata": {"name": "n"}}).body["status"]
+    assert len(made["nodeInfo"]) == 10
+    assert made["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 0}}
+    change = {"status": {"nodeInfo": {"kubeletVersion": "v1"}}}
+    merge = "application/merge-patch+json"
+    changed = api.patch("/api/v1/nodes/n/status", change, merge).body["status"]["nodeInfo"]
+    assert (changed["kubeletVersion"], changed["osImage"]) == ("v1", "")
+
+
+def test_events_have_their_times_even_if_unknown(api: Client) -> None:
+    about = {"kind": "Pod", "name": "a", "namespace": "default"}
+    event = {"metadata": {"name": "e"}, "involvedObject": about}
+    made = api.post("/api/v1/namespaces/default/events", event).body
+    assert [made[f] for f in ("firstTimestamp", "lastTimestamp", "eventTime")] == [None] * 3
+
+
+@pytest.mark.parametrize("what", ["log", "exec", "attach", "portforward", "ephemeralcontainers"])
+def test_what_needs_a_container_is_refused_in_a_sentence(api: Client, what: str) -> None:
+    api.create_pod("a")
+    answer = api.get(f"{PODS}/a/{what}")
+    assert answer.code == 501
+    assert answer.message.startswith("no container runs in this simulated cluster: a pod ")
+
+
 def test_kind_and_version_of_the_body_must_fit_the_path(api: Client) -> None:
     answer = api.post(PODS, {**pod("a"), "kind": "Node", "apiVersion": "v1"})
     assert answer.code == 400
-    assert "does not match the expected API version" in answer.message
+    assert "cannot be handled as a Pod: converting" in answer.message
     mismatch = api.post(PODS, pod("a", metadata={"namespace": "other"}))
     assert mismatch.code == 400
 

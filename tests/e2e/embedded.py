@@ -11,7 +11,8 @@ from pathlib import Path
 import yaml
 
 from e2e.client import Access, Api
-from moorage.controlplane.processes import ChildProcess, free_port, wait_until_ready
+from moorage.benchmarks.controlplane import free_port, wait_until_ready
+from moorage.benchmarks.processes import ChildProcess
 
 _SOURCE = Path(__file__).parents[2] / "src"
 

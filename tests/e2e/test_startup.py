@@ -10,7 +10,8 @@ import pytest
 from e2e.client import Access
 from e2e.cluster import ControlPlane, write_kubeconfig
 from e2e.schedulers import PEER, Scheduler, subject
-from moorage.controlplane.processes import ChildProcess, free_port
+from moorage.benchmarks.controlplane import free_port
+from moorage.benchmarks.processes import ChildProcess
 
 # Long enough for either program to find out that it cannot start.
 _PATIENCE_SECONDS = 5.0

@@ -20,6 +20,10 @@ _TOLERATED_SECONDS = 300
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _MODE = 0o644
+_NODE_INFO = (
+    *("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion"),
+    *("kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID"),
+)
 _POD = read_table("moorage.apiserver", "pod_defaults.yaml", dict[str, Json])
 
 
@@ -199,7 +203,7 @@ def begin_status(storage: StorageKey, obj: Json) -> None:
     elif storage == DEFINITIONS:
         obj["status"] = established(obj)
     known = _KINDS.get(storage)
-    # Nodes have none on purpose: kubelets register with a status, and the API keeps it.
+    # Nodes keep theirs: kubelets register with a status.
     if known is not None and known.status is not None:
         obj["status"] = deepcopy(known.status)
 
@@ -219,8 +223,19 @@ def _fill(target: Json, values: Json) -> None:
 
 def _node(obj: Json) -> None:
     status = obj.get("status")
-    if isinstance(status, dict) and status.get("capacity") and not status.get("allocatable"):
+    if not isinstance(status, dict):
+        status = obj["status"] = {}
+    if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
+    # Go writes these even if they are empty, and clients of other languages insist on them.
+    _fill(status, {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {}})
+    _fill(status["nodeInfo"], dict.fromkeys(_NODE_INFO, ""))
+
+
+def _event(obj: Json) -> None:
+    """Times that are not known are null, so that `kubectl get --sort-by` finds the field."""
+    for field in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        obj.setdefault(field, None)
 
 
 def _namespace(obj: Json) -> None:
@@ -281,6 +296,7 @@ def _claim_spec(spec: Json) -> None:
 
 _SPECIAL: Mapping[StorageKey, Filler] = {
     "deployments.apps": _deployment,
+    "events": _event,
     "jobs.batch": _job,
     "namespaces": _namespace,
     "nodes": _node,

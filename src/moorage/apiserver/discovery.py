@@ -1,8 +1,6 @@
-"""Paths that are no resources: health, version, discovery, OpenAPI.
+"""Paths that are no resources: health, version, discovery, and the documents of `openapi`.
 
-Everything here follows from the resource table, which changes only with custom resources. OpenAPI
-has just enough for kubectl to leave validation to the server: a schema per kind (`kubectl explain`)
-and the query parameter `fieldValidation` on patches. Fields below the top level are not described.
+Everything here follows from the resource table, which changes only with custom resources.
 Upstream: apiserver pkg/endpoints/discovery and .../discovery/aggregated.
 """
 
@@ -11,6 +9,13 @@ from functools import lru_cache
 from aiohttp import web
 
 from moorage.apiserver.errors import Json, method_not_allowed, no_such_path
+from moorage.apiserver.openapi import (
+    V2,
+    V2_PROTOBUF,
+    V2_PROTOBUF_TOLD,
+    v3_document,
+    v3_index,
+)
 from moorage.apiserver.requests import wants_aggregated_discovery
 from moorage.apiserver.resources import ApiResource, ResourceTable, subresource_kind
 from moorage.apiserver.responses import answer_json, answer_text
@@ -136,84 +141,6 @@ def _kind(group: str, version: str, kind: str) -> Json:
     return {"group": group, "version": version, "kind": kind}
 
 
-# ---- OpenAPI ----
-
-V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-V2_PROTOBUF_TOLD = V2_PROTOBUF.replace("@", ".")
-"""What is answered to it: an @ may stand where types are asked for, not where they are told."""
-_INFO = {"title": "Kubernetes", "version": KUBERNETES_VERSION}
-# A document without definitions, so that clients use their own types.
-_V2 = {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
-
-
-def _path(group: str, version: str) -> str:
-    return f"apis/{group}/{version}" if group else f"api/{version}"
-
-
-@lru_cache(maxsize=1)
-def v3_index(table: ResourceTable) -> Json:
-    """`/openapi/v3`: where the documents are."""
-    paths = {
-        _path(group, version): {"serverRelativeURL": f"/openapi/v3/{_path(group, version)}"}
-        for group, versions in table.group_versions().items()
-        for version in versions
-    }
-    return {"paths": paths}
-
-
-@lru_cache(maxsize=64)
-def v3_document(table: ResourceTable, path: str) -> Json:
-    """`/openapi/v3/<path>`: one group and version."""
-    for group, versions in table.group_versions().items():
-        for version in versions:
-            if _path(group, version) == path:
-                return _v3_document(table, group, version)
-    raise no_such_path()
-
-
-def _v3_document(table: ResourceTable, group: str, version: str) -> Json:
-    rows = table.rows(group, version)
-    return {
-        "openapi": "3.0.0",
-        "info": _INFO,
-        "paths": dict(_operations(row) for row in rows),
-        "components": {"schemas": {_schema_name(row): _schema(row) for row in rows}},
-    }
-
-
-def _schema_name(row: ApiResource) -> str:
-    group = row.group.partition(".")[0] or "core"
-    return f"io.k8s.api.{group}.{row.version}.{row.kind}"
-
-
-def _operations(row: ApiResource) -> tuple[str, Json]:
-    scope = "namespaces/{namespace}/" if row.namespaced else ""
-    kind = {"x-kubernetes-group-version-kind": _kind(row.group, row.version, row.kind)}
-    answer = {"schema": {"$ref": f"#/components/schemas/{_schema_name(row)}"}}
-    responses = {"200": {"description": "OK", "content": {"application/json": answer}}}
-    operation = {"parameters": _TABLE["parameters"], "responses": responses, **kind}
-    get = {"responses": responses, "x-kubernetes-action": "get", **kind}
-    path = f"/{_path(row.group, row.version)}/{scope}{row.plural}/{{name}}"
-    return path, {
-        "get": get,
-        "put": {**operation, "x-kubernetes-action": "put"},
-        "patch": {**operation, "x-kubernetes-action": "patch"},
-    }
-
-
-def _schema(row: ApiResource) -> Json:
-    properties = dict(_TABLE["properties"])
-    if "status" not in row.subresources:
-        del properties["status"]
-    return {
-        "type": "object",
-        "description": f"{row.kind} of {row.api_version}.",
-        "properties": properties,
-        "x-kubernetes-preserve-unknown-fields": True,
-        "x-kubernetes-group-version-kind": [_kind(row.group, row.version, row.kind)],
-    }
-
-
 # ---- requests ----
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -255,7 +182,7 @@ def _document(path: str, table: ResourceTable) -> Json:
             **_TABLE["version"],
         }
     if path == "/openapi/v2":
-        return _V2
+        return V2
     if path == "/openapi/v3":
         return v3_index(table)
     if path.startswith("/openapi/v3/"):

@@ -59,6 +59,19 @@ class ApiStatusError(MoorageError):
         return body
 
 
+class NotJsonError(ApiStatusError):
+    """A body that is not JSON; told as of a patch, unless somebody knows better."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(400, "BadRequest", "invalid JSON patch")
+        self.why = why
+
+    @property
+    def ended(self) -> bool:
+        """Was it all right, but cut off?"""
+        return "truncated" in self.why or "is empty" in self.why
+
+
 class UnreadableError(MoorageError):
     """A value of a wrong type, as Go says it; who knows the kind makes a status of it."""
 
@@ -138,6 +151,17 @@ def unreadable(kind: str, version: str, why: str) -> ApiStatusError:
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
+def unrecognized(kind: str, why: str, body: bytes) -> ApiStatusError:
+    """A body that is no object at all."""
+    if body.startswith(b"{"):
+        shown = body[:30].decode("utf-8", "replace")
+    else:
+        shown = body[:30].hex() or "<empty>"
+    end = " ..." if len(body) > 30 else ""
+    message = f"the object provided is unrecognized (must be of type {kind}): {why} ({shown}{end})"
+    return bad_request(message)
+
+
 def forbidden(
     plural: str, group: str, name: str, why: str, causes: list[Json] | None = None
 ) -> ApiStatusError:
@@ -175,10 +199,21 @@ def method_not_allowed() -> ApiStatusError:
     )
 
 
+def simulated(noun: str, why: str) -> ApiStatusError:
+    """Something that only a real container could do."""
+    message = f"no container runs in this simulated cluster: a {noun} {why}"
+    return ApiStatusError(501, "NotImplemented", message)
+
+
 def not_acceptable(offered: str) -> ApiStatusError:
     """The client accepts none of the forms this server writes."""
     message = f"only the following media types are accepted: {offered}"
     return ApiStatusError(406, "NotAcceptable", message)
+
+
+def unsupported_patch_type() -> ApiStatusError:
+    """A patch of a kind that is not known; upstream does not say which are."""
+    return ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
 
 
 def unsupported_media_type(accepted: str) -> ApiStatusError:

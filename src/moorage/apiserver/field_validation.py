@@ -55,7 +55,7 @@ class FieldValidation:
 
     def object(self, body: bytes, content_type: str) -> Json:
         """The object in the body of a creation or an update."""
-        obj, complaints = read_document(body, content_type)
+        obj, complaints = read_document(body, content_type, self._kind)
         lines = [line for text in complaints for line in text.removeprefix(_YAML).split("; ")]
         found = [_YAML.rstrip() + "".join(f"\n  {line}" for line in lines)] if lines else []
         if media_type(content_type) == JSON and body:

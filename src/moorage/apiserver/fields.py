@@ -70,9 +70,7 @@ def repeated_fields(body: bytes) -> list[str]:
         found = dict(pairs)
         if len(found) == len(pairs):
             return found
-        names = [name for name, _ in pairs]
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
-        repeated.append(_Repeated(found, twice))
+        repeated.append(_Repeated(found, pairs))
         return repeated[-1]
 
     whole = json.loads(body, object_pairs_hook=made)
@@ -84,16 +82,18 @@ def repeated_fields(body: bytes) -> list[str]:
 class _Repeated(dict[str, Any]):
     """An object whose text has a key more than once."""
 
-    def __init__(self, members: Json, twice: list[str]) -> None:
+    def __init__(self, members: Json, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(members)
-        self.twice = twice
+        self.pairs = pairs
 
 
 def _repeated(value: Any) -> Iterator[str]:
-    if isinstance(value, _Repeated):
-        yield from value.twice
     if isinstance(value, dict):
-        for name, item in value.items():
+        seen: set[str] = set()
+        for name, item in value.pairs if isinstance(value, _Repeated) else value.items():
+            if name in seen:
+                yield name
+            seen.add(name)
             yield from _below(name, _repeated(item))
     elif isinstance(value, list):
         for place, item in enumerate(value):

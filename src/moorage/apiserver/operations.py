@@ -20,7 +20,7 @@ from moorage.apiserver.errors import (
 )
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
-from moorage.apiserver.resources import STATUS, ApiResource, from_stored, to_stored
+from moorage.apiserver.resources import STATUS, ApiResource, from_stored, to_stored, wrong_kind
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.storage import Storage, make_stored, object_key
 from moorage.apiserver.updates import (
@@ -106,11 +106,7 @@ class Operations:
         """Store a client's whole object; says whether that created it."""
         check_kind(resource, obj)
         check_namespace(resource, namespace, obj)
-        given = metadata_of(obj).setdefault("name", name)
-        if given != name:
-            raise bad_request(
-                f"the name of the object ({given}) does not match the name on the URL ({name})"
-            )
+        check_name(name, obj)
         stored = self.store.collection(resource.storage).get(namespace, name)
         if stored is None:
             if not resource.created_by_update or subresource:
@@ -137,6 +133,7 @@ class Operations:
         stored = self.get(resource, namespace, name)
         obj = change(from_stored(resource, stored.object()))
         check_kind(resource, obj)
+        check_name(name, obj)
         check_patched_uid(resource, obj, stored.object())
         return self._store_update(resource, stored, obj, subresource, dry_run)
 
@@ -149,6 +146,8 @@ class Operations:
         if subresource == STATUS:
             read(resource, obj)
             obj = prepare_status(obj, old)
+            if resource.storage == "nodes":
+                apply_defaults(resource.storage, obj)
         elif subresource in ("", "resize"):
             read(resource, obj)
             prepare_update(resource, obj, old)
@@ -193,15 +192,21 @@ def check_kind(resource: ApiResource, obj: Json) -> None:
     kind = obj.get("kind") or resource.kind
     version = obj.get("apiVersion") or resource.api_version
     if (kind, version) != (resource.kind, resource.api_version):
-        raise bad_request(
-            f"the API version in the data ({version}, Kind={kind}) does not match the expected "
-            f"API version ({resource.api_version}, Kind={resource.kind})"
-        )
+        raise wrong_kind(resource, str(version), str(kind))
     if "kind" not in obj or "apiVersion" not in obj:
         rest = dict(obj)
         obj.clear()
         obj.update({"kind": kind, "apiVersion": version, **rest})
     obj["kind"], obj["apiVersion"] = kind, version
+
+
+def check_name(name: str, obj: Json) -> None:
+    """The name of an object is that of the URL."""
+    given = metadata_of(obj).setdefault("name", name)
+    if given != name:
+        raise bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
 
 
 def check_namespace(resource: ApiResource, namespace: str, obj: Json) -> None:

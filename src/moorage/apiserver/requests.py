@@ -11,12 +11,21 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from moorage.apiserver.errors import bad_request, no_such_path, not_acceptable
+from moorage.apiserver.errors import bad_request, no_such_path, not_acceptable, simulated
 from moorage.apiserver.resources import BY_PLURAL, ApiResource
 
 ByPlural = Mapping[tuple[str, str, str], ApiResource]
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
+# What only a process on a real node could answer, and why a simulated one does not.
+_PROCESSES = {
+    "attach": "has no process to attach to",
+    "ephemeralcontainers": "takes no debugging containers",
+    "exec": "has no process to run a command beside",
+    "log": "has no logs",
+    "portforward": "listens on no port",
+    "proxy": "answers no requests",
+}
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
@@ -61,6 +70,8 @@ def parse_target(path: str, known: ByPlural = BY_PLURAL) -> Target | None:
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if subresource and subresource not in resource.subresources:
+        if subresource in _PROCESSES:
+            raise simulated(resource.singular, _PROCESSES[subresource])
         raise no_such_path()
     if name and resource.namespaced and not namespace:
         raise no_such_path()

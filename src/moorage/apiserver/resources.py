@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from moorage.apiserver.errors import Json
+from moorage.apiserver.errors import ApiStatusError, Json, bad_request
 from moorage.tables import read_table
 
 STATUS = "status"
@@ -92,6 +92,19 @@ _SUBRESOURCE_KINDS = {
 def subresource_kind(row: ApiResource, name: str) -> tuple[str, str, str]:
     """The group, version and kind of what a subresource takes; of the object if it has no name."""
     return _SUBRESOURCE_KINDS.get(name, (row.group, row.version, row.kind))
+
+
+def wrong_kind(resource: ApiResource, api_version: str, kind: str) -> ApiStatusError:
+    """An object of another kind than the resource has."""
+    group, _, version = api_version.rpartition("/")
+    if any((row.group, row.version, row.kind) == (group, version, kind) for row in RESOURCES):
+        package = resource.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+    else:
+        where = 'in scheme "pkg/runtime/scheme.go:111"'
+        why = f'no kind "{kind}" is registered for version "{api_version}" {where}'
+    text = f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}'
+    return bad_request(text)
 
 
 class ResourceTable:

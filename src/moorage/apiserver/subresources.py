@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from moorage.apiserver.columns import selector_text
+from moorage.apiserver.cells import selector_text
 from moorage.apiserver.deletion import DeleteOptions, check_preconditions
 from moorage.apiserver.errors import (
     ApiStatusError,

@@ -19,7 +19,14 @@ from moorage.model.checks import check_object
 from moorage.model.decode import KINDS, decode_object, describe, explain, without_nulls
 from moorage.model.labels import LabelSelector, compile_selector
 from moorage.model.meta import ApiObject
-from moorage.model.spelling import DNS_1035_LABEL, DNS_LABEL, SUBDOMAIN
+from moorage.model.spelling import (
+    CONFIG_KEY,
+    DNS_1035_LABEL,
+    DNS_LABEL,
+    LABEL_VALUE,
+    SUBDOMAIN,
+    label_key_errors,
+)
 
 _PATH_SEGMENT_GROUPS = ("rbac.authorization.k8s.io",)
 _REQUIRED = "FieldValueRequired"
@@ -42,9 +49,11 @@ def validate(resource: ApiResource, obj: Json) -> ApiObject:
     """Refuse what cannot be read or cannot mean anything; answers with the object as read."""
     model = read(resource, obj)
     name = str(obj["metadata"].get("name", ""))
-    causes = list(_name_causes(resource, name))
+    causes = [*_name_causes(resource, name), *_metadata_causes(obj["metadata"])]
     if resource.storage == "pods":
         causes += _pod_causes(obj.get("spec") or {})
+    elif resource.storage in ("configmaps", "secrets"):
+        causes += _data_causes(obj)
     elif resource.storage == DEFINITIONS:
         causes += definition_causes(obj)
     elif resource.storage in _WORKLOADS:
@@ -121,6 +130,27 @@ def _name_causes(resource: ApiResource, name: str) -> Iterator[Cause]:
     if len(name) > rule.longest:
         text = f'Invalid value: "{name}": must be no more than {rule.longest} characters'
         yield Cause("metadata.name", text)
+
+
+def _metadata_causes(metadata: Json) -> Iterator[Cause]:
+    for field in ("labels", "annotations"):
+        at = f"metadata.{field}"
+        for key, value in (metadata.get(field) or {}).items():
+            # Upper case is no mistake in the prefix of an annotation.
+            for text in label_key_errors(key if field == "labels" else key.lower()):
+                yield Cause(at, f'Invalid value: "{key}": {text}')
+            for text in LABEL_VALUE.errors(value) if field == "labels" else ():
+                yield Cause(at, f'Invalid value: "{value}": {text}')
+
+
+def _data_causes(obj: Json) -> Iterator[Cause]:
+    for field in ("data", "stringData", "binaryData"):
+        for key in obj.get(field) or {}:
+            if key in (".", "..") or not CONFIG_KEY.matches(key):
+                why = f"must not be '{key}'" if CONFIG_KEY.matches(key) else CONFIG_KEY.complaint
+                yield Cause(f"{field}[{key}]", f'Invalid value: "{key}": {why}')
+            for text in CONFIG_KEY.too_long(key):
+                yield Cause(f"{field}[{key}]", f'Invalid value: "{key}": {text}')
 
 
 def _pod_causes(spec: Json) -> list[Cause]:

@@ -23,7 +23,7 @@ from moorage.apiserver.history import Stored
 from moorage.apiserver.listing import Lists
 from moorage.apiserver.metadata import metadata_of
 from moorage.apiserver.operations import Change, Operations
-from moorage.apiserver.patching import APPLY_PATCH, applied_object
+from moorage.apiserver.patching import APPLY_PATCH
 from moorage.apiserver.requests import Target, flag, negotiate
 from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.responses import Renderer
@@ -169,12 +169,11 @@ class Verbs:
             applies = media_type(call.content_type) == APPLY_PATCH and not target.subresource
             if error.code != 404 or not applies:
                 raise
-            return self._one(call, self._apply_new(call), 201)
+            return self._one(call, self._apply_new(call, change({})), 201)
         return self._one(call, stored)
 
-    def _apply_new(self, call: ResourceCall) -> Stored:
+    def _apply_new(self, call: ResourceCall, obj: Json) -> Stored:
         resource, namespace, name = call.place
-        obj = applied_object(call.body)
         metadata = metadata_of(obj)
         metadata.setdefault("name", name)
         if metadata.get("uid") or metadata.get("resourceVersion"):

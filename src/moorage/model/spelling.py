@@ -72,6 +72,12 @@ LABEL_VALUE = Spelling(
     f"a valid label must be an empty string or consist of {_ANY_CASE}",
     ("MyValue", "my_value", "12345"),
 )
+CONFIG_KEY = Spelling(
+    "[-._a-zA-Z0-9]+",
+    253,
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    ("key.name", "KEY_NAME", "key-name"),
+)
 _LABEL_NAME = Spelling(_NAME, 63, f"must consist of {_ANY_CASE}", ("MyName", "my.name", "123-abc"))
 
 
