@@ -134,6 +134,12 @@ def test_up_without_controllers_makes_none(run: Run, write: Write) -> None:
     assert "1 of kind Deployment skipped" in done.err
 
 
+def test_up_starts_again_on_what_it_kept(run: Run, tmp_path: Path) -> None:
+    for _ in range(2):
+        done = run("up", "--once", "--data", str(tmp_path / "data"))
+        assert done.code == 0, done.err
+
+
 def test_up_refuses_a_feature_gate_that_there_is_not(run: Run) -> None:
     done = run("up", "--once", "--feature-gates", "Kraken=true")
     assert done.code == 1

@@ -12,6 +12,7 @@ from moorage.model.meta import merge_patch
 
 START = 1_800_000_000.0
 NAMESPACE = "default"
+_CLUSTER_WIDE = ("Namespace", "Node", "PersistentVolume", "StorageClass")
 
 
 class RefusedError(Exception):
@@ -35,14 +36,22 @@ class Stage:
 
     # ---- what users do ----
 
-    def create(self, kind: str, name: str, spec: Json | None = None, **metadata: Any) -> Json:
+    def create(
+        self,
+        kind: str,
+        name: str,
+        spec: Json | None = None,
+        fields: Json | None = None,
+        **metadata: Any,
+    ) -> Json:
         """CreateObject an object."""
         body: Json = {
             "apiVersion": api_version(kind),
             "kind": kind,
             "metadata": {"name": name, **metadata},
+            **(fields or {}),
         }
-        if kind not in ("Node", "PersistentVolume"):
+        if kind not in _CLUSTER_WIDE:
             body["metadata"].setdefault("namespace", NAMESPACE)
         return self._store(body if spec is None else {**body, "spec": spec})
 

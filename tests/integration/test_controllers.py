@@ -15,7 +15,12 @@ from moorage.kube.decoding import watch_events
 from moorage.kube.deep_json import decode
 from moorage.kube.requests import MERGE, Request, list_, watch
 from moorage.kube.resources import Resource, resource_for
-from moorage.local.cluster import LocalCluster, apply_documents
+from moorage.local.cluster import (
+    STORAGE_CLASS,
+    LocalCluster,
+    apply_documents,
+    create_missing,
+)
 from moorage.local.node_shapes import node_manifests
 from moorage.plugins.defaults import in_tree_registry
 
@@ -250,5 +255,110 @@ def test_a_budget_is_kept_up_to_date_and_evictions_follow_it() -> None:
             assert local.status("PodDisruptionBudget")["disruptionsAllowed"] == 0
             await until(lambda: name not in [one["metadata"]["name"] for one in local.all("Pod")])
             await until(lambda: local.status("PodDisruptionBudget")["disruptionsAllowed"] == 1)
+
+    run_bounded(work)
+
+
+def test_a_stateful_set_gets_volumes_which_go_with_their_claims() -> None:
+    async def work() -> None:
+        async with _local() as local:
+            await create_missing(local.client, [STORAGE_CLASS])
+            wanted = {"requests": {"storage": "1Gi"}}
+            claim = {
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": wanted},
+            }
+            await local.create("StatefulSet", "db", _workload(2, volumeClaimTemplates=[claim]))
+            await until(lambda: local.status("StatefulSet").get("availableReplicas") == 2)
+            phases = [one["status"]["phase"] for one in local.all("PersistentVolumeClaim")]
+            assert phases == ["Bound", "Bound"]
+            await local.delete("StatefulSet", "db")
+            for number in range(2):
+                await local.delete("PersistentVolumeClaim", f"data-db-{number}")
+            await until(lambda: not local.all("PersistentVolume"))
+
+    run_bounded(work)
+
+
+def test_what_was_bound_and_reserved_in_files_stays_so() -> None:
+    def meta(name: str, uid: str, **more: Any) -> Json:
+        return {"name": name, "uid": uid, **more}
+
+    whose = {"namespace": "default", "name": "data", "uid": "c"}
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    finalizers = ["resource.kubernetes.io/delete-protection"]
+    pod = {"kind": "Pod", "name": "p", "uid": "p", "apiVersion": "v1", "controller": True}
+    made = {"name": "gpu", "resourceClaimName": "p-gpu-x"}
+    storage = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    documents: list[Json] = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": meta("v", "v"),
+            "spec": {
+                **storage,
+                "hostPath": {"path": "/v"},
+                "claimRef": whose,
+                "persistentVolumeReclaimPolicy": "Delete",
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": meta("data", "c", annotations=bound),
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "volumeName": "v",
+                "storageClassName": "",
+            },
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": meta("p-gpu-x", "r", finalizers=finalizers, ownerReferences=[pod]),
+            "spec": {"devices": {}},
+            "status": {
+                "allocation": {"devices": {}},
+                "reservedFor": [{"resource": "pods", "name": "p", "uid": "p"}],
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta("p", "p"),
+            "spec": {
+                "nodeName": "node-0",
+                "containers": [{"name": "c", "image": "i"}],
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+            },
+            "status": {"resourceClaimStatuses": [made]},
+        },
+    ]
+
+    async def work() -> None:
+        async with _local(1, documents) as local:
+            await until(lambda: local.status("PersistentVolumeClaim").get("phase") == "Bound")
+            assert local.status("PersistentVolume")["phase"] == "Bound"
+            await local.cluster.settled(30)
+            (claim,) = local.all("ResourceClaim")
+            (there,) = local.all("Pod")
+            uid = there["metadata"]["uid"]
+            assert [one["uid"] for one in claim["status"]["reservedFor"]] == [uid]
+            assert [one["uid"] for one in claim["metadata"]["ownerReferences"]] == [uid]
+            assert there["status"]["resourceClaimStatuses"] == [made]
+            await local.delete("Pod", "p")
+            await until(lambda: not local.all("ResourceClaim"))
+
+    run_bounded(work)
+
+
+def test_every_namespace_has_an_account_that_comes_back() -> None:
+    async def work() -> None:
+        async with _local(0) as local:
+            await until(lambda: len(local.all("ServiceAccount")) == 4)
+            await local.delete("ServiceAccount", "default")
+            await until(lambda: len(local.all("ServiceAccount")) == 4)
+            await until(lambda: len(local.all("ConfigMap")) == 4)
 
     run_bounded(work)

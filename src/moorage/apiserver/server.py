@@ -13,6 +13,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Coroutine
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,21 @@ from moorage.private_files import write_privately
 
 _log = logging.getLogger(__name__)
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_ADDRESS = "10.96.0.1"
+_SERVICE = {
+    "metadata": {
+        "name": "kubernetes",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "clusterIP": _ADDRESS,
+        "clusterIPs": [_ADDRESS],
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+    },
+}
+"""How pods would reach the API server."""
 _SHUTDOWN_SECONDS = 2.0
 _BACKLOG = 1024
 _NAME = "moorage"
@@ -189,10 +205,13 @@ class ApiServer:
     def _bootstrap(self) -> None:
         """What every cluster has from the beginning."""
         namespaces = BY_PLURAL["", "v1", "namespaces"]
+        services = BY_PLURAL["", "v1", "services"]
         classes = BY_PLURAL["scheduling.k8s.io", "v1", "priorityclasses"]
         for name in _NAMESPACES:
             if self.store.namespaces.get("", name) is None:
                 self.operations.create(namespaces, "", {"metadata": {"name": name}})
+        if self.store.collection(services.storage).get("default", "kubernetes") is None:
+            self.operations.create(services, "default", deepcopy(_SERVICE))
         for name, value in SYSTEM_PRIORITIES.items():
             if self.store.collection(classes.storage).get("", name) is None:
                 obj = {"metadata": {"name": name}, "value": value}

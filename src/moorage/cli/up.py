@@ -45,15 +45,16 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--nodes: expected a number of nodes, got {args.nodes}")
     nodes = _nodes(args)
     # Before the loop takes the signals over: Ctrl-C must end a wait for standard input.
-    documents = [*read_documents(args.paths, sys.stdin), *((node, "--nodes") for node in nodes)]
+    documents = list(read_documents(args.paths, sys.stdin))
     raise_limit()
-    return asyncio.run(_up(args, documents))
+    return asyncio.run(_up(args, documents, nodes))
 
 
 Documents = Sequence[tuple[Mapping[str, Any], str]]
+Nodes = Sequence[Mapping[str, Any]]
 
 
-def _nodes(args: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
+def _nodes(args: argparse.Namespace) -> Nodes:
     """The nodes that the flags ask for; a few where nothing says what there is."""
     from moorage.local.node_shapes import counted_shapes, parse_shape, shaped_nodes
 
@@ -64,7 +65,7 @@ def _nodes(args: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
     return shaped_nodes(counted_shapes(count, shapes))
 
 
-async def _up(args: argparse.Namespace, documents: Documents) -> int:
+async def _up(args: argparse.Namespace, documents: Documents, nodes: Nodes) -> int:
     from moorage.app.plugin_reload import PluginFiles
     from moorage.local.cluster import LocalCluster
 
@@ -85,7 +86,9 @@ async def _up(args: argparse.Namespace, documents: Documents) -> int:
         page_port = None if args.no_page or args.once else args.page_port
         await cluster.start(args.port, page_port, documents)
         reloader = None if args.once else _reloader(args, cluster, config, plugins, gates)
-        code = await _until_stopped(_serve(args, cluster, documents, reloader), cluster, stop)
+        code = await _until_stopped(
+            _serve(args, cluster, documents, nodes, reloader), cluster, stop
+        )
     finally:
         await cluster.stop()
     if code is None:
@@ -159,18 +162,24 @@ async def _serve(
     args: argparse.Namespace,
     cluster: "LocalCluster",
     documents: Documents,
+    nodes: Nodes,
     reloader: "Reloader | None" = None,
 ) -> int:
-    from moorage.local.cluster import apply_documents
+    from moorage.local.cluster import STORAGE_CLASS, apply_documents, create_missing
 
     say(f"API server at {cluster.server.url}")
     if cluster.console is not None:
         say(f"Page at {cluster.console.url}")
     assert cluster.live is not None, "the cluster was started"
+    basics = list(nodes)
+    if not (args.no_controllers or any(one.get("kind") == "StorageClass" for one, _ in documents)):
+        basics.append(STORAGE_CLASS)
+    client = cluster.client()
+    await create_missing(client, basics)
     kinds = {*cluster.live.informers.kinds, *(() if args.no_controllers else FOLLOWED.values())}
-    for kind, count in (await apply_documents(cluster.client(), documents, kinds)).items():
+    for kind, count in (await apply_documents(client, documents, kinds)).items():
         warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
-    say(f"{len(documents)} objects created")
+    say(f"{len(nodes) + len(documents)} objects created")
     if not args.no_controllers:
         cluster.start_controllers()
     if args.once:

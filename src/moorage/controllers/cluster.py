@@ -43,6 +43,8 @@ class ClusterObjects:
         self._gone: dict[str, None] = {}
         self._lost_nodes: dict[str, None] = {}
         self._failures: dict[str, str] = {}
+        self.counts_since: dict[str, float] = {}
+        """By uid of a pod: since when it must leave its node, unless it tolerates that."""
 
     def put(self, obj: Json) -> Json | None:
         """The object is there in this form; what was known of it before. Older forms are dropped.
@@ -70,6 +72,7 @@ class ClusterObjects:
         self._unlist(key, old)
         del self._objects[key]
         self._failures.pop(meta(old)["uid"], None)
+        self.counts_since.pop(meta(old)["uid"], None)
         _remember(self._gone, meta(old)["uid"])
         if key.kind == "Node":
             _remember(self._lost_nodes, key.name)
@@ -94,6 +97,10 @@ class ClusterObjects:
     def on_node(self, name: str) -> list[Json]:
         """The pods that are bound to a node."""
         return self._at((_NODE, "Pod", name))
+
+    def is_gone(self, uid: str) -> bool:
+        """Was there an object of that uid, and is there none now?"""
+        return uid in self._gone
 
     def has_lost_node(self, name: str) -> bool:
         """Was there a node of that name, and is there none now? Unknown ones may yet come."""

@@ -70,11 +70,15 @@ class Plan:
         """Make an object."""
         self.writes.append(CreateObject(body["kind"], meta(body).get("namespace", ""), body, note))
 
-    def change(self, obj: Json, note: Note | None = None, **changes: Any) -> None:
+    def change(
+        self, obj: Json, note: Note | None = None, *, subresource: str = "", **changes: Any
+    ) -> None:
         """Change an object, unless it has changed meanwhile."""
         guard = {"resourceVersion": meta(obj)["resourceVersion"]}
         metadata = {**changes.pop("metadata", {}), **guard}
-        self.writes.append(PatchObject(key_of(obj), {**changes, "metadata": metadata}, "", note))
+        self.writes.append(
+            PatchObject(key_of(obj), {**changes, "metadata": metadata}, subresource, note)
+        )
 
     def set_status(
         self,

@@ -5,6 +5,9 @@ out anew from everything there is.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+
+import msgspec
 
 from moorage.controllers import (
     daemon_set,
@@ -12,8 +15,12 @@ from moorage.controllers import (
     disruption_budget,
     forsaken_pods,
     job,
+    namespaces,
+    nodes,
     replica_set,
+    resource_claims,
     stateful_set,
+    volumes,
 )
 from moorage.controllers.cluster import ClusterObjects, Key, key_of
 from moorage.controllers.machine import StateMachine
@@ -21,15 +28,34 @@ from moorage.controllers.objects import Json, controller_of, labels, meta, selec
 from moorage.controllers.plan import Plan
 
 Reconcile = Callable[[ClusterObjects, Json, float], Plan]
+Concerned = Callable[[ClusterObjects, Json | None, Json | None], Iterator[Key]]
+
+
+def _reconcile_pod(cluster: ClusterObjects, pod: Json, now: float) -> Plan:
+    """What others have to do about a pod, one thing at a time."""
+    plan = forsaken_pods.reconcile(cluster, pod, now)
+    if not plan.writes:
+        plan = nodes.evict(cluster, pod, now)
+    if not plan.writes:
+        waits = plan.again_in
+        plan = resource_claims.reconcile_pod(cluster, pod, now)
+        plan.look_again([waits])
+    return plan
+
 
 CONTROLLERS: Mapping[str, Reconcile] = {
     "DaemonSet": daemon_set.reconcile,
     "Deployment": deployment.reconcile,
     "Job": job.reconcile,
-    "Pod": forsaken_pods.reconcile,
+    "Namespace": namespaces.reconcile,
+    "Node": nodes.reconcile,
+    "PersistentVolume": volumes.reconcile_volume,
+    "PersistentVolumeClaim": volumes.reconcile_claim,
+    "Pod": _reconcile_pod,
     "PodDisruptionBudget": disruption_budget.reconcile,
     "ReplicaSet": replica_set.reconcile,
     "ReplicationController": replica_set.reconcile,
+    "ResourceClaim": resource_claims.reconcile,
     "StatefulSet": stateful_set.reconcile,
 }
 """By kind: what brings an object of that kind about."""
@@ -45,17 +71,24 @@ OWNED: Mapping[str, tuple[str, ...]] = {
 """By kind: what it adopts if its selector says so."""
 
 FOLLOWED: Mapping[str, str] = {
+    "ConfigMap": "configmaps.v1.",
     "ControllerRevision": "controllerrevisions.v1.apps",
     "DaemonSet": "daemonsets.v1.apps",
     "Deployment": "deployments.v1.apps",
     "Job": "jobs.v1.batch",
+    "Namespace": "namespaces.v1.",
     "Node": "nodes.v1.",
+    "PersistentVolume": "persistentvolumes.v1.",
     "PersistentVolumeClaim": "persistentvolumeclaims.v1.",
     "Pod": "pods.v1.",
     "PodDisruptionBudget": "poddisruptionbudgets.v1.policy",
     "ReplicaSet": "replicasets.v1.apps",
     "ReplicationController": "replicationcontrollers.v1.",
+    "ResourceClaim": "resourceclaims.v1.resource.k8s.io",
+    "ResourceClaimTemplate": "resourceclaimtemplates.v1.resource.k8s.io",
+    "ServiceAccount": "serviceaccounts.v1.",
     "StatefulSet": "statefulsets.v1.apps",
+    "StorageClass": "storageclasses.v1.storage.k8s.io",
 }
 """Every kind that controllers look at, and the resource that it is listed under."""
 
@@ -79,30 +112,62 @@ def affected(cluster: ClusterObjects, before: Json | None, after: Json | None) -
             yield from _controllers_above(cluster, key.namespace, owner)
         elif obj is after:
             yield from _who_may_adopt(cluster, obj)
-    changed = after or before
-    if changed is None:
-        return
-    match changed["kind"]:
-        case "Node":
-            yield from _of_node(cluster, changed, before, after)
-        case "Job" if after is None:
-            yield from map(key_of, cluster.controlled("Pod", changed))
-        case "Pod":
-            if after is not None and job.is_tracked(after):
-                yield key_of(after)
-            yield from map(key_of, cluster.all("PodDisruptionBudget", meta(changed)["namespace"]))
-        case "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet":
-            # Budgets may be shares of what workloads ask for.
-            yield from map(key_of, cluster.all("PodDisruptionBudget", meta(changed)["namespace"]))
+    for concerned in _CONCERNED.get((after or before or {})["kind"], ()):
+        yield from concerned(cluster, before, after)
 
 
-def _of_node(
-    cluster: ClusterObjects, node: Json, before: Json | None, after: Json | None
-) -> Iterator[Key]:
-    if after is None:
-        yield from map(key_of, cluster.on_node(meta(node)["name"]))
+def _budgets(cluster: ClusterObjects, before: Json | None, after: Json | None) -> Iterator[Key]:
+    """Budgets count pods, and may be shares of what workloads ask for."""
+    yield from map(
+        key_of, cluster.all("PodDisruptionBudget", meta(after or before or {})["namespace"])
+    )
+
+
+def _pod_itself(cluster: ClusterObjects, before: Json | None, after: Json | None) -> Iterator[Key]:
+    """Only pods of Jobs, and those on nodes that may drive them out, are looked at themselves."""
+    if after is not None:
+        node = cluster.get("Node", "", spec(after).get("nodeName", ""))
+        if job.is_tracked(after) or nodes.drives_out(node):
+            yield key_of(after)
+
+
+def _pods_of_job(cluster: ClusterObjects, before: Json | None, after: Json | None) -> Iterator[Key]:
+    if after is None and before is not None:
+        yield from map(key_of, cluster.controlled("Pod", before))
+
+
+def _namespace(cluster: ClusterObjects, before: Json | None, after: Json | None) -> Iterator[Key]:
+    """What every namespace has is made anew."""
+    if after is None and before is not None:
+        inside = cluster.get("Namespace", "", meta(before)["namespace"])
+        if inside is not None:
+            yield key_of(inside)
+
+
+def _of_node(cluster: ClusterObjects, before: Json | None, after: Json | None) -> Iterator[Key]:
+    if after is None or nodes.drives_out(before) or nodes.drives_out(after):
+        yield from map(key_of, cluster.on_node(meta(after or before or {})["name"]))
     if before is None or after is None or _what_daemons_see(before) != _what_daemons_see(after):
         yield from map(key_of, cluster.all("DaemonSet"))
+
+
+_CONCERNED: Mapping[str, tuple[Concerned, ...]] = {
+    "ConfigMap": (_namespace,),
+    "Deployment": (_budgets,),
+    "Job": (_pods_of_job,),
+    "Node": (_of_node,),
+    "PersistentVolume": (volumes.concerned,),
+    "PersistentVolumeClaim": (volumes.concerned,),
+    "Pod": (_pod_itself, _budgets, resource_claims.concerned),
+    "ReplicaSet": (_budgets,),
+    "ReplicationController": (_budgets,),
+    "ResourceClaim": (resource_claims.concerned,),
+    "ResourceClaimTemplate": (resource_claims.concerned,),
+    "ServiceAccount": (_namespace,),
+    "StatefulSet": (_budgets,),
+    "StorageClass": (volumes.concerned,),
+}
+"""By kind of what has changed: who else is concerned beside itself and its owners."""
 
 
 def _what_daemons_see(node: Json) -> tuple[object, ...]:
@@ -136,12 +201,27 @@ def reconcile(cluster: ClusterObjects, obj: Json, now: float) -> Plan:
     return CONTROLLERS[obj["kind"]](cluster, obj, now)
 
 
-_OF_PODS = ("affinity", "nodeName")
+_OF_PODS = ("affinity", "nodeName", "resourceClaims", "tolerations")
 
 
 def _of_pods(given: Json) -> Json:
-    return {name: given[name] for name in _OF_PODS if name in given}
+    kept = {name: given[name] for name in _OF_PODS if name in given}
+    if "tolerations" in kept:
+        kept["tolerations"] = _shared(msgspec.json.encode(kept["tolerations"]))
+    return kept
 
 
-WORKLOADS = StateMachine(FOLLOWED, affected, reconcile, _of_pods)
+@lru_cache(maxsize=1024)
+def _shared(encoded: bytes) -> object:
+    """One value for all that are equal: most pods tolerate the same."""
+    return msgspec.json.decode(encoded)
+
+
+WORKLOADS = StateMachine(
+    FOLLOWED,
+    affected,
+    reconcile,
+    _of_pods,
+    {FOLLOWED["ConfigMap"]: f"metadata.name={namespaces.AUTHORITY}"},
+)
 """All controllers together."""

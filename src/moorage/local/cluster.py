@@ -37,9 +37,20 @@ from moorage.model.pod import Pod
 Document = Mapping[str, Any]
 
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
-_LAST = {"ReplicaSet": 1, "Pod": 2}
+_LAST = {"PersistentVolume": 1, "ReplicaSet": 1, "Pod": 2, "ResourceClaim": 3}
 # Their status is what tests and samples are about; the API takes it only in a second step.
 _WITH_STATUS = ("PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
+STORAGE_CLASS: Document = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {
+        "name": "standard",
+        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    },
+    "provisioner": "simulated.moorage.io",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""The default class of a cluster that is given none."""
 _CONFLICT = 409
 _NAMESPACE = resource_for("Namespace")
 
@@ -108,6 +119,12 @@ async def define_kinds(client: KubeClient, documents: Iterable[tuple[Document, s
                 raise InputError(f"{where}: {CUSTOM_RESOURCE_DEFINITION}: {error}") from error
 
 
+async def create_missing(client: KubeClient, documents: Iterable[Document]) -> None:
+    """Create objects of the whole cluster; those that are there already stay."""
+    for document in documents:
+        await _create_unless_there(client, RESOURCES[document["kind"]], document)
+
+
 async def _create_unless_there(client: KubeClient, resource: Resource, body: Document) -> None:
     try:
         await client.create(resource, "", body)
@@ -122,34 +139,58 @@ async def _create(client: KubeClient, one: _Creation, uids: dict[str, str]) -> N
     kind = str(document["kind"])
     old = _metadata(document).get("uid")
     try:
-        made = await client.create(resource, namespace, _owned_anew(document, uids))
+        made = await client.create(resource, namespace, _pointing_here(document, uids))
         if old:
             uids[str(old)] = made["metadata"]["uid"]
-        if kind in _WITH_STATUS and document.get("status"):
-            name, status = made["metadata"]["name"], {"status": document["status"]}
+        status = _status(document, uids)
+        if status:
+            name, news = made["metadata"]["name"], {"status": status}
             await client.patch(
-                resource, namespace, name, status, content_type=MERGE, subresource="status"
+                resource, namespace, name, news, content_type=MERGE, subresource="status"
             )
     except ApiError as error:
         name = _metadata(document).get("name", "")
         raise InputError(f"{where}: {kind} {name}: {error}") from error
 
 
-def _owned_anew(document: Document, uids: Mapping[str, str]) -> Document:
-    """The object with references to the owners as they were created here."""
-    references = _metadata(document).get("ownerReferences")
-    if not uids or not isinstance(references, list):
-        return document
-    owners = [
+def _pointing_here(document: Document, uids: Mapping[str, str]) -> Document:
+    """The object with references to owners, or to a volume's claim, as they were created here."""
+    owners = _metadata(document).get("ownerReferences")
+    if uids and isinstance(owners, list):
+        metadata = {**_metadata(document), "ownerReferences": _anew(owners, uids)}
+        document = {**document, "metadata": metadata}
+    claim = _part(document, "spec").get("claimRef")
+    if document["kind"] == "PersistentVolume" and isinstance(claim, Mapping):
+        (claim,) = _anew([claim], uids)
+        document = {**document, "spec": {**document["spec"], "claimRef": claim}}
+    return document
+
+
+def _status(document: Document, uids: Mapping[str, str]) -> Mapping[str, Any]:
+    """What the API takes only in a second step; of pods, which claims were made for them."""
+    kind, status = document["kind"], _part(document, "status")
+    if kind == "Pod":
+        return {name: status[name] for name in ("resourceClaimStatuses",) if name in status}
+    if kind == "ResourceClaim" and isinstance(status.get("reservedFor"), list):
+        return {**status, "reservedFor": _anew(status["reservedFor"], uids)}
+    return status if kind in _WITH_STATUS else {}
+
+
+def _anew(references: Iterable[Any], uids: Mapping[str, str]) -> list[Any]:
+    """References by the uids that the objects were given here."""
+    return [
         {**ref, "uid": uids.get(str(ref.get("uid")), ref.get("uid"))}
         for ref in references
         if isinstance(ref, Mapping)
     ]
-    return {**document, "metadata": {**_metadata(document), "ownerReferences": owners}}
 
 
 def _metadata(document: Document) -> Mapping[str, Any]:
-    found = document.get("metadata")
+    return _part(document, "metadata")
+
+
+def _part(document: Document, name: str) -> Mapping[str, Any]:
+    found = document.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
