@@ -34,7 +34,7 @@ class CannedApi:
         self._nodes = nodes
         self._mark = mark
         self._token = token
-        self._missing = missing
+        self.missing = missing
         self._pods = pods
         self._begun = time.time()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +89,7 @@ class CannedApi:
             return await self._stream(request)
         if "/".join(parts) in self.silent:
             await asyncio.Event().wait()
-        answer = None if self._missing else self._answer(parts, request)
+        answer = None if self.missing else self._answer(parts, request)
         if answer is None:
             body = {"kind": "Status", "message": f"nothing here{self._mark}", "code": 404}
             return web.json_response(body, status=404)
@@ -104,6 +104,8 @@ class CannedApi:
             case ["nodes", name]:
                 return None if name.startswith("flotsam") else self._node(name) | self.more
             case ["pods"]:
+                if request.query.get("namespace", "").startswith("vision"):
+                    return {**self._pod_page(0, 0), "total": 0, "continue": ""}
                 return self._pod_page(int(request.query.get("continue", "0")), limit)
             case ["pods", namespace, name]:
                 if request.query.get("node", "").startswith("flotsam"):
@@ -112,6 +114,8 @@ class CannedApi:
                 found = self._pod(f"{namespace}/{name}") | self.more
                 return found | ({"matrix": matrix} if matrix else {})
             case ["decisions"]:
+                if request.query.get("namespace", "").startswith("vision"):
+                    return {"items": [], "continue": ""}
                 return self._decision_page(int(request.query.get("before", "0")), limit)
             case ["decisions", number]:
                 found = self._pod("harbour/tug")
@@ -140,7 +144,15 @@ class CannedApi:
             }
             for index in range(self._nodes)
         ]
-        return {"resources": ["cpu", "memory"], "items": items, "total": len(items)}
+        return {
+            "resources": ["cpu", "memory"],
+            "items": items,
+            "total": len(items),
+            "totals": {
+                "cpu": {"requested": "2500m", "allocatable": "80"},
+                "memory": {"requested": "48Gi", "allocatable": "64Gi"},
+            },
+        }
 
     def _node(self, name: str) -> Json:
         mark = self._mark
@@ -165,6 +177,7 @@ class CannedApi:
             "items": items,
             "continue": str(last) if last < self._pods else "",
             "total": self._pods,
+            "namespaces": [f"harbour{self._mark}", f"vision{self._mark}"],
         }
 
     def _pod_line(self, index: int) -> Json:
@@ -186,10 +199,15 @@ class CannedApi:
 
     def _pod(self, key: str) -> Json:
         mark = self._mark
-        parts = [
-            {"plugin": f"{name}{mark}", "raw": 10, "normalized": 50, "weight": 2, "weighted": 100}
-            for name in SCORERS
-        ]
+
+        def part(name: str, weighted: int) -> Json:
+            score = {"raw": 10, "normalized": weighted // 2, "weight": 2, "weighted": weighted}
+            return {"plugin": f"{name}{mark}", **score}
+
+        def parts(index: int) -> list[Json]:
+            first, *others = SCORERS
+            return [part(first, 100 - 10 * index), *(part(name, 100) for name in others)]
+
         patch = [{"op": "add", "path": "/spec/tolerations/-", "value": {"key": f"it's{mark}"}}]
         resize = [{"op": "replace", "path": "/spec/containers/0/resources", "value": mark}]
         fix = {
@@ -224,7 +242,12 @@ class CannedApi:
                 for plugin in PLUGINS
             ],
             "scores": [
-                {"node": self._name(index), "total": 300, "chosen": index == 0, "parts": parts}
+                {
+                    "node": self._name(index),
+                    "total": 300 - 10 * index,
+                    "chosen": index == 0,
+                    "parts": parts(index),
+                }
                 for index in range(3)
             ],
             "queue": {

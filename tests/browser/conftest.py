@@ -36,7 +36,6 @@ FLAGS = (
     "--disable-sync",
 )
 expect.set_options(timeout=30_000)  # a machine may be busy; nothing waits longer than it must
-SIZE: Any = {"width": 1280, "height": 860}
 OpenPage = Callable[..., Page]
 
 
@@ -100,9 +99,12 @@ def open_page(chromium: Browser, watch: Watch) -> Iterator[OpenPage]:
     contexts: list[BrowserContext] = []
     opened: set[str] = set()
 
-    def opening(url: str, view: str = "", *, dark: bool = False, **options: Any) -> Page:
+    def opening(
+        url: str, view: str = "", *, dark: bool = False, width: int = 1280, **options: Any
+    ) -> Page:
         scheme: Any = "dark" if dark else "light"
-        context = chromium.new_context(color_scheme=scheme, viewport=SIZE, **options)
+        size: Any = {"width": width, "height": 860}
+        context = chromium.new_context(color_scheme=scheme, viewport=size, **options)
         contexts.append(context)
         page = context.new_page()
         watch.attach(page)

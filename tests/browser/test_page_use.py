@@ -37,7 +37,7 @@ def test_everything_can_be_reached_with_the_keyboard_alone(
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     assert page.url.endswith("#/map")
-    for _ in range(5):  # past the map's controls
+    for _ in range(6):  # past the link to the queue and the map's controls
         page.keyboard.press("Tab")
     expect(page.get_by_role("application")).to_be_focused()
     page.keyboard.press("ArrowRight")

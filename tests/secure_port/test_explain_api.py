@@ -126,6 +126,31 @@ def test_lists_are_paged_with_tokens_that_only_their_own_list_takes() -> None:
     run_stage(scenario)
 
 
+def test_nodes_are_summed_up_and_pods_of_one_namespace_are_listed_alone() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.create_node("a", cpu="1500m")
+        await stage.create_node("b", cpu="4")
+        await stage.create_pod("small", cpu="500m")
+        await stage.bound("small")
+        async with served(stage) as port:
+            # The totals are of all nodes, also where a page shows some.
+            nodes = await told(port, "nodes?limit=1")
+            assert nodes["totals"] == {
+                "cpu": {"requested": "500m", "allocatable": "5500m"},
+                "memory": {"requested": "0", "allocatable": "16Gi"},
+            }
+            pods = await told(port, "pods?state=all&namespace=default")
+            assert (pods["total"], pods["namespaces"]) == (1, ["default"])
+            others = await told(port, "pods?state=all&namespace=elsewhere")
+            assert (others["items"], others["total"]) == ([], 0)
+            assert others["namespaces"] == ["default"]
+            assert len((await told(port, "decisions?namespace=default"))["items"]) == 1
+            # A namespace is a whole name, not how names begin.
+            assert (await told(port, "decisions?namespace=def"))["items"] == []
+
+    run_stage(scenario)
+
+
 @pytest.mark.parametrize(
     ("path", "code", "message"),
     [
@@ -145,7 +170,11 @@ def test_lists_are_paged_with_tokens_that_only_their_own_list_takes() -> None:
             400,
             "parameter node is given 101 times, expected at most 100",
         ),
-        ("pods?stat=all", 400, 'unknown parameter "stat": expected state, limit or continue'),
+        (
+            "pods?stat=all",
+            400,
+            'unknown parameter "stat": expected state, limit, namespace or continue',
+        ),
         ("stats?x=1", 400, 'unknown parameter "x": there are none'),
         (
             "pods/default/mine?fixes=1x",

@@ -36,6 +36,8 @@ class PodPage(msgspec.Struct, frozen=True, rename="camel"):
     """How many there are on all pages."""
     continue_: str = msgspec.field(default="", name="continue")
     """What to ask the next page with; empty on the last one."""
+    namespaces: tuple[str, ...] = ()
+    """Of these pods, and of those that were left out as they are in another namespace."""
     schema: str = SCHEMA
 
 
@@ -52,6 +54,13 @@ class NodeLine(msgspec.Struct, frozen=True, rename="camel"):
     """Requested in proportion to allocatable; only resources that the node has."""
 
 
+class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):
+    """How much of a resource all nodes have, and how much of it pods request; as quantities."""
+
+    requested: str
+    allocatable: str
+
+
 class NodePage(msgspec.Struct, frozen=True, rename="camel"):
     """Some of the nodes, in the order of their names."""
 
@@ -60,6 +69,8 @@ class NodePage(msgspec.Struct, frozen=True, rename="camel"):
     items: list[NodeLine]
     total: int
     continue_: str = msgspec.field(default="", name="continue")
+    totals: dict[str, ResourceTotal] = {}
+    """Of each resource, over the nodes of all pages."""
     schema: str = SCHEMA
 
 

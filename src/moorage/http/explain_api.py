@@ -280,11 +280,12 @@ class _Api:
         raise UnknownObjectError(f"there is nothing at {quoted(request.path)}")
 
     async def _pods(self, request: web.Request) -> msgspec.Struct:
-        asked = QueryParameters(request, "state", "limit", "continue")
+        asked = QueryParameters(request, "state", "limit", "namespace", "continue")
         page, last = await self._explainer.pods(
             pending=asked.choice("state", ("pending", "all")) == "pending",
             limit=asked.number("limit", 100, 1, _MOST_LINES),
             after=asked.continued("pods"),
+            namespace=asked.text("namespace"),
         )
         return msgspec.structs.replace(page, continue_=token("pods", last))
 
@@ -309,7 +310,7 @@ class _Api:
         return msgspec.structs.replace(page, continue_=token("nodes", last))
 
     async def _decisions(self, request: web.Request) -> msgspec.Struct:
-        asked = QueryParameters(request, "limit", "before", "pod", "continue")
+        asked = QueryParameters(request, "limit", "before", "pod", "namespace", "continue")
         before = asked.number("before", 0, 0, _MOST_NUMBER) or None
         if place := asked.continued("decisions"):
             before = _number(place)
@@ -319,7 +320,10 @@ class _Api:
         if pod and (pod.count("/") != 1 or not all(pod.split("/"))):
             raise BadParameterError(f"parameter pod is {quoted(pod)}, expected namespace/name")
         page, last = await self._explainer.decisions(
-            before=before, limit=asked.number("limit", 100, 1, _MOST_LINES), pod=pod or None
+            before=before,
+            limit=asked.number("limit", 100, 1, _MOST_LINES),
+            pod=pod or None,
+            namespace=asked.text("namespace"),
         )
         more = token("decisions", "" if last is None else str(last))
         return msgspec.structs.replace(page, continue_=more)

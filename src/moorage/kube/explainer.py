@@ -91,11 +91,18 @@ class Explainer:
 
     # Pods and nodes
 
-    async def pods(self, *, pending: bool, limit: int, after: str = "") -> tuple[PodPage, str]:
+    async def pods(
+        self, *, pending: bool, limit: int, after: str = "", namespace: str = ""
+    ) -> tuple[PodPage, str]:
         """Pods by name, after one; with the name to go on after."""
         async with self._my_turn():
             return pod_page(
-                self._scheduler, pending=pending, leading=self._leads(), limit=limit, after=after
+                self._scheduler,
+                pending=pending,
+                leading=self._leads(),
+                limit=limit,
+                after=after,
+                namespace=namespace,
             )
 
     async def pod(
@@ -152,12 +159,17 @@ class Explainer:
     # Decisions
 
     async def decisions(
-        self, *, before: int | None = None, limit: int = 100, pod: str | None = None
+        self,
+        *,
+        before: int | None = None,
+        limit: int = 100,
+        pod: str | None = None,
+        namespace: str = "",
     ) -> tuple[DecisionPage, int | None]:
         """Decisions before one, the newest first; with the number to go on before."""
         ledger = self._require_ledger()
         async with self._my_turn(informed=False):
-            found = ledger.summaries(before=before, limit=limit + 1, pod=pod)
+            found = ledger.summaries(before=before, limit=limit + 1, pod=pod, namespace=namespace)
         shown = tuple(found[:limit])
         return DecisionPage(shown), shown[-1].number if len(found) > limit else None
 

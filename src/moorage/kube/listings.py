@@ -5,15 +5,17 @@ done on whole columns, and a line is made for the objects of one page only. What
 the queue is left to the explanation of that pod, as it takes longer to find out.
 """
 
+from collections.abc import Mapping
 from heapq import nsmallest
 from itertools import islice
 
 import numpy as np
 
-from moorage.cluster.columns import Rows
+from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.state import ClusterState
 from moorage.engine.scheduler import Scheduler
-from moorage.explain.listing import NodeLine, NodePage, PodLine, PodPage
+from moorage.explain.fixes.requests import quantity_text
+from moorage.explain.listing import NodeLine, NodePage, PodLine, PodPage, ResourceTotal
 from moorage.explain.queue_state import ABSENT, queue_state
 from moorage.explain.report import QueueState
 from moorage.kube.timing import parse_time
@@ -33,7 +35,8 @@ def node_page(state: ClusterState, limit: int, after: str = "") -> tuple[NodePag
     shown = list(islice(names, limit))
     rows = np.fromiter((table.row_of[name] for name in shown), np.intp, len(shown))
     taints = [[taint.text for taint in value] for value in table.taints.vocabulary.values]
-    resources, utilisation = _utilisation(state, rows)
+    offered = _offered(state)
+    utilisation = _utilisation(state, offered, rows)
     most = table.allocatable.values(PODS)[rows].tolist()
     nodes = table.nodes
     items = [
@@ -49,27 +52,46 @@ def node_page(state: ClusterState, limit: int, after: str = "") -> tuple[NodePag
             strict=True,
         )
     ]
-    page = NodePage(resources, items, len(state))
+    page = NodePage(tuple(offered), items, len(state), totals=_totals(state, offered))
     return page, shown[-1] if len(names) > len(shown) else ""
 
 
-def _utilisation(state: ClusterState, rows: Rows) -> tuple[tuple[str, ...], list[dict[str, float]]]:
-    """The resources there are, and per row how much of each is taken."""
-    table = state.nodes
-    offered = {
+def _offered(state: ClusterState) -> Mapping[str, Ints]:
+    """The resources there are, with how much of each every node has."""
+    found = {
         name: amounts
-        for name, amounts in table.allocatable.items()
+        for name, amounts in state.nodes.allocatable.items()
         if name != PODS and bool(amounts.any())
     }
-    order = sorted(offered, key=lambda name: (name not in _FIRST, name))
+    return dict(sorted(found.items(), key=lambda item: (item[0] not in _FIRST, item[0])))
+
+
+def _utilisation(
+    state: ClusterState, offered: Mapping[str, Ints], rows: Rows
+) -> list[dict[str, float]]:
+    """Per row how much of each resource is taken."""
     used: list[dict[str, float]] = [{} for _ in range(len(rows))]
-    for name in order:
-        amounts = offered[name][rows]
+    for name, every in offered.items():
+        amounts = every[rows]
         places = np.flatnonzero(amounts > 0)
-        shares = np.round(table.requested.values(name)[rows][places] / amounts[places], _DIGITS)
+        taken = state.nodes.requested.values(name)[rows][places]
+        shares = np.round(taken / amounts[places], _DIGITS)
         for place, share in zip(places.tolist(), shares.tolist(), strict=True):
             used[place][name] = share
-    return tuple(order), used
+    return used
+
+
+def _totals(state: ClusterState, offered: Mapping[str, Ints]) -> dict[str, ResourceTotal]:
+    rows = np.fromiter(state.nodes.row_of.values(), np.intp, len(state))
+
+    def total(name: str, amounts: Ints) -> str:
+        # As Python's integers: the sum may be wider than a column.
+        return quantity_text(name, sum(amounts[rows].tolist()))
+
+    return {
+        name: ResourceTotal(total(name, state.nodes.requested.values(name)), total(name, amounts))
+        for name, amounts in offered.items()
+    }
 
 
 def _zone(labels: dict[str, str]) -> str:
@@ -77,12 +99,18 @@ def _zone(labels: dict[str, str]) -> str:
 
 
 def pod_page(
-    scheduler: Scheduler, *, pending: bool, leading: bool, limit: int, after: str = ""
+    scheduler: Scheduler,
+    *,
+    pending: bool,
+    leading: bool,
+    limit: int,
+    after: str = "",
+    namespace: str = "",
 ) -> tuple[PodPage, str]:
     """The pods whose `namespace/name` comes after one; with the last name if there are more.
 
     `pending`: only pods that this scheduler has to find a node for. A scheduler that is not
-    `leading` knows nothing of the queue.
+    `leading` knows nothing of the queue. With a `namespace` only the pods in it.
     """
     every = scheduler.state.listers.of(Pod)
     if pending:
@@ -92,12 +120,14 @@ def pod_page(
         ]
     else:
         found = list(every)
-    pods = {pod.key: pod for pod in found}
+    namespaces = sorted({pod.namespace for pod in found})
+    pods = {pod.key: pod for pod in found if namespace in ("", pod.namespace)}
     # One more than asked for shows whether there is another page.
     keys = nsmallest(limit + 1, (key for key in pods if key > after))
     shown = keys[:limit]
     items = tuple(_line(scheduler, pods[key], leading) for key in shown)
-    return PodPage(items, len(pods)), shown[-1] if len(keys) > limit else ""
+    page = PodPage(items, len(pods), namespaces=tuple(namespaces))
+    return page, shown[-1] if len(keys) > limit else ""
 
 
 def _line(scheduler: Scheduler, pod: Pod, leading: bool) -> PodLine:

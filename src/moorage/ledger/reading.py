@@ -60,11 +60,23 @@ class Reader:
         return sum(len(place.numbers) for place in self._places()) + len(self.unpacked())
 
     def summaries(
-        self, before: int | None = None, limit: int = 100, pod: str | None = None
+        self,
+        before: int | None = None,
+        limit: int = 100,
+        pod: str | None = None,
+        namespace: str = "",
     ) -> list[DecisionSummary]:
-        """Decisions with smaller numbers than `before`, newest first; only those about `pod`."""
+        """Decisions with smaller numbers than `before`, newest first.
+
+        Only those about `pod`, or about pods in `namespace`, where these are given.
+        """
         with _readable("The list of decisions"):
-            found = islice(self._newest_first(before, pod), max(limit, 0))
+            asked = (
+                one
+                for one in self._newest_first(before, pod)
+                if not namespace or one.summary.pod.startswith(f"{namespace}/")
+            )
+            found = islice(asked, max(limit, 0))
             return [decision.summary for decision in found]
 
     def latest_about(self, pod: str) -> int | None:

@@ -53,15 +53,17 @@ export function get(segments, params, signal) {
   return ask(address(segments, params), (answer) => answer.json(), { signal });
 }
 
-// Pods in the order of their names, as many as are `wanted`; `more`: there are others.
-export async function podList(state, wanted, signal) {
-  const found = { items: [], total: 0, more: false };
+// Pods in the order of their names, as many as are `wanted`; `more`: there are others. `which` has
+// their state, and perhaps their namespace.
+export async function podList(which, wanted, signal) {
+  const found = { items: [], total: 0, more: false, namespaces: [] };
   let rest = "";
   do {
     const limit = Math.min(MANY, wanted - found.items.length);
-    const answer = await get(["pods"], { state, limit, continue: rest }, signal);
+    const answer = await get(["pods"], { ...which, limit, continue: rest }, signal);
     found.items.push(...answer.items);
     found.total = answer.total ?? found.items.length;
+    found.namespaces = answer.namespaces ?? [];
     rest = answer.continue;
   } while (rest && found.items.length < wanted);
   found.more = Boolean(rest);

@@ -1,9 +1,10 @@
 // The stream of decisions, newest first.
 
-import { get } from "./api.js";
+import { get, podList } from "./api.js";
 import { comeBackAfter, follow, state as stream } from "./decision_stream.js";
-import { el, link, nodeLink, podLink, say, table } from "./dom.js";
+import { el, link, nodeLink, podLink, say, table, tableRow } from "./dom.js";
 import { count, duration, plural, timeOfDay } from "./format.js";
+import { NamespaceFilter } from "./namespace_filter.js";
 
 const SHOWN = 200;
 const MOST = 2000; // where older ones were asked for
@@ -80,14 +81,14 @@ class Decisions {
           event.preventDefault();
           this.pod = filter.value.trim();
           view.keep({ pod: this.pod });
-          this.clear();
-          this.loading.anew();
+          this.filtered();
         },
       },
       el("label", {}, "Only of pod ", filter),
       " ",
       el("button", { type: "submit" }, "Filter"),
     );
+    this.namespace = new NamespaceFilter(view, () => this.filtered());
     this.older = el(
       "button",
       { type: "button", hidden: true, onclick: () => view.guarded(() => this.loadOlder()) },
@@ -96,7 +97,7 @@ class Decisions {
     const whole = table("Newest first", COLUMNS, []);
     this.body = whole.querySelector("tbody");
     view.root.append(
-      el("div", { class: "controls" }, this.pause, form),
+      el("div", { class: "controls" }, this.pause, this.namespace.label, form),
       this.status,
       whole,
       this.older,
@@ -128,6 +129,20 @@ class Decisions {
     });
   }
 
+  // Others are to be shown.
+  filtered() {
+    this.clear();
+    this.loading.anew();
+  }
+
+  asked(more) {
+    return get(
+      ["decisions"],
+      { pod: this.pod, namespace: this.namespace.value, ...more },
+      this.view.signal,
+    );
+  }
+
   clear() {
     this.items = [];
     this.fresh = [];
@@ -140,9 +155,13 @@ class Decisions {
   }
 
   async load() {
-    const { pod } = this;
-    const answer = await get(["decisions"], { limit: PAGE, pod }, this.view.signal);
-    if (pod !== this.pod) return; // another pod was asked for in the meantime
+    const wanted = `${this.namespace.value} ${this.pod}`;
+    const [answer, pods] = await Promise.all([
+      this.asked({ limit: PAGE }),
+      podList({ state: "all" }, 1, this.view.signal),
+    ]);
+    if (wanted !== `${this.namespace.value} ${this.pod}`) return; // others were asked for meanwhile
+    this.namespace.offer(pods.namespaces);
     const newest = answer.items[0]?.number ?? 0;
     // What came while the answer was under way is not in it.
     const since = this.fresh.filter((decision) => decision.number > newest);
@@ -178,11 +197,7 @@ class Decisions {
 
   async loadOlder() {
     const before = this.items.at(-1)?.number;
-    const answer = await get(
-      ["decisions"],
-      { limit: PAGE, pod: this.pod, before },
-      this.view.signal,
-    );
+    const answer = await this.asked({ limit: PAGE, before });
     this.items.push(...answer.items);
     this.extended = true;
     const lines = answer.items.map((decision) => this.line(decision));
@@ -196,6 +211,7 @@ class Decisions {
   add(decision) {
     if (decision.number > (this.last?.number ?? 0)) this.last = decision;
     if (this.pod && decision.pod !== this.pod) return;
+    if (!this.namespace.allows(decision.pod)) return;
     if (decision.number <= (this.fresh.at(-1) ?? this.items[0])?.number) return;
     this.fresh.push(decision);
     this.untold += 1;
@@ -236,15 +252,7 @@ class Decisions {
   }
 
   line(decision) {
-    const cells = COLUMNS.map((column, index) => {
-      const kind = [column.number ? "number" : "", column.kind ?? ""].join(" ").trim() || null;
-      return el(
-        index ? "td" : "th",
-        { class: kind, scope: index ? null : "row" },
-        column.cell(decision),
-      );
-    });
-    return el("tr", { "data-number": decision.number }, cells);
+    return tableRow(COLUMNS, decision, { "data-number": decision.number });
   }
 
   toggle() {

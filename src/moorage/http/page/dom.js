@@ -55,38 +55,54 @@ export function facts(pairs) {
   );
 }
 
-// A table of `rows`; each column has a `title` and makes its `cell`, with `number` to the right.
-export function table(caption, columns, rows, attributes = {}) {
-  const kind = (column) => [column.number ? "number" : "", column.kind ?? ""].join(" ").trim();
+// Figures in a row, each over what it counts; `more` goes below.
+export function tiles(label, ...entries) {
+  return el("ul", { class: "tiles", "aria-label": label }, entries);
+}
+
+export function tile(figure, text, more = null) {
+  return el("li", {}, el("span", { class: "figure" }, figure), text, more);
+}
+
+// The share of something that is taken, as a bar.
+export function meter(share, label) {
+  const value = Math.min(1, share);
+  return el("meter", { min: 0, max: 1, high: 0.9, value, "aria-label": label });
+}
+
+const kind = (column) => [column.number && "number", column.kind].filter(Boolean).join(" ") || null;
+
+// A table of `rows`; each column has a `title` and makes its `cell`, with `number` to the right. In a
+// narrow window each row is a card, where roles say what elements that are laid out anew do not.
+export function table(caption, columns, rows) {
   const head = columns.map((column) =>
-    el(
-      "th",
-      { scope: "col", class: kind(column) || null, "aria-sort": column.sorted ?? null },
-      column.head ?? column.title,
-    ),
+    el("th", { scope: "col", role: "columnheader", class: kind(column) }, column.title),
   );
-  const line = (row) =>
-    el(
-      "tr",
-      {},
-      columns.map((column, index) => {
-        const first = index === 0 ? { scope: "row" } : {};
-        return el(
-          index === 0 ? "th" : "td",
-          { ...first, class: kind(column) || null },
-          column.cell(row),
-        );
-      }),
-    );
-  const body = el("tbody", {}, rows.map(line));
   const whole = el(
     "table",
-    attributes,
+    { class: "cards", role: "table" },
     el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, head)),
-    body,
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
+    el(
+      "tbody",
+      { role: "rowgroup" },
+      rows.map((row) => tableRow(columns, row)),
+    ),
   );
   return scrolled(caption, whole);
+}
+
+export function tableRow(columns, row, attributes = {}) {
+  const [first, ...others] = columns;
+  const name = { scope: "row", role: "rowheader", class: kind(first) };
+  return el(
+    "tr",
+    { role: "row", ...attributes },
+    el("th", name, first.cell(row)),
+    others.map((column) =>
+      el("td", { role: "cell", class: kind(column), "data-title": column.title }, column.cell(row)),
+    ),
+  );
 }
 
 // Something wide, to be moved sideways with the keyboard as well.

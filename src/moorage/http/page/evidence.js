@@ -27,19 +27,23 @@ export function rejections(found) {
   return section("Who rejects which nodes", table(caption, columns, found));
 }
 
-// The scores' part of a view: bars that show what each plugin adds, and the same as a table.
+// The scores' part of a view: bars that show what each plugin adds, and the same as a table. What is
+// equal for all nodes decides nothing and is told in a sentence.
 export class Scores {
   constructor(signal) {
     this.box = el("div");
     this.chart = el("div");
+    this.same = el("p", { class: "quiet" });
     this.list = el("div");
     this.scores = [];
+    this.different = [];
     this.box.hidden = true;
     this.box.append(
       section(
         "Scores",
         el("p", { class: "quiet" }, "What each Score plugin adds to a node's total, weighted."),
         this.chart,
+        this.same,
         el("details", {}, el("summary", {}, "Scores as a table"), this.list),
       ),
     );
@@ -58,17 +62,26 @@ export class Scores {
     this.scores = scores ?? [];
     this.box.hidden = this.scores.length === 0;
     if (!this.scores.length) return;
-    refresh(this.list, this.scores, scoreTable);
+    const { same, different } = folded(this.scores);
+    this.different = different;
+    const told = same.map((one) => `${one.plugin} ${one.weighted}`).join(", ");
+    this.same.textContent = told && `The same for all: ${told}`;
+    refresh(this.list, this.scores, () => scoreTable(this.scores, different));
+    this.chart.hidden = !this.given().length;
+    if (this.chart.hidden) return;
     this.chart.style.height = `${Math.max(240, this.scores.length * 34 + 130)}px`;
     this.draw();
   }
 
-  made() {
-    // A plugin that gives nobody anything has no bar; the table has it.
+  // The plugins that have a bar: those that give somebody something.
+  given() {
     const gives = (plugin) => this.scores.some((node) => part(node, plugin)?.weighted);
-    const plugins = pluginsOf(this.scores).filter(gives);
+    return this.different.filter(gives);
+  }
+
+  made() {
     const names = this.scores.map((node) => plain(node.node) + (node.chosen ? " ✓" : ""));
-    const traces = plugins.map((plugin, index) => ({
+    const traces = this.given().map((plugin, index) => ({
       type: "bar",
       orientation: "h",
       name: plain(plugin),
@@ -81,6 +94,7 @@ export class Scores {
       traces,
       layout: {
         barmode: "stack",
+        showlegend: true,
         xaxis: { fixedrange: true },
         yaxis: { autorange: "reversed", type: "category", fixedrange: true },
       },
@@ -94,7 +108,18 @@ function pluginsOf(scores) {
   return [...new Set(scores.flatMap((node) => (node.parts ?? []).map((one) => one.plugin)))];
 }
 
-function scoreTable(scores) {
+// The parts that are equal for all nodes, and the names of the other plugins.
+function folded(scores) {
+  const plugins = pluginsOf(scores);
+  const differs = (plugin) =>
+    scores.length < 2 ||
+    scores.some((node) => part(node, plugin)?.weighted !== part(scores[0], plugin)?.weighted);
+  const different = plugins.filter(differs);
+  const same = (scores[0].parts ?? []).filter((one) => !different.includes(one.plugin));
+  return { same, different };
+}
+
+function scoreTable(scores, plugins) {
   const cell = (node, plugin) => {
     const found = part(node, plugin);
     return found
@@ -108,7 +133,7 @@ function scoreTable(scores) {
       cell: (node) => [nodeLink(node.node), node.chosen ? " (chosen)" : ""],
     },
     { title: "Total", number: true, cell: (node) => count(node.total) },
-    ...pluginsOf(scores).map((plugin) => ({
+    ...plugins.map((plugin) => ({
       title: plugin,
       number: true,
       cell: (node) => cell(node, plugin),

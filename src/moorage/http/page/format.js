@@ -61,6 +61,19 @@ export function quantity(text) {
   return parts ? Number(parts[1]) * (FACTORS[parts[2]] ?? 1) : NaN;
 }
 
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+const BYTES = /^(memory|ephemeral-storage|hugepages-.*)$/;
+const short = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const rounded = (number) => (number < 100 ? short.format(number) : count(Math.round(number)));
+
+// How much of a resource that is, for people: rounded, and bytes in the largest unit.
+export function amount(resource, number) {
+  if (!BYTES.test(resource)) return rounded(number);
+  const unit = number ? Math.floor(Math.log2(Math.abs(number)) / 10) : 0;
+  const at = Math.min(unit, BINARY.length - 1);
+  return `${rounded(number / 2 ** (10 * at))}${BINARY[at]}`;
+}
+
 export function listed(mapping) {
   return Object.entries(mapping ?? {}).map(([name, value]) =>
     value === "" ? name : `${name}=${value}`,

@@ -5,11 +5,16 @@ import { isBright } from "./colouring.js";
 import { el } from "./dom.js";
 import { colour, onTheme } from "./theme.js";
 
-const LARGEST = 96;
-const ROOM_FOR_TEXT = 64;
 const SMALLEST = 5;
+const LINE = 18; // of text on a cell
+const MARGIN = 5;
+const ROOM_FOR_LINES = 150; // so wide a cell tells all about its node
+const ASPECT = 1.4; // the nicest width of a cell in proportion to its height
 const TITLE = 22;
-const LEAST_HEIGHT = 320;
+const LEAST_HEIGHT = 370;
+const MANY = 500;
+const BELOW = 30;
+const FONT = "13px system-ui, sans-serif";
 
 export class HeatMap {
   // `opened` and `moved` get a node; `describe` makes the lines of the tip, `short` what is
@@ -68,14 +73,8 @@ export class HeatMap {
   layOut() {
     const width = Math.floor(this.element.clientWidth);
     if (!width || !this.fill) return;
-    const room = Math.max(
-      LEAST_HEIGHT,
-      innerHeight - this.element.getBoundingClientRect().top - scrollY - 90,
-    );
-    let size = LARGEST;
-    while (size > SMALLEST && this.heightFor(width, size) > room) size -= 1;
-    this.size = size;
-    this.columns = Math.max(1, Math.floor(width / size));
+    const top = this.element.getBoundingClientRect().top + scrollY;
+    this.arrange(width, Math.max(LEAST_HEIGHT, innerHeight - top - BELOW));
     this.place();
     const ratio = devicePixelRatio || 1;
     this.canvas.width = width * ratio;
@@ -84,13 +83,37 @@ export class HeatMap {
     this.draw();
   }
 
-  heightFor(width, size) {
-    const columns = Math.max(1, Math.floor(width / size));
-    return this.groups.reduce(
-      (sum, group) =>
-        sum + (group.title ? TITLE : 0) + Math.ceil(group.nodes.length / columns) * size,
-      0,
-    );
+  // As many columns as fill the room best, with cells that have a good shape and room for names.
+  arrange(width, height) {
+    const sizes = this.groups.map((group) => group.nodes.length);
+    const titles = this.groups.filter((group) => group.title).length;
+    const free = Math.max(SMALLEST, height - titles * TITLE);
+    const name = this.widthOfNames();
+    const most = Math.max(1, Math.min(Math.max(...sizes), Math.floor(width / SMALLEST)));
+    let least = Infinity;
+    for (let columns = 1; columns <= most; columns += 1) {
+      const rows = sizes.reduce((sum, size) => sum + Math.ceil(size / columns), 0);
+      const wide = width / columns;
+      const high = Math.max(SMALLEST, Math.min(Math.floor(free / rows), wide));
+      const filled = (sizes.reduce((sum, size) => sum + size, 0) * wide * high) / (width * free);
+      const cost =
+        Math.abs(1 - filled) +
+        0.2 * Math.abs(Math.log(wide / high / ASPECT)) +
+        (wide >= name && high >= LINE + MARGIN ? 0 : 0.4);
+      if (cost < least) {
+        least = cost;
+        Object.assign(this, { columns, wide, high });
+      }
+    }
+  }
+
+  // Of a cell that shows the longest name; nobody reads the names of very many.
+  widthOfNames() {
+    const names = this.groups.flatMap((group) => group.nodes.map(({ node }) => node));
+    if (names.length > MANY) return Infinity;
+    const pen = this.canvas.getContext("2d");
+    pen.font = FONT;
+    return Math.max(0, ...names.map((name) => pen.measureText(name).width)) + 2 * MARGIN + 3;
   }
 
   place() {
@@ -104,12 +127,13 @@ export class HeatMap {
         const column = index % this.columns;
         if (column === 0) this.rows.push([this.cells.length, this.cells.length - 1]);
         this.rows.at(-1)[1] = this.cells.length;
-        const y = top + Math.floor(index / this.columns) * this.size;
-        this.cells.push({ node, x: column * this.size, y, row: this.rows.length - 1, column });
+        const x = Math.round(column * this.wide);
+        const y = Math.round(top + Math.floor(index / this.columns) * this.high);
+        this.cells.push({ node, x, y, row: this.rows.length - 1, column });
       });
-      top += Math.ceil(group.nodes.length / this.columns) * this.size;
+      top += Math.ceil(group.nodes.length / this.columns) * this.high;
     }
-    this.height = top;
+    this.height = Math.ceil(top);
     this.byName = new Map(this.cells.map((cell, index) => [cell.node.node, index]));
   }
 
@@ -119,7 +143,7 @@ export class HeatMap {
     const ratio = devicePixelRatio || 1;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    pen.font = "13px system-ui, sans-serif";
+    pen.font = FONT;
     pen.fillStyle = colour("text");
     for (const group of this.groups) {
       if (group.title) pen.fillText(group.title, 0, group.top - 6);
@@ -128,21 +152,27 @@ export class HeatMap {
     this.drawCursor(pen);
   }
 
-  // The name on a cell, in black or white, whichever is seen better there.
-  write(pen, node, x, y, side, fill) {
+  // What there is room for on a cell, in black or white, whichever is seen better there.
+  write(pen, node, x, y, width, height, fill) {
     pen.fillStyle = isBright(fill) ? "#000000" : "#ffffff";
-    pen.save();
-    pen.beginPath();
-    pen.rect(x + 3, y, side - 6, side);
-    pen.clip();
-    pen.fillText(node.node, x + 5, y + 18);
-    pen.fillText(this.short(node), x + 5, y + 36);
-    pen.restore();
+    const [name, ...others] =
+      width < ROOM_FOR_LINES ? [node.node, this.short(node)] : this.describe(node);
+    const room = width - 2 * MARGIN;
+    // Names that begin alike differ at their ends.
+    const lines = [
+      shortened(pen, name, room, true),
+      ...others.map((line) => shortened(pen, line, room)),
+    ];
+    lines.slice(0, Math.floor((height - MARGIN) / LINE)).forEach((line, index) => {
+      pen.fillText(line, x + MARGIN, y + LINE * (index + 1));
+    });
   }
 
   drawCells(pen) {
-    const gap = this.size > 7 ? 2 : 1;
-    const side = this.size - gap;
+    const least = Math.min(this.wide, this.high);
+    const gap = least > 7 ? 2 : 1;
+    const [width, height] = [Math.floor(this.wide) - gap, Math.floor(this.high) - gap];
+    const written = width >= 60 && height >= LINE + MARGIN;
     const paint = this.fill();
     const [line, cross, ground] = [colour("line"), colour("bad"), colour("ground")];
     const dim = Number(colour("dim"));
@@ -151,25 +181,25 @@ export class HeatMap {
       pen.globalAlpha = this.dimmed(node) ? dim : 1;
       const fill = paint(node);
       pen.fillStyle = fill;
-      pen.fillRect(x, y, side, side);
-      if (this.size >= ROOM_FOR_TEXT) this.write(pen, node, x, y, side, fill);
-      if (this.size > 9) {
+      pen.fillRect(x, y, width, height);
+      if (least > 9) {
         pen.strokeStyle = line;
-        pen.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
+        pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
       }
       if (node.unschedulable) {
         pen.beginPath();
-        pen.moveTo(x + 1, y + side - 1);
-        pen.lineTo(x + side - 1, y + 1);
+        pen.moveTo(x + 1, y + height - 1);
+        pen.lineTo(x + width - 1, y + 1);
         // On a cell of nearly its own colour the stroke is seen by its edge.
         pen.strokeStyle = ground;
-        pen.lineWidth = this.size > 9 ? 5 : 3;
+        pen.lineWidth = least > 9 ? 5 : 3;
         pen.stroke();
         pen.strokeStyle = cross;
-        pen.lineWidth = this.size > 9 ? 2 : 1;
+        pen.lineWidth = least > 9 ? 2 : 1;
         pen.stroke();
         pen.lineWidth = 1;
       }
+      if (written) this.write(pen, node, x, y, width, height, fill);
     }
     pen.globalAlpha = 1;
   }
@@ -179,9 +209,10 @@ export class HeatMap {
     if (!cell || document.activeElement !== this.element) return;
     pen.lineWidth = 3;
     pen.strokeStyle = colour("ground");
-    pen.strokeRect(cell.x - 2.5, cell.y - 2.5, this.size + 3, this.size + 3);
+    const [wide, high] = [Math.floor(this.wide), Math.floor(this.high)];
+    pen.strokeRect(cell.x - 2.5, cell.y - 2.5, wide + 3, high + 3);
     pen.strokeStyle = colour("focus");
-    pen.strokeRect(cell.x - 0.5, cell.y - 0.5, this.size - 1, this.size - 1);
+    pen.strokeRect(cell.x - 0.5, cell.y - 0.5, wide - 1, high - 1);
   }
 
   focused() {
@@ -242,25 +273,34 @@ export class HeatMap {
   at(event) {
     const row = this.rows?.find(([first]) => {
       const top = this.cells[first].y;
-      return event.offsetY >= top && event.offsetY < top + this.size;
+      return event.offsetY >= top && event.offsetY < top + this.high;
     });
-    const index = row ? row[0] + Math.floor(event.offsetX / this.size) : -1;
+    const index = row ? row[0] + Math.floor(event.offsetX / this.wide) : -1;
     return row && index <= row[1] ? this.cells[index] : null;
   }
 
   hover(event) {
     const cell = this.at(event);
-    if (cell) this.point(cell);
+    if (cell) this.point(cell, event.offsetX + 12, event.offsetY + 16);
     else this.tip.hidden = true;
   }
 
-  point(cell) {
+  // Show what the cell stands for, beside the pointer or at the corner of the cell.
+  point(cell, x = cell.x + this.wide + 6, y = cell.y + this.high + 6) {
     const [name, ...lines] = this.describe(cell.node);
     this.tip.replaceChildren(el("strong", {}, name), ...lines.map((line) => el("div", {}, line)));
     this.tip.hidden = false;
     const width = this.element.clientWidth;
-    const left = Math.min(cell.x + this.size + 6, Math.max(0, width - this.tip.offsetWidth - 4));
-    this.tip.style.left = `${left}px`;
-    this.tip.style.top = `${cell.y + this.size + 6}px`;
+    this.tip.style.left = `${Math.min(x, Math.max(0, width - this.tip.offsetWidth - 4))}px`;
+    this.tip.style.top = `${y}px`;
   }
+}
+
+// As much of a text as there is room for: its beginning, or (`end`) its end.
+function shortened(pen, text, room, end = false) {
+  if (pen.measureText(text).width <= room) return text;
+  const cut = (length) => (end ? `…${text.slice(-length)}` : `${text.slice(0, length)}…`);
+  let length = text.length - 1;
+  while (length > 1 && pen.measureText(cut(length)).width > room) length -= 1;
+  return cut(length);
 }

@@ -1,6 +1,7 @@
 // The cluster as a map (or a table) of its nodes, to be coloured, ordered, searched and entered.
 
-import { get } from "./api.js";
+import { get, podList } from "./api.js";
+import { ClusterSummary, MOST_WAITING } from "./cluster_summary.js";
 import { categories, measures, painter, scale, told } from "./colouring.js";
 import { el, nodeLink, pager, refresh, route, say, table } from "./dom.js";
 import { count, percent, plural } from "./format.js";
@@ -40,17 +41,14 @@ class NodesShown {
     });
     onTheme(() => this.drawLegend(), view.signal);
     this.makeControls();
-    this.summary = el("p", { class: "quiet" });
+    this.summary = new ClusterSummary(view.signal);
     this.legend = el("div", { class: "legend" });
     this.cursorTold = el("p", { class: "unseen", role: "status", "aria-live": "polite" });
     this.list = el("div");
+    const nodes = [this.controls, this.legend, this.map.element, this.list, this.cursorTold];
     view.root.append(
-      this.summary,
-      this.controls,
-      this.legend,
-      this.map.element,
-      this.list,
-      this.cursorTold,
+      this.summary.totals,
+      el("div", { class: "beside" }, el("div", {}, nodes), this.summary.waiting),
     );
   }
 
@@ -102,17 +100,28 @@ class NodesShown {
   }
 
   async load() {
-    const nodes = [];
+    const { signal } = this.view;
+    const [nodes, stats, pods] = await Promise.all([
+      this.loadNodes(),
+      get(["stats"], {}, signal),
+      podList({ state: "pending" }, MOST_WAITING, signal),
+    ]);
+    this.nodes = nodes.items.sort(byName);
+    this.setMeasures(nodes.resources ?? []);
+    this.summary.show(nodes, stats, pods);
+    this.draw();
+  }
+
+  async loadNodes() {
+    const items = [];
     let answer;
     let more = "";
     do {
       answer = await get(["nodes"], { limit: MANY, continue: more }, this.view.signal);
-      nodes.push(...answer.items);
+      items.push(...answer.items);
       more = answer.continue;
     } while (more);
-    this.nodes = nodes.sort(byName);
-    this.setMeasures(answer.resources ?? []);
-    this.draw();
+    return { ...answer, items };
   }
 
   setMeasures(resources) {
@@ -173,10 +182,6 @@ class NodesShown {
 
   draw() {
     if (!this.measures) return;
-    const pods = this.nodes.reduce((sum, node) => sum + (node.pods ?? 0), 0);
-    const off = this.nodes.filter((node) => node.unschedulable).length;
-    const cordoned = off ? `, ${count(off)} unschedulable (struck through)` : "";
-    this.summary.textContent = `${plural(this.nodes.length, "node")} with ${plural(pods, "pod")}${cordoned}`;
     this.map.element.hidden = this.asTable.checked;
     this.legend.hidden = this.asTable.checked;
     this.list.hidden = !this.asTable.checked;
@@ -202,12 +207,8 @@ class NodesShown {
         pen.fillStyle = paint(x / 99);
         pen.fillRect(x, 0, 1, 1);
       }
-      this.legend.replaceChildren(
-        el("span", {}, `${measure.title}:`),
-        el("span", {}, "0 %"),
-        bar,
-        el("span", {}, "100 %"),
-      );
+      const shares = el("span", { class: "shares" }, "0 %", bar, "100 %");
+      this.legend.replaceChildren(el("span", {}, `${measure.title}:`), shares, ...this.struck());
       return;
     }
     const entry = (name, nodes, index) => {
@@ -218,7 +219,15 @@ class NodesShown {
     const { listed, others } = categories(measure, this.nodes);
     const entries = listed.map(({ name, nodes, index }) => entry(name, nodes, index));
     if (others) entries.push(entry("others", others, listed.length));
-    this.legend.replaceChildren(...entries);
+    this.legend.replaceChildren(...entries, ...this.struck());
+  }
+
+  // What the stroke through a cell means, where there is one.
+  struck() {
+    const off = this.nodes.filter((node) => node.unschedulable).length;
+    if (!off) return [];
+    const swatch = el("span", { class: "swatch struck", "aria-hidden": "true" });
+    return [el("span", {}, swatch, `unschedulable (${count(off)})`)];
   }
 
   drawTable() {

@@ -1,7 +1,7 @@
 // One node: what it has, who is on it, and which waiting pods it refuses.
 
 import { get, podList } from "./api.js";
-import { el, joined, link, pager, podLink, refresh, section, table, tag } from "./dom.js";
+import { el, joined, link, meter, pager, podLink, refresh, section, table, tag } from "./dom.js";
 import { count, listed, percent, plural, quantity } from "./format.js";
 
 const PAGE = 50;
@@ -37,7 +37,7 @@ async function perhapsPod(box, name, signal) {
   if (box.drawn) return;
   let all;
   try {
-    all = await podList("all", Infinity, signal);
+    all = await podList({ state: "all" }, Infinity, signal);
   } catch (error) {
     if (error.status === undefined) throw error;
     return; // why there is no answer is told for the node
@@ -87,16 +87,7 @@ function resources(node) {
     const used = share(name);
     if (used === null || Number.isNaN(used)) return "";
     const told = percent(used);
-    return [
-      el("meter", {
-        min: 0,
-        max: 1,
-        high: 0.9,
-        value: Math.min(1, used),
-        "aria-label": `${name}: ${told} requested`,
-      }),
-      ` ${told}`,
-    ];
+    return [meter(used, `${name}: ${told} requested`), ` ${told}`];
   };
   const columns = [
     { title: "Resource", cell: (name) => name },

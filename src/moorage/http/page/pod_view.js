@@ -36,7 +36,7 @@ export async function podView(view) {
   const matrix = new MatrixPages(view, (offset, limit) =>
     get(path, { matrix: true, offset, limit, fixes: false, top: 1 }, view.signal),
   );
-  view.root.append(
+  const explained = el("div", { hidden: true }, [
     parts.state,
     parts.fixes,
     parts.rejections,
@@ -45,7 +45,9 @@ export async function podView(view) {
     scores.box,
     comparison.box,
     matrix.box,
-  );
+  ]);
+  const missing = el("div", { hidden: true }, nothingKnown(`${namespace}/${name}`));
+  view.root.append(explained, missing);
   let before = null;
   const ask = async (more) => {
     const node = comparison.wanted;
@@ -60,6 +62,7 @@ export async function podView(view) {
   };
   let helped = { key: "", fixes: [] };
   const show = (pod) => {
+    [explained.hidden, missing.hidden] = [false, true];
     refresh(
       parts.state,
       [pod.placed, pod.node, pod.message, pod.feasible, pod.nodes, pod.decision, pod.source],
@@ -77,7 +80,10 @@ export async function podView(view) {
   };
   const { now, anew, ready } = view.poll(5, async () => {
     // Looking for fixes takes the scheduler a while, so that it is asked to only where anything changed.
-    let pod = await ask({ fixes: false });
+    let pod = await ask({ fixes: false }).catch((error) => {
+      if (error.status === 404) [explained.hidden, missing.hidden] = [true, false];
+      throw error;
+    });
     const key = JSON.stringify([pod.message, pod.rejections, pod.placed]);
     if (!pod.placed && !pod.schedulable && key !== helped.key) {
       show({ ...pod, fixes: helped.key ? helped.fixes : null });
@@ -103,6 +109,18 @@ export async function podView(view) {
     stop();
     clearInterval(ticking);
   });
+}
+
+function nothingKnown(pod) {
+  return el(
+    "p",
+    {},
+    "There is nothing to explain; ",
+    link(["decisions"], "the ledger", { pod }),
+    " may know of it, and there are ",
+    link(["queue"], "other pods", { state: "all" }),
+    ".",
+  );
 }
 
 function state(pod) {

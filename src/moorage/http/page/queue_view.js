@@ -1,8 +1,9 @@
 // Pods that wait: how long, how often they were tried, and what for. Or all pods.
 
 import { get, podList } from "./api.js";
-import { el, nodeLink, podLink, refresh, since, table, tellAges } from "./dom.js";
+import { el, nodeLink, podLink, refresh, since, table, tellAges, tile, tiles } from "./dom.js";
 import { count, plural } from "./format.js";
+import { NamespaceFilter } from "./namespace_filter.js";
 
 const PAGE = 100;
 
@@ -49,6 +50,10 @@ export async function queueView(view) {
     Object.keys(ORDERS).map((name) => el("option", { value: name }, name)),
   );
   if (view.params.get("order") in ORDERS) order.value = view.params.get("order");
+  const namespace = new NamespaceFilter(view, () => {
+    shown = PAGE;
+    anew();
+  });
   const list = el("div");
   const more = el("button", { type: "button", hidden: true }, "Show more");
   view.root.append(
@@ -57,6 +62,7 @@ export async function queueView(view) {
       "div",
       { class: "controls", role: "group", "aria-label": "What the list shows" },
       el("label", {}, "Show ", state),
+      namespace.label,
       el("label", {}, "Order by ", order),
       el("label", {}, "Search pods ", search),
     ),
@@ -69,7 +75,8 @@ export async function queueView(view) {
   const wanted = () => (search.value.trim() || order.value !== "name" ? Infinity : shown);
   const load = async () => {
     const asked = wanted();
-    return { ...(await podList(state.value, asked, view.signal)), wanted: asked };
+    const which = { state: state.value, namespace: namespace.value };
+    return { ...(await podList(which, asked, view.signal)), wanted: asked };
   };
   const draw = () => {
     const sought = search.value.trim().toLowerCase();
@@ -88,7 +95,7 @@ export async function queueView(view) {
       ? `${count(rows.length)} of ${count(matching.length)} that match, of ${plural(pods.total, "pod")}`
       : `${count(rows.length)} of ${plural(pods.total, "pod")}`;
     const none = !pods.total
-      ? "No pod waits."
+      ? `No pod ${state.value === "all" ? "is there" : "waits"}${namespace.value ? ` in ${namespace.value}` : ""}.`
       : pods.more && pods.wanted < wanted()
         ? "Looking through all pods."
         : "No pod of these matches.";
@@ -106,6 +113,7 @@ export async function queueView(view) {
   const { anew, ready } = view.poll(2, async () => {
     const [stats, found] = await Promise.all([get(["stats"], {}, view.signal), load()]);
     pods = found;
+    namespace.offer(pods.namespaces);
     refresh(tiles, { pending: stats.pending, leading: stats.leading }, counts);
     draw();
   });
@@ -141,11 +149,10 @@ export function counts({ pending, leading }) {
   if (leading === false) {
     return el("p", { class: "warn" }, "Another instance leads; this one stands by.");
   }
-  const entry = (name) => el("li", {}, el("span", { class: "figure" }, count(pending[name])), name);
-  return el(
-    "ul",
-    { class: "tiles", "aria-label": "Waiting pods by queue" },
-    ["active", "backoff", "unschedulable", "gated"].map(entry),
+  const places = ["active", "backoff", "unschedulable", "gated"];
+  return tiles(
+    "Waiting pods by queue",
+    ...places.map((place) => tile(count(pending[place]), place)),
   );
 }
 

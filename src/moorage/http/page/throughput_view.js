@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { chart } from "./charts.js";
-import { el, refresh, section, table } from "./dom.js";
+import { el, refresh, section, table, tile, tiles } from "./dom.js";
 import { count, duration, timeOfDay } from "./format.js";
 import { counts } from "./queue_view.js";
 import { colour } from "./theme.js";
@@ -36,10 +36,8 @@ export async function throughputView(view) {
   );
   await view.poll(2, async () => {
     stats = await get(["stats"], {}, view.signal);
-    refresh(
-      totals,
-      [stats.scheduled, stats.unschedulable, stats.errors, stats.nodes, stats.pods],
-      () => tiles(stats),
+    refresh(totals, [stats.scheduled, stats.unschedulable, stats.errors], () =>
+      sinceTheStart(stats),
     );
     refresh(waiting, { pending: stats.pending, leading: stats.leading }, counts);
     if (details.open) drawTable(list, stats);
@@ -49,17 +47,12 @@ export async function throughputView(view) {
   details.addEventListener("toggle", () => drawTable(list, stats));
 }
 
-function tiles(stats) {
-  const entry = (name, text) =>
-    el("li", {}, el("span", { class: "figure" }, count(stats[name])), text);
-  return el(
-    "ul",
-    { class: "tiles", "aria-label": "Since the start" },
-    entry("scheduled", "scheduled"),
-    entry("unschedulable", "attempts without a node"),
-    entry("errors", "errors"),
-    entry("nodes", "nodes"),
-    entry("pods", "pods"),
+function sinceTheStart(stats) {
+  return tiles(
+    "Since the start",
+    tile(count(stats.scheduled), "scheduled"),
+    tile(count(stats.unschedulable), "attempts without a node"),
+    tile(count(stats.errors), "errors"),
   );
 }
 
