@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 from moorage.benchmarks.api_bench import ApiMeasurement, percentile
 from moorage.benchmarks.comparison import bound_pods_svg, compare, run_rounds
-from moorage.benchmarks.processes import SchedulerCommand, parse_command
+from moorage.benchmarks.scheduler_command import SchedulerCommand, parse_command
 
 ONE, OTHER = SchedulerCommand("one", ("one",)), SchedulerCommand("other", ("other",))
 

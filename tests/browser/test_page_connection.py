@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from browser.canned_api import CannedApi
 from browser.conftest import OpenPage, Watch
 from browser.harbours import Harbour, harbour
-from moorage.benchmarks.controlplane import free_port
+from moorage.controlplane.processes import free_port
 
 Serve = Callable[[CannedApi], str]
 

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from browser.conftest import OpenPage, Watch
 from browser.harbours import Harbour
-from moorage.benchmarks.controlplane import free_port
+from moorage.controlplane.processes import free_port
 from secure_port.port import Reviews, serving_files
 
 _SOURCE = Path(__file__).parents[2] / "src"

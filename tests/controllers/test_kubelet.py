@@ -287,6 +287,17 @@ def test_nobody_waits_for_a_long_grace_period(cluster: _Cluster) -> None:
     assert cluster.objects.all("Pod") == []
 
 
+@pytest.mark.parametrize(("grace", "lasts"), [(80, 79), (30, 30)])
+def test_a_hook_that_sleeps_is_waited_for(cluster: _Cluster, grace: int, lasts: int) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 79}}}
+    cluster.pod(spec={"containers": [{"name": "c", "image": "i", "lifecycle": hook}]})
+    _delete(cluster, grace)
+    cluster.pass_seconds(lasts - 1)
+    assert cluster.objects.all("Pod")
+    cluster.pass_seconds(1)
+    assert cluster.objects.all("Pod") == []
+
+
 def test_a_pod_with_a_finalizer_ends_and_is_not_deleted_twice(cluster: _Cluster) -> None:
     cluster.pod()
     _delete(cluster, 0, finalizers=["example.com/keep"])

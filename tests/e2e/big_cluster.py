@@ -16,8 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from e2e.client import Json
-from moorage.benchmarks.controlplane import wait_until_ready
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess, wait_until_ready
 
 WAITING = "team-0/waiting"
 """A pod that needs more than any node has left."""

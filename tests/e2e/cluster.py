@@ -17,9 +17,9 @@ import yaml
 
 from e2e.binaries import Binaries
 from e2e.client import KINDS, Access, Api, Json
-from moorage.benchmarks import controlplane
-from moorage.benchmarks.controlplane import ControlPlane as BareControlPlane
-from moorage.benchmarks.controlplane import TokenUser
+from moorage.controlplane.plane import ControlPlane as BareControlPlane
+from moorage.controlplane.plane import TokenUser
+from moorage.controlplane.plane import write_kubeconfig as write_context
 
 # Every kind a scenario may leave behind; namespaces stay, since no controller would empty them.
 _LEFT_BEHIND = (
@@ -153,9 +153,7 @@ def write_kubeconfig(path: Path, access: Access) -> Path:
     cluster = {"server": access.server}
     if access.ca_file:
         cluster["certificate-authority"] = access.ca_file
-    return controlplane.write_kubeconfig(
-        path, cluster, {"token": access.token} if access.token else {}
-    )
+    return write_context(path, cluster, {"token": access.token} if access.token else {})
 
 
 def empty(api: Api) -> None:

@@ -17,7 +17,7 @@ from deploy.manifests import CHART, KUSTOMIZE, Json, Right
 from e2e.cluster import ControlPlane, empty
 from e2e.schedulers import MOORAGE, Scheduler
 from e2e.trial import Trial
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess
 from moorage.version import KUBERNETES_VERSION
 
 NAMESPACE = "kube-system"

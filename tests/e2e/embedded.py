@@ -11,8 +11,7 @@ from pathlib import Path
 import yaml
 
 from e2e.client import Access, Api
-from moorage.benchmarks.controlplane import free_port, wait_until_ready
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess, free_port, wait_until_ready
 
 _SOURCE = Path(__file__).parents[2] / "src"
 

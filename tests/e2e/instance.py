@@ -12,8 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from e2e.client import Api, ApiError, Found, Json, wait_for
 from e2e.cluster import SCHEDULER, ControlPlane
 from e2e.schedulers import Scheduler
-from moorage.benchmarks.controlplane import free_port
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess, free_port
 from secure_port.port import client_context
 from secure_port.recording import KEPT_HEADERS, Answer
 

@@ -95,6 +95,7 @@ class _Story:
         trial.change_node("cordoned", {"spec": {"unschedulable": False}})
         self._bound("greedy")
         trial.change_node("cordoned", {"spec": {"unschedulable": True}})
+        self._settle()
         self._refuse("labelled", nodeSelector={"disk": "hdd"})
         trial.change_node("small", {"metadata": {"labels": {"disk": "hdd"}}})
         self._bound("labelled")

@@ -11,7 +11,7 @@ import yaml
 
 from e2e.binaries import Binaries
 from e2e.client import Json
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess
 
 PEER = "kube-scheduler"
 MOORAGE = "moorage"

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from e2e.binaries import Binaries
-from moorage.benchmarks.controlplane import control_plane
 from moorage.controllers.triggers import FOLLOWED
+from moorage.controlplane.plane import control_plane
 from moorage.errors import ApiError
 from moorage.kube import deep_json
 from moorage.kube.client import KubeClient

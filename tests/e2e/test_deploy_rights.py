@@ -32,7 +32,7 @@ from e2e.scenarios.volumes import chosen_with_the_node
 from e2e.schedulers import MOORAGE, Scheduler
 from e2e.storage import add_volume, claim, claims, local_volume, storage_class
 from e2e.trial import Trial
-from moorage.benchmarks.controlplane import free_port, wait_until_ready
+from moorage.controlplane.processes import free_port, wait_until_ready
 
 # Rights that nothing below makes use of, each with the reason that it is there nevertheless.
 _NOT_SHOWN = {

@@ -16,8 +16,7 @@ import pytest
 from e2e.big_cluster import WAITING, big_cluster
 from e2e.client import Access
 from e2e.cluster import write_kubeconfig
-from moorage.benchmarks.controlplane import free_port, wait_until_ready
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess, free_port, wait_until_ready
 from secure_port.port import client_context
 
 _ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}

@@ -12,8 +12,7 @@ import pytest
 
 from e2e.binaries import Binaries
 from e2e.client import Json
-from moorage.benchmarks.controlplane import wait_until_ready
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess, wait_until_ready
 
 _SOURCE = Path(__file__).parents[2] / "src"
 Kubectl = Callable[..., str]

@@ -9,7 +9,7 @@ from typing import Any
 
 from e2e.client import wait_for
 from e2e.embedded import embedded_server
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess
 from moorage.kube.access_discovery import user_access
 from moorage.kube.client import KubeClient
 from moorage.kube.resources import resource_for

@@ -10,8 +10,7 @@ import pytest
 from e2e.client import Access
 from e2e.cluster import ControlPlane, write_kubeconfig
 from e2e.schedulers import PEER, Scheduler, subject
-from moorage.benchmarks.controlplane import free_port
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess, free_port
 
 # Long enough for either program to find out that it cannot start.
 _PATIENCE_SECONDS = 5.0

@@ -16,7 +16,6 @@ import yaml
 from e2e.binaries import Binaries
 from e2e.client import Access
 from e2e.cluster import write_kubeconfig
-from moorage.benchmarks.controlplane import free_port
 from moorage.config import FeatureGates, encode_config, load_config
 from moorage.config.as_built import as_built
 from moorage.config.legacy_policy_conversion import (
@@ -25,6 +24,7 @@ from moorage.config.legacy_policy_conversion import (
     convert_policy,
 )
 from moorage.config.types import API_VERSION, KIND
+from moorage.controlplane.processes import free_port
 
 RECORDED = json.loads((Path(__file__).parent.parent / "config" / "fields.json").read_text("utf-8"))
 _SCHEME_OF_RELEASES = "pkg/scheduler/apis/config/scheme/scheme.go:29"

@@ -11,7 +11,7 @@ from e2e.client import KINDS, Api, ApiError, Found, Json, wait_for
 from e2e.cluster import Server, empty
 from e2e.observations import event_line, of_pod
 from e2e.schedulers import Scheduler
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.processes import ChildProcess
 
 # How long "nothing happens" is watched for: beyond the whole-second rounding of a back-off of 1 s.
 QUIET_SECONDS = 2.5

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from framework.building import make_profile, make_state, only
+from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeView
 from moorage.config import load_config
 from moorage.config.types import ExtensionPoint
@@ -131,6 +132,18 @@ def test_a_third_partys_plugin_gets_the_arguments_of_its_profile() -> None:
 def test_a_plugin_that_refuses_its_arguments_is_named() -> None:
     with pytest.raises(ConfigError, match='initializing plugin "Picky": args must have a prefix'):
         make_profile(make_state(), enabled("filter", "Picky"), [Picky])
+
+
+def test_a_plugin_that_reads_what_is_no_aspect_is_refused() -> None:
+    class Forgetful(Picky):
+        name = "Forgetful"
+        reads = Aspect.PODS  # type: ignore[assignment]  # the comma that makes a tuple is missing
+
+    document = enabled("filter", "Forgetful") | {
+        "pluginConfig": [{"name": "Forgetful", "args": {"prefix": "east"}}]
+    }
+    with pytest.raises(ConfigError, match=r"plugin Forgetful: reads: expected a tuple of Aspects"):
+        make_profile(make_state(), document, [Forgetful])
 
 
 def test_only_the_plugins_of_a_profile_are_made() -> None:

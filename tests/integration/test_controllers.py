@@ -361,4 +361,21 @@ def test_every_namespace_has_an_account_that_comes_back() -> None:
             await until(lambda: len(local.all("ServiceAccount")) == 4)
             await until(lambda: len(local.all("ConfigMap")) == 4)
 
+
+def test_pods_from_files_find_the_runtime_class_that_comes_with_them() -> None:
+    async def work() -> None:
+        runtime_class = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "kata"},
+            "handler": "kata",
+            "overhead": {"podFixed": {"cpu": "250m"}},
+        }
+        spec = {"runtimeClassName": "kata", "containers": [{"name": "c", "image": "i"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+        async with _local(1, [pod, runtime_class]) as local:
+            await until(lambda: local.running() == 1)
+            (made,) = local.all("Pod")
+            assert made["spec"]["overhead"] == {"cpu": "250m"}
+
     run_bounded(work)

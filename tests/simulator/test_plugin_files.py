@@ -74,6 +74,7 @@ def test_a_changed_file_is_imported_beside_the_old_one(tmp_path: Path) -> None:
         ("x = 1\ny = x / 0\n", "", ":2: ZeroDivisionError: division by zero"),
         ("import no_such_module\n", "", ":1: ModuleNotFoundError: No module named"),
         ("raise SystemExit(3)\n", "", ":1: SystemExit: 3"),
+        ("raise BaseException('out')\n", "", ":1: BaseException: out"),
         ("x = 1\n", "", ": there is no plugin: no class inherits from a point"),
         ("x = 1\n", ":Wide", ": there is no class Wide; it has no plugins"),
         (TWO, ":Long", ": there is no class Long; its plugins are Wide, Deep"),

@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from moorage.benchmarks.controlplane import free_port, write_kubeconfig
-from moorage.benchmarks.processes import ChildProcess
+from moorage.controlplane.plane import write_kubeconfig
+from moorage.controlplane.processes import ChildProcess, free_port
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _ENVIRONMENT = os.environ | {"PYTHONPATH": str(_SOURCE)}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from moorage.benchmarks.controlplane import free_port
+from moorage.controlplane.processes import free_port
 from soak.api import Api
 from soak.churn import Churn
 from soak.election import MOST_DEAF, MOST_WITHOUT_LEADER, Election

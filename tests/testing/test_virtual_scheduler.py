@@ -10,9 +10,10 @@ from berths import NeedsBerth
 from co_scheduling import CoScheduling
 from harbour_log import HarbourLog
 from moorage.errors import ApiError
-from moorage.framework.plugin import PreBindPlugin
+from moorage.framework.plugin import ApiPort, DeferringPlugin, PostBindPlugin, PreBindPlugin
 from moorage.framework.status import Code, Status
 from moorage.model.custom import CustomObject, custom_object
+from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
 from moorage.testing.virtual import VirtualScheduler
 
@@ -54,6 +55,26 @@ def test_less_important_pods_make_room() -> None:
         made.advance(10)
         assert [pod.name for pod in made.evicted] == ["low"]
         assert made.node_of("high") == "n1"
+
+
+class NeverDone(DeferringPlugin, PostBindPlugin):
+    """Always has something left to write."""
+
+    name = "NeverDone"
+    has_work = True
+
+    async def flush(self, api: ApiPort) -> list[str]:
+        return []
+
+    async def post_bind(self, pod: Pod, node_name: str) -> None:
+        return None
+
+
+def test_a_plugin_that_always_has_work_keeps_nobody_waiting() -> None:
+    with scheduler(NeverDone) as made:
+        made.add(make_node("n1"), make_pod("a"))
+        made.advance(10)
+        assert made.node_of("a") == "n1"
 
 
 def test_a_group_waits_in_permit_until_it_is_complete_or_its_time_is_up() -> None:

@@ -1,7 +1,7 @@
 """Admission: what a new object takes from, and owes to, the rest of the cluster.
 
-Namespaces must exist, pods and pod groups get their priority, pods their merged selectors, claims
-their storage class. Reads the store, never writes it.
+Namespaces must exist, pods and pod groups get their priority, pods their merged selectors and what
+their RuntimeClass adds, claims their storage class. Reads the store, never writes it.
 Upstream: kubernetes@v1.37.1 plugin/pkg/admission/{namespace/lifecycle,priority,
 defaulttolerationseconds,podtopologylabels,storage/storageclass/setdefault}.
 """
@@ -11,6 +11,8 @@ import msgspec
 from moorage.apiserver.defaults import default_tolerations, mappings
 from moorage.apiserver.errors import Json, forbidden, not_found
 from moorage.apiserver.resources import ApiResource
+from moorage.apiserver.runtime_classes import RuntimeClass, take_over
+from moorage.apiserver.runtime_classes import not_found as runtime_class_not_found
 from moorage.apiserver.storage import Storage
 from moorage.model.affinity import PodAffinity, PodAffinityTerm
 from moorage.model.decode import decode_json
@@ -23,6 +25,7 @@ from moorage.model.storage import StorageClass
 from moorage.model.workloads import PriorityClass
 
 _PRIORITIES = "priorityclasses.scheduling.k8s.io"
+_RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
 _STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -117,11 +120,21 @@ class Admission:
                 },
             }
         _merge_label_keys(spec, ready)
+        take_over(obj, self._runtime_class(obj))
         if spec.get("nodeName"):
             labels = self.topology_labels(spec["nodeName"])
             if labels:
                 metadata = obj["metadata"]
                 metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+
+    def _runtime_class(self, pod: Json) -> RuntimeClass | None:
+        name = pod["spec"].get("runtimeClassName")
+        if name is None:
+            return None
+        stored = self._store.collection(_RUNTIME_CLASSES).get("", name)
+        if stored is None:
+            raise runtime_class_not_found(pod, name)
+        return msgspec.json.decode(stored.data, type=RuntimeClass)
 
     def _admit_group(self, obj: Json, group: PodGroup) -> None:
         spec = group.spec

@@ -24,9 +24,10 @@ from moorage.benchmarks.objects import (
     in_flight,
 )
 from moorage.benchmarks.pod_watch import PodWatch, WatchedPod
-from moorage.benchmarks.processes import ChildProcess, SchedulerCommand, Usage
 from moorage.benchmarks.progress import Phase, Progress
+from moorage.benchmarks.scheduler_command import SchedulerCommand
 from moorage.benchmarks.workloads import WORKLOADS, Workload
+from moorage.controlplane.processes import ChildProcess, Usage
 from moorage.errors import ApiError, InputError
 from moorage.kube import requests
 from moorage.kube.access import Access

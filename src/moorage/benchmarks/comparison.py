@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from moorage.benchmarks.api_bench import ApiMeasurement
-from moorage.benchmarks.processes import SchedulerCommand
+from moorage.benchmarks.scheduler_command import SchedulerCommand
 
 FIGURES = {
     "pods_per_second": "pods/s, first to last binding",

@@ -18,11 +18,11 @@ from statistics import median
 import msgspec
 
 from moorage.benchmarks.bare_pass import BarePass
-from moorage.benchmarks.processes import peak_mib
 from moorage.benchmarks.progress import Progress
 from moorage.benchmarks.workloads import WORKLOADS, made_before, make_pod
 from moorage.cluster.view import NodeView
 from moorage.connections.memory import collecting_rarely
+from moorage.controlplane.processes import peak_mib
 from moorage.engine.decisions import Bind, Decision, Unschedulable
 from moorage.engine.observer import UNSCHEDULABLE, SchedulerObserver
 from moorage.engine.recording import NO_RECORD, DecisionRecorder, EndedAttempt

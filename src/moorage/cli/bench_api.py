@@ -19,14 +19,10 @@ from moorage.benchmarks.comparison import (
     compare,
     run_rounds,
 )
-from moorage.benchmarks.controlplane import control_plane, find_binaries, write_kubeconfig
-from moorage.benchmarks.processes import (
-    SchedulerCommand,
-    moorage_command,
-    parse_command,
-)
 from moorage.benchmarks.progress import Progress
+from moorage.benchmarks.scheduler_command import SchedulerCommand, moorage_command, parse_command
 from moorage.cli.output import fail, print_json, print_line, print_table, say, write_file
+from moorage.controlplane.plane import control_plane, find_binaries, write_kubeconfig
 from moorage.errors import InputError, ProcessError
 from moorage.kube.access_discovery import user_access
 

@@ -6,7 +6,6 @@ import logging
 
 import msgspec
 
-from moorage.benchmarks.controlplane import find_binaries
 from moorage.benchmarks.perf.cases import PerfWorkload, load_workloads, selected
 from moorage.benchmarks.perf.runs import (
     BROKEN,
@@ -15,10 +14,11 @@ from moorage.benchmarks.perf.runs import (
     data_items,
     run_workload,
 )
-from moorage.benchmarks.processes import moorage_command, parse_command
 from moorage.benchmarks.progress import Progress
+from moorage.benchmarks.scheduler_command import moorage_command, parse_command
 from moorage.cli.output import print_json, print_line, print_table, write_file
 from moorage.cli.startup import log_to_stderr
+from moorage.controlplane.plane import find_binaries
 from moorage.errors import InputError
 
 _DEFAULT_LABEL = "performance"

@@ -41,7 +41,7 @@ FOLLOWED: Mapping[str, str] = {"Node": "nodes.v1.", "Pod": "pods.v1."}
 
 _SELECTORS = {"pods.v1.": "spec.nodeName!="}
 _OF_PODS = ("hostNetwork", "nodeName", "restartPolicy")
-_OF_CONTAINERS = ("image", "name", "restartPolicy")
+_OF_CONTAINERS = ("image", "lifecycle", "name", "restartPolicy")
 _POD_ADDRESSES = IPv4Network("10.0.0.0/8")
 _NODE_ADDRESSES = IPv4Network("172.16.0.0/12")
 _FIRST_BACK_OFF, _LONGEST_BACK_OFF = 10.0, 300.0
@@ -61,7 +61,7 @@ class KubeletOptions(NamedTuple):
     start_seconds: float = 0.0
     start_jitter_seconds: float = 0.0
     max_grace_seconds: float = 1.0
-    """Nothing runs that would need longer to end, whatever its grace period is."""
+    """Nothing runs that would need longer to end, but for a `preStop` hook that sleeps."""
     job_seconds: float = 0.0
     lease_seconds: float = 10.0
     """How often a node renews its lease; 0: never."""
@@ -188,7 +188,8 @@ class Kubelets:
         if not grace and meta(pod).get("finalizers"):
             return  # the API server waits for others, not for a kubelet
         if not is_finished(pod):
-            delay = self._delay(pod, "pod-delete", min(grace, self._options.max_grace_seconds))
+            needed = max(self._options.max_grace_seconds, _sleep_before_end(pod))
+            delay = self._delay(pod, "pod-delete", min(grace, needed))
             if self._wait(plan, pod, "ending", delay, now):
                 return
             if meta(pod).get("finalizers"):
@@ -288,6 +289,12 @@ def duration_seconds(text: Any) -> float | None:
         return parse_duration(text).seconds if isinstance(text, str) else None
     except ValueError:
         return None
+
+
+def _sleep_before_end(pod: Json) -> float:
+    """The longest that a container sleeps before it ends."""
+    hooks = ((one.get("lifecycle") or {}).get("preStop") or {} for one in spec(pod)["containers"])
+    return max((float((hook.get("sleep") or {}).get("seconds") or 0) for hook in hooks), default=0)
 
 
 def _exit_code(pod: Json) -> int:

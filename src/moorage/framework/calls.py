@@ -26,8 +26,9 @@ _LOOPS = frozenset({"filter", "score", "rejects_row", "score_row"})
 _POINTS = (
     *("__init__", "pod_key", "may_take_long", "pre_enqueue", "sort_key", "pre_filter", "with_pod"),
     *("filter", "post_filter", "pre_score", "score", "normalize", "rejects_row", "score_row"),
-    *("assumed", "reserve", "unreserve", "permit", "has_pre_bind_work", "has_work"),
-    *("generate_placements", "score_placement", "pod_group_post_filter"),
+    *("assumed", "reserve", "unreserve", "permit", "has_pre_bind_work", "pre_bind_offline"),
+    *("generate_placements", "placement_feasible", "score_placement", "normalize_placements"),
+    *("pod_group_post_filter", "has_work", "trial_copy", "log_rejections"),
 )
 
 

@@ -24,6 +24,8 @@ _METHODS = {
     "": ("__init__",),
     "Filter": ("filter_node", "filter", "rejects_row"),
     "NormalizeScore": ("normalize",),
+    "PlacementGenerate": ("generate_placements",),
+    "PlacementScore": ("normalize_placements", "score_placement"),
     "PreBindPreFlight": ("has_pre_bind_work",),
     "QueueSort": ("sort_key",),
     "QueueingHint": ("events_to_register",),

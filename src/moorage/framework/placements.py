@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from moorage.cluster.columns import Rows
 from moorage.cluster.pod_groups import GroupKey
 from moorage.cluster.view import NodeView
-from moorage.framework.guard import checked_status, guard
+from moorage.framework.guard import checked_status, guard, wrong_answer
 from moorage.framework.plugin import MAX_NODE_SCORE, Plugin
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import SUCCESS, AttemptTimes
@@ -87,6 +88,9 @@ def generate_placements(
     with times.point("PlacementGenerate") as point:
         with guard(plugin, "PlacementGenerate"):
             placements = plugin.generate_placements(group, everything, nodes)
+            if not isinstance(placements, Status) and not _are_placements(placements):
+                what = "Placements or a Status"
+                raise wrong_answer(plugin, "PlacementGenerate", placements, what)
         point.status = placements.code.value if isinstance(placements, Status) else SUCCESS
         point.ran(plugin.name, point.status)
     if isinstance(placements, Status):
@@ -147,6 +151,9 @@ def _score_placements(
                     return _failed("running PlacementScore plugins", plugin.name, score)
                 raw.append(score)
             scores = plugin.normalize_placements(raw)
+            if not isinstance(scores, Status) and not _are_scores(scores, len(raw)):
+                what = f"an integer for each of {len(raw)} placements"
+                raise wrong_answer(plugin, "PlacementScore", scores, what)
         if isinstance(scores, Status):
             what = "running NormalizePlacementScore on PlacementScore plugins"
             return _failed(what, plugin.name, scores)
@@ -160,6 +167,18 @@ def _score_placements(
                 return Status(Code.ERROR, (text,))
             totals[index] += score * profile.effective.placement_weights[plugin.name]
     return totals
+
+
+def _are_placements(answer: object) -> bool:
+    return isinstance(answer, Sequence) and all(isinstance(one, Placement) for one in answer)
+
+
+def _are_scores(answer: object, size: int) -> bool:
+    return (
+        isinstance(answer, Sequence)
+        and len(answer) == size
+        and all(isinstance(score, int | np.integer) for score in answer)
+    )
 
 
 def _failed(what: str, plugin: str, status: Status) -> Status:

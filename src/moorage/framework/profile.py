@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from moorage.cluster.stamps import Aspect
 from moorage.config.as_built import with_extender_resources
 from moorage.config.plugins import EffectivePlugins, effective_plugins, effective_profiles
 from moorage.config.types import ExtensionPoint, KubeSchedulerConfiguration, KubeSchedulerProfile
-from moorage.errors import ConfigError, MoorageError, reason_of
+from moorage.errors import ConfigError, MoorageError, reason_of, shown
 from moorage.framework.calls import watched
 from moorage.framework.faults import is_ours, raised_at
 from moorage.framework.group_preemption import PodGroupPostFilterPlugin
@@ -126,6 +127,15 @@ def named_kinds(plugin: Plugin) -> Iterator[type[ApiObject] | str]:
             yield resource
 
 
+def check_reads(plugin: Plugin) -> None:
+    """`ConfigError` unless the parts of a node that a plugin says it reads are such."""
+    reads = plugin.reads
+    if not (isinstance(reads, tuple | list) and all(isinstance(one, Aspect) for one in reads)):
+        raise ConfigError(
+            f"plugin {plugin.name}: reads: expected a tuple of Aspects, got {shown(reads)}"
+        )
+
+
 def build_profile(
     config: KubeSchedulerProfile,
     registry: Registry,
@@ -156,6 +166,7 @@ def _instance(name: str, plugin_class: type[Plugin], args: Any, handle: Handle) 
         raise ConfigError(f"{what}{reason_of(error)}{f' ({place})' if place else ''}") from error
     if not hasattr(plugin, "handle"):
         plugin.handle = handle  # its constructor did not call that of `Plugin`
+    check_reads(plugin)
     return plugin
 
 

@@ -81,7 +81,9 @@ class Registry:
         for entry_point in entry_points(group=ENTRY_POINT_GROUP):
             try:
                 plugin = entry_point.load()
-            except (Exception, SystemExit) as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 self._note_broken(entry_point, f"cannot be loaded: {reason_of(error)}")
                 continue
             if problem := _problem_of(plugin):

@@ -22,7 +22,7 @@ from moorage.engine.scheduler import Scheduler
 from moorage.errors import MoorageError, reason_of
 from moorage.framework.api_access import Work
 from moorage.framework.binding import after_binding, bind_pod, prepare, takes_time, wait_on_permit
-from moorage.framework.guard import FAULTS, has_work
+from moorage.framework.guard import FAULTS, guard, has_work
 from moorage.framework.plugin import DeferringPlugin
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import SUCCESS
@@ -122,10 +122,11 @@ class Executor:
 
     async def _flush(self, plugin: DeferringPlugin) -> None:
         try:
-            for failure in await plugin.flush(self._api):
-                log.error("plugin %s: %s", plugin.name, failure)
-        except FAULTS:
-            log.exception("plugin %s could not write what it left", plugin.name)
+            with guard(plugin, "Flush"):
+                for failure in await plugin.flush(self._api):
+                    log.error("plugin %s: %s", plugin.name, failure)
+        except MoorageError as error:
+            log.error("plugin %s could not write what it left: %s", plugin.name, error)
 
     def _start(self, binding: Binding) -> None:
         self._scheduler.observer.binding_cycles(1)

@@ -57,6 +57,7 @@ def _known() -> dict[str, Resource]:
         ("", "v1", "ConfigMap", True),
         ("events.k8s.io", "v1", "Event", True),
         ("coordination.k8s.io", "v1", "Lease", True),
+        ("node.k8s.io", "v1", "RuntimeClass", False),
         ("authentication.k8s.io", "v1", "TokenReview", False),
         ("authorization.k8s.io", "v1", "SubjectAccessReview", False),
     ]

@@ -81,7 +81,9 @@ def _imported(path: Path, text: bytes, tree: ast.Module) -> ModuleType:
     sys.modules[name] = module  # dataclasses and msgspec look there for the names in annotations
     try:
         exec(compile(tree, str(path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise  # somebody wants the command to end
+    except BaseException as error:
         if before is None:
             del sys.modules[name]
         else:

@@ -34,7 +34,7 @@ from moorage.framework.plugin import (
     QueueSortPlugin,
     ReservePlugin,
 )
-from moorage.framework.profile import named_kinds
+from moorage.framework.profile import check_reads, named_kinds
 from moorage.framework.registry import POINT_CLASSES
 from moorage.framework.status import Code
 from moorage.framework.waiting_pods import WaitingPod
@@ -65,6 +65,7 @@ def check_class(plugin_class: type[Plugin]) -> None:
 
 def check_registrations(plugin: Plugin, state: ClusterState, pods: Sequence[Pod]) -> None:
     """What it looks up and waits for; hints answer whatever they are asked about."""
+    check_reads(plugin)
     list(named_kinds(plugin))
     with guard(plugin, "EventsToRegister"):
         plugin.events_to_register()

@@ -141,8 +141,8 @@ class VirtualScheduler:
                 return
 
     def _carry_out(self) -> bool:
-        outbox, did = self.engine.outbox, False
-        while outbox or self._settled or self.handle.api.later or self._flush():
+        outbox, did = self.engine.outbox, self._flush()
+        while outbox or self._settled or self.handle.api.later:
             did = True
             self._binding.run_later()
             while self._settled:

@@ -9,6 +9,8 @@ from moorage.engine.observer import ERROR
 from moorage.engine.recording import DecisionRecorder
 from moorage.errors import CorruptStateError
 from moorage.framework.extenders import Extender
+from moorage.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
+from moorage.framework.plugin import Plugin
 from moorage.testing import make_node, make_pod
 from plugins.pod_groups.gangs import GANGS, PLACEMENTS, World, make_group, member
 
@@ -121,3 +123,50 @@ def test_corrupt_state_still_ends_the_process(method: str) -> None:
     fails(world.scheduler, method, 1, CorruptStateError("only a restart helps"))
     with pytest.raises(CorruptStateError):
         world.run()
+
+
+def _raise(*_: Any) -> Any:
+    raise GeneratorExit
+
+
+_FILE = f"({__file__}:"
+_FAULTY: dict[str, tuple[type[Plugin], dict[str, Any], str]] = {
+    "placements": (
+        PlacementGeneratePlugin,
+        {"generate_placements": lambda *_: [5]},
+        'PlacementGenerate plugin "Faulty": the answer is [5] instead of Placements or a Status',
+    ),
+    "scores": (
+        PlacementScorePlugin,
+        {"score_placement": lambda *_: float("nan")},
+        'PlacementScore plugin "Faulty": the answer is [nan, nan] instead of an integer for each',
+    ),
+    "too few scores": (
+        PlacementScorePlugin,
+        {"score_placement": lambda *_: 5, "normalize_placements": lambda *_: []},
+        'PlacementScore plugin "Faulty": the answer is [] instead of an integer for each of 2',
+    ),
+    "what ends a task": (
+        PlacementScorePlugin,
+        {"score_placement": lambda *_: 5, "normalize_placements": _raise},
+        'PlacementScore plugin "Faulty": GeneratorExit',
+    ),
+}
+
+
+@pytest.mark.parametrize(("point", "methods", "said"), _FAULTY.values(), ids=_FAULTY)
+def test_a_plugins_fault_about_placements_names_plugin_and_place(
+    point: type[Plugin], methods: dict[str, Any], said: str
+) -> None:
+    plugin = type("Faulty", (point,), {"name": "Faulty", "__module__": __name__, **methods})
+    generates = point is PlacementGeneratePlugin
+    where = "placementGenerate" if generates else "placementScore"
+    others = "disabled: [{name: '*'}], " if generates else ""
+    config = f"profiles: [{{plugins: {{{where}: {{{others}enabled: [{{name: Faulty}}]}}}}}}]"
+    world = World(PLACEMENTS, config, [plugin])
+    world.add(make_node("n1", labels={"zone": "a"}), make_group(min_count=1, topology="zone"))
+    world.add(make_node("n2", labels={"zone": "b"}), member("m1"))
+    world.run()
+    (message,) = world.messages("m1")
+    assert said in message
+    assert _FILE in message

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moorage.apiserver.server import ApiServer
-from moorage.benchmarks.controlplane import control_plane, gates_flag
 from moorage.benchmarks.objects import create_one
 from moorage.benchmarks.perf.cases import PerfWorkload
 from moorage.benchmarks.perf.direct_client import DirectClient
-from moorage.benchmarks.processes import CLIENT_RATE, ChildProcess, SchedulerCommand
+from moorage.benchmarks.scheduler_command import CLIENT_RATE, SchedulerCommand
 from moorage.config import FeatureGates, KubeSchedulerConfiguration, default_config, load_config
 from moorage.config.feature_gates import BINARY_VERSION, EffectiveVersion, gates_at
 from moorage.config.gate_table import DEPENDENCIES
+from moorage.controlplane.plane import control_plane, gates_flag
+from moorage.controlplane.processes import ChildProcess
 from moorage.engine.clock import WallClock
 from moorage.errors import ApiError, InputError, ProcessError
 from moorage.kube.access_discovery import user_access

@@ -14,8 +14,8 @@ from moorage.benchmarks.perf.clusters import Cluster, gates_of, in_process, note
 from moorage.benchmarks.perf.executor import OperationExecutor
 from moorage.benchmarks.perf.throughput import Throughput
 from moorage.benchmarks.pod_watch import PodWatch
-from moorage.benchmarks.processes import SchedulerCommand
 from moorage.benchmarks.progress import Progress
+from moorage.benchmarks.scheduler_command import SchedulerCommand
 from moorage.config import FeatureGates
 from moorage.errors import MoorageError, ProcessError
 

@@ -1,19 +1,16 @@
-"""A real control plane: etcd and kube-apiserver on loopback, for benchmarks and end-to-end tests.
+"""etcd, kube-apiserver and, where it is wanted, kube-controller-manager on loopback.
 
 Finds the programs in the folder that KUBEBUILDER_ASSETS names, else where `make e2e` keeps those
-that it built; builds none. No controllers and no kubelets run.
+that it built; builds none. No kubelets run.
 """
 
 import http.client
 import os
-import random
 import secrets
-import socket
 import ssl
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,13 +18,15 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from moorage.benchmarks.processes import ChildProcess
-from moorage.errors import InputError, ProcessError
+from moorage.controlplane.processes import ChildProcess, free_port, wait_until_ready
+from moorage.errors import InputError
 from moorage.version import KUBERNETES_VERSION
 
-_NEEDED = ("etcd", "kube-apiserver")
+_ETCD, _SERVER, CONTROLLER_MANAGER = "etcd", "kube-apiserver", "kube-controller-manager"
+_NEEDED = (_ETCD, _SERVER)
 _READY_SECONDS = 120.0
-_POLL_SECONDS = 0.1
+_CONTROLLER_RATE = 1000
+_GROUPS_OF_PODS = "scheduling.k8s.io/v1alpha3=true,scheduling.k8s.io/v1beta1=true"
 _HOST = "127.0.0.1"
 
 
@@ -42,19 +41,23 @@ ADMIN = "admin"
 _ADMIN_ALONE = {ADMIN: TokenUser("admin", "system:masters")}
 
 
-def find_binaries() -> Path:
-    """The folder with etcd and kube-apiserver."""
+def find_binaries(named: str = "") -> Path:
+    """The folder with etcd and kube-apiserver: the one that is named, or the usual ones."""
     env = os.environ
-    named = env.get("KUBEBUILDER_ASSETS")
+    named = named or env.get("KUBEBUILDER_ASSETS", "")
     if named:
         folders = [Path(named)]
     else:
         kept = env.get("MOORAGE_E2E_CACHE") or Path(
             env.get("XDG_CACHE_HOME") or Path.home() / ".cache", "moorage"
         )
-        folders = sorted(Path(kept).glob(f"controlplane-{KUBERNETES_VERSION}-*"))
+        folders = sorted(
+            Path(kept).glob(f"controlplane-{KUBERNETES_VERSION}-*"),
+            key=has_controllers,
+            reverse=True,
+        )
     for folder in folders:
-        if all(os.access(folder / name, os.X_OK) for name in _NEEDED):
+        if all(_has(folder, name) for name in _NEEDED):
             return folder
     looked = ", ".join(str(folder) for folder in folders) or "no folder of `make e2e`"
     raise InputError(
@@ -63,8 +66,20 @@ def find_binaries() -> Path:
     )
 
 
+def has_controllers(binaries: Path) -> bool:
+    """Is there a kube-controller-manager beside the other programs? envtest's folders have none."""
+    return _has(binaries, CONTROLLER_MANAGER)
+
+
+def _has(folder: Path, name: str) -> bool:
+    return os.access(folder / name, os.X_OK)
+
+
 class ControlPlane:
-    """A running etcd and kube-apiserver, with all their files in one folder."""
+    """A running etcd and kube-apiserver, with all their files in one folder.
+
+    With `controllers` kube-controller-manager runs as well, and nothing is left out of admission.
+    """
 
     def __init__(
         self,
@@ -72,6 +87,8 @@ class ControlPlane:
         folder: Path,
         users: Mapping[str, TokenUser],
         flags: Mapping[str, object],
+        *,
+        controllers: bool = False,
     ) -> None:
         self.folder = folder
         self.certificate = folder / "certificates" / "apiserver.crt"
@@ -79,13 +96,12 @@ class ControlPlane:
         """By user id, which an audit log tells."""
         self._port = free_port()
         self.url = f"https://{_HOST}:{self._port}"
-        self._etcd, etcd_url = _start_etcd(binaries, folder)
+        self._processes: dict[str, ChildProcess] = {}
+        """In the order of their start."""
         try:
-            self._write_files(users)
-            self._command = self._server_command(binaries, etcd_url, flags)
-            self._server = self._start_server()
+            self._start(binaries, users, flags, controllers=controllers)
         except BaseException:
-            self._etcd.stop()
+            self.stop()
             raise
 
     def kubeconfig(self, who: str = ADMIN) -> Path:
@@ -96,12 +112,36 @@ class ControlPlane:
 
     def restart(self) -> None:
         """Kill kube-apiserver and start it again on the same port, with the same etcd."""
-        self._server.kill()
-        self._server = self._start_server()
+        self._processes[_SERVER].kill()
+        self._start_server()
+
+    def check(self) -> None:
+        """Complain if one of the programs has ended by itself."""
+        for process in self._processes.values():
+            process.check()
 
     def stop(self) -> None:
-        self._server.stop()
-        self._etcd.stop()
+        """End the programs, the last one first."""
+        for process in reversed(self._processes.values()):
+            process.stop()
+
+    def _start(
+        self,
+        binaries: Path,
+        users: Mapping[str, TokenUser],
+        flags: Mapping[str, object],
+        *,
+        controllers: bool,
+    ) -> None:
+        self._processes[_ETCD], etcd_url = _start_etcd(binaries, self.folder)
+        self._write_files(users)
+        if not controllers:
+            # Nobody makes service accounts, and no controller takes the taints away again.
+            flags = {"disable-admission-plugins": "ServiceAccount,TaintNodesByCondition", **flags}
+        self._command = self._server_command(binaries, etcd_url, flags)
+        self._start_server()
+        if controllers:
+            self._start_controllers(binaries, flags)
 
     def _write_files(self, users: Mapping[str, TokenUser]) -> None:
         lines = [
@@ -127,20 +167,36 @@ class ControlPlane:
             "service-cluster-ip-range": "10.0.0.0/16",
             "token-auth-file": folder / "tokens.csv",
             "authorization-mode": "RBAC",
-            # Nobody makes service accounts, and no controller takes the taints away again.
-            "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
             **flags,
         }
-        return [str(binaries / "kube-apiserver"), *(f"--{flag}={every[flag]}" for flag in every)]
+        return [str(binaries / _SERVER), *(f"--{flag}={every[flag]}" for flag in every)]
 
-    def _start_server(self) -> ChildProcess:
-        process = ChildProcess("kube-apiserver", self._command, self.folder / "kube-apiserver.log")
-        try:
-            wait_until_ready(process, self._is_ready, _READY_SECONDS)
-        except BaseException:
-            process.kill()
-            raise
-        return process
+    def _start_server(self) -> None:
+        process = ChildProcess(_SERVER, self._command, self.folder / f"{_SERVER}.log")
+        self._processes[_SERVER] = process
+        wait_until_ready(process, self._is_ready, _READY_SECONDS)
+
+    def _start_controllers(self, binaries: Path, flags: Mapping[str, object]) -> None:
+        every = {
+            # Its own account has the rights of few controllers.
+            "kubeconfig": self.kubeconfig(),
+            # The certificate of a server on loopback is no authority's.
+            "controllers": "*,-kube-apiserver-serving-clustertrustbundle-publisher-controller",
+            "leader-elect": "false",
+            "secure-port": 0,
+            "root-ca-file": self.certificate,
+            "service-account-private-key-file": self.folder / "service-account.key",
+            "kube-api-qps": _CONTROLLER_RATE,
+            "kube-api-burst": _CONTROLLER_RATE,
+        }
+        if "feature-gates" in flags:
+            every["feature-gates"] = flags["feature-gates"]
+        command = [
+            str(binaries / CONTROLLER_MANAGER),
+            *(f"--{flag}={value}" for flag, value in every.items()),
+        ]
+        log = self.folder / f"{CONTROLLER_MANAGER}.log"
+        self._processes[CONTROLLER_MANAGER] = ChildProcess(CONTROLLER_MANAGER, command, log)
 
     def _is_ready(self) -> bool:
         if not self.certificate.exists():
@@ -163,7 +219,7 @@ def control_plane(binaries: Path, **flags: object) -> Iterator[ControlPlane]:
     every = {
         # Pods here have a priority without a class.
         "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition,Priority",
-        "runtime-config": "scheduling.k8s.io/v1alpha3=true,scheduling.k8s.io/v1beta1=true",
+        "runtime-config": _GROUPS_OF_PODS,
         **{name.replace("_", "-"): value for name, value in flags.items()},
     }
     with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:
@@ -192,18 +248,8 @@ def _start_etcd(binaries: Path, folder: Path) -> tuple[ChildProcess, str]:
         "unsafe-no-fsync": "true",
         "quota-backend-bytes": 8 * 2**30,
     }
-    command = [str(binaries / "etcd"), *(f"--{key}={value}" for key, value in flags.items())]
-    return ChildProcess("etcd", command, folder / "etcd.log"), client
-
-
-def wait_until_ready(process: ChildProcess, ready: Callable[[], bool], seconds: float) -> None:
-    """Poll until a process serves; complain when it ends or takes too long."""
-    deadline = time.monotonic() + seconds
-    while not ready():
-        process.check()
-        if time.monotonic() > deadline:
-            raise ProcessError(f"{process.name} is not ready after {seconds:g} s", process.tail())
-        time.sleep(_POLL_SECONDS)
+    command = [str(binaries / _ETCD), *(f"--{key}={value}" for key, value in flags.items())]
+    return ChildProcess(_ETCD, command, folder / "etcd.log"), client
 
 
 def write_kubeconfig(path: Path, cluster: Mapping[str, str], user: Mapping[str, str]) -> Path:
@@ -219,15 +265,6 @@ def write_kubeconfig(path: Path, cluster: Mapping[str, str], user: Mapping[str, 
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(document))
     return path
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now, and that no client is given as its own."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def _private_key() -> bytes:

@@ -1,29 +1,30 @@
-"""Child processes: started with a log file, measured, and ended by their id; schedulers among them.
+"""Child processes: started with a log file, measured, and ended by their id.
 
 CPU time and memory are read from /proc while a process runs (Linux); elsewhere the CPU time is what
-the system tells when it has ended. A scheduler's command may name `{kubeconfig}` and `{config}`;
-one that names neither is taken for kube-scheduler or something that understands its flags.
+the system tells when it has ended.
 """
 
 import os
+import random
 import resource
-import shlex
-import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from moorage.errors import InputError, ProcessError
 
 _TAIL_LINES = 12
 _TAIL_BYTES = 8_000
 _POLL_SECONDS = 0.02
+_READY_POLL_SECONDS = 0.1
+_HOST = "127.0.0.1"
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -56,6 +57,7 @@ class ChildProcess:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=None if environment is None else dict(environment),
+                    process_group=0,  # Ctrl-C is for who started it, and ends it in good order
                 )
         except OSError as error:
             raise InputError(f"{command[0]} cannot be started: {error.strerror}") from error
@@ -124,6 +126,25 @@ class ChildProcess:
             self._usage = Usage(used.ru_utime + used.ru_stime, peak_mib(used))
 
 
+def wait_until_ready(process: ChildProcess, ready: Callable[[], bool], seconds: float) -> None:
+    """Poll until a process serves; complain when it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        process.check()
+        if time.monotonic() > deadline:
+            raise ProcessError(f"{process.name} is not ready after {seconds:g} s", process.tail())
+        time.sleep(_READY_POLL_SECONDS)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now, and that no client is given as its own."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_HOST, port))
+            return port
+
+
 def _from_proc(pid: int) -> Usage | None:
     folder = Path("/proc", str(pid))
     try:
@@ -142,71 +163,3 @@ def peak_mib(used: resource.struct_rusage) -> float:
     # Linux counts in KiB, macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
     return round(used.ru_maxrss * unit / 2**20, 1)
-
-
-CLIENT_RATE = 5000
-_PLACEHOLDERS = ("{kubeconfig}", "{config}")
-_FLAGS = ("--config={config}", "--leader-elect=false", "--secure-port=0")
-
-
-class SchedulerCommand(msgspec.Struct, frozen=True):
-    """A scheduler's name, and the words that start it."""
-
-    name: str
-    words: tuple[str, ...]
-
-    def start(
-        self,
-        kubeconfig: Path,
-        folder: Path,
-        *,
-        configuration: Mapping[str, object] | None = None,
-        flags: Sequence[str] = (),
-    ) -> ChildProcess:
-        """Start it with a configuration file that lets it talk to the API as fast as it can."""
-        config = folder / f"{self.name}.config.yaml"
-        config.write_text(yaml.safe_dump(_configuration(kubeconfig, configuration or {})))
-        words = [*self.words]
-        if not any(mark in word for word in words for mark in _PLACEHOLDERS):
-            words += _FLAGS
-        words += flags
-        values = dict(zip(_PLACEHOLDERS, (str(kubeconfig), str(config)), strict=True))
-        for mark, value in values.items():
-            words = [word.replace(mark, value) for word in words]
-        return ChildProcess(self.name, words, folder / f"{self.name}.log", os.environ)
-
-
-def moorage_command() -> SchedulerCommand:
-    """Moorage itself, as it is installed here."""
-    return SchedulerCommand("moorage", (sys.executable, "-m", "moorage", "scheduler"))
-
-
-def parse_command(text: str, binaries: Path | None = None) -> SchedulerCommand:
-    """The command that a user wrote in one argument.
-
-    A bare `kube-scheduler` that is nowhere on the path is looked for among `binaries`.
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise InputError(f"the scheduler command {text!r} cannot be read: {error}") from None
-    if not words:
-        raise InputError("the scheduler command is empty: expected a program and its arguments")
-    name = Path(words[0]).name
-    if binaries is not None and name == words[0] and shutil.which(name) is None:
-        beside = binaries / name
-        words[0] = str(beside) if beside.exists() else name
-    if "moorage" in words[1:3]:  # python -m moorage scheduler
-        name = "moorage"
-    return SchedulerCommand(name, tuple(words))
-
-
-def _configuration(kubeconfig: Path, given: Mapping[str, object]) -> dict[str, object]:
-    connection = {"kubeconfig": str(kubeconfig), "qps": CLIENT_RATE, "burst": CLIENT_RATE}
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        **given,
-        "clientConnection": connection,
-    }
