@@ -2,18 +2,20 @@
 
 Owns the check whether its pods may be tried together, what was found for each pod and for the
 group, what each pod is told, and the condition that tells of the group. Must not place pods;
-`engine.pod_group_cycle` does.
+`engine.pod_group_algorithm` does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from moorage.cluster.pod_groups import GroupKey
 from moorage.engine import observer
 from moorage.engine.decisions import Unschedulable
-from moorage.engine.queue.entities import QueuedPodInfo
+from moorage.engine.queue.entities import QueuedPodGroupInfo, QueuedPodInfo
 from moorage.engine.recording import EndedAttempt
+from moorage.framework.profile import Profile
 from moorage.framework.status import Code, Status
 from moorage.framework.timing import AttemptTimes
 from moorage.model.defaulting import PREEMPT_LOWER_PRIORITY
@@ -127,6 +129,38 @@ class GroupResult:
             return observer.ERROR
         waits = self.nominations is not None
         return observer.WAITING_ON_PREEMPTION if waits else observer.UNSCHEDULABLE
+
+
+@dataclass(slots=True)
+class GroupAttempt:
+    """The pods of a group that are tried together."""
+
+    entity: QueuedPodGroupInfo
+    profile: Profile
+    times: AttemptTimes
+    result: GroupResult = field(default_factory=GroupResult)
+    root_status: Status | None = None
+    """What came out before PodGroupPostFilter; None: success."""
+
+    @property
+    def group(self) -> PodGroup:
+        """The object of the API."""
+        return self.entity.group
+
+    @property
+    def key(self) -> GroupKey:
+        """The group's place in the API."""
+        return self.entity.group_key
+
+    @property
+    def infos(self) -> Sequence[QueuedPodInfo]:
+        """In the order in which they are tried."""
+        return self.entity.infos
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The same pods, without what the queue knows of them."""
+        return tuple(info.pod for info in self.infos)
 
 
 def failure_of(pod: Pod, found: FoundMember | None, result: GroupResult) -> Unschedulable:
