@@ -10,6 +10,7 @@ import msgspec
 
 from moorage.apiserver.defaults import default_tolerations, mappings
 from moorage.apiserver.errors import Json, forbidden, not_found
+from moorage.apiserver.limit_ranges import LimitRanges
 from moorage.apiserver.resources import ApiResource
 from moorage.apiserver.runtime_classes import RuntimeClass, take_over
 from moorage.apiserver.runtime_classes import not_found as runtime_class_not_found
@@ -21,7 +22,7 @@ from moorage.model.labels import LabelSelector
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.pod_group import PodGroup
-from moorage.model.storage import StorageClass
+from moorage.model.storage import PersistentVolumeClaim, StorageClass
 from moorage.model.workloads import PriorityClass
 
 _PRIORITIES = "priorityclasses.scheduling.k8s.io"
@@ -36,6 +37,7 @@ class Admission:
 
     def __init__(self, store: Storage) -> None:
         self._store = store
+        self._limit_ranges = LimitRanges(store)
         self.free_priorities = False
         """Let pods and groups keep the priority they come with, as without upstream's plugin."""
         self._classes = Classes.among(())
@@ -61,6 +63,7 @@ class Admission:
     def mutate(self, resource: ApiResource, obj: Json) -> None:
         """Fill in what comes before validation."""
         if resource.storage == "pods":
+            self._limit_ranges.fill_in(obj)
             default_tolerations(obj["spec"])
         elif resource.storage == "persistentvolumeclaims":
             self._default_storage_class(obj)
@@ -69,6 +72,9 @@ class Admission:
         """Fill in what needs the validated object."""
         if isinstance(model, Pod):
             self._admit_pod(obj, model)
+            self._limit_ranges.check_pod(obj, model)
+        elif isinstance(model, PersistentVolumeClaim):
+            self._limit_ranges.check_claim(obj)
         elif isinstance(model, PodGroup):
             self._admit_group(obj, model)
 

@@ -294,10 +294,24 @@ def _claim_spec(spec: Json) -> None:
                 choice["count"] = 1
 
 
+def _limit_range(obj: Json) -> None:
+    """A container's defaults follow from its limits, where they are not given."""
+    for limit in mappings(_spec(obj).get("limits")):
+        for part in ("min", "max", "default", "defaultRequest", "maxLimitRequestRatio"):
+            for amount in (limit.get(part) or {}).values():
+                parse_milli(amount)
+        if limit.get("type") == "Container":
+            default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+            request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+            given = {"default": default, "defaultRequest": request}
+            limit |= {part: amounts for part, amounts in given.items() if amounts}
+
+
 _SPECIAL: Mapping[StorageKey, Filler] = {
     "deployments.apps": _deployment,
     "events": _event,
     "jobs.batch": _job,
+    "limitranges": _limit_range,
     "namespaces": _namespace,
     "nodes": _node,
     "pods": default_pod,
