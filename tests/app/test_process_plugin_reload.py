@@ -76,7 +76,7 @@ def test_a_saved_file_is_taken_up_and_a_wrong_one_is_not(tmp_path: Path) -> None
             assert await _node_of(stage, "b") == "n2"
 
             assert f"{file}:11: " in await refused(started, "return (")
-            assert "class Only: Only: running" in await refused(started, "return 'no'")
+            assert "class Only: running" in await refused(started, "return 'no'")
             assert "KeyError: 'team'" in await refused(started, "return pod.labels['team']")
             said = await refused(started, "raise SystemExit(1)")
             assert f"({file}:11)" in said

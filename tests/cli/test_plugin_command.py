@@ -133,7 +133,7 @@ def test_a_plugin_that_does_not_pass_is_named_with_its_place(run: Run, write: Wr
     )
     done = run("plugin", "check", file, "--config", config)
     assert (done.code, done.out) == (1, "Sound: passed all checks\n")
-    assert done.err.startswith(f"moorage: error: {file}:11: class TooMuch: TooMuch: running Score")
+    assert done.err.startswith(f"moorage: error: {file}:11: class TooMuch: running Score")
     assert "returns an invalid score 300, it should in the range of [0, 100]" in done.err
     assert f"({file}:14)" in done.err
     assert "Traceback" not in done.err
@@ -159,7 +159,7 @@ def test_faults_are_one_sentence(run: Run, write: Write, line: str, complaint: s
     file = write("plugins.py", PLUGINS.replace("return None", line))
     done = run("plugin", "check", f"{file}:Sound")
     assert done.code == 1
-    assert done.err.startswith(f"moorage: error: {file}:4: class Sound: Sound: ")
+    assert done.err.startswith(f"moorage: error: {file}:4: class Sound: running ")
     assert complaint in done.err
     assert len(done.err.splitlines()) == 1
 

@@ -231,10 +231,11 @@ import numpy as np
 
 from moorage.framework.cluster_events import ActionType, EventResource, on
 from moorage.framework.plugin import (
-    FilterPlugin, PermitPlugin, PostBindPlugin, PreBindPlugin, PreEnqueuePlugin, PreFilterPlugin,
-    PreFilterResult, PreScorePlugin, QueueSortPlugin, ReservePlugin, ScorePlugin,
+    BindPlugin, FilterPlugin, PermitPlugin, PostBindPlugin, PostFilterPlugin, PostFilterResult,
+    PreBindPlugin, PreEnqueuePlugin, PreFilterPlugin, PreFilterResult, PreScorePlugin,
+    QueueSortPlugin, ReservePlugin, ScorePlugin,
 )
-from moorage.framework.status import Reason, Verdicts
+from moorage.framework.status import SKIP, Code, Reason, Status, Verdicts
 
 
 def act(pod, point, right, size=0):
@@ -259,8 +260,9 @@ def act(pod, point, right, size=0):
 
 
 class Faulty(
-    PreEnqueuePlugin, QueueSortPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin,
-    ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin,
+    PreEnqueuePlugin, QueueSortPlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin,
+    PreScorePlugin, ScorePlugin, ReservePlugin, PermitPlugin, PreBindPlugin, BindPlugin,
+    PostBindPlugin,
 ):
     name = "Faulty"
 
@@ -280,10 +282,14 @@ class Faulty(
         return act(pod, "PreFilter", PreFilterResult(None))
 
     def filter(self, pod, nodes, state):
-        verdicts = Verdicts(len(nodes))
-        if pod.labels.get("point") == "QueueingHint" and nodes.row_of("late") is None:
+        verdicts, point = Verdicts(len(nodes)), pod.labels.get("point")
+        early = point == "QueueingHint" and nodes.row_of("late") is None
+        if early or point == "PostFilter":
             return verdicts.reject(np.ones(len(nodes), bool), Reason("not yet"))
         return act(pod, "Filter", verdicts)
+
+    def post_filter(self, pod, attempt):
+        return act(pod, "PostFilter", PostFilterResult(Status(Code.UNSCHEDULABLE)))
 
     def pre_score(self, pod, nodes):
         return act(pod, "PreScore", None)
@@ -298,10 +304,15 @@ class Faulty(
         act(pod, "Unreserve", None)
 
     def permit(self, pod, node_name):
+        if pod.labels.get("point") == "Unreserve":
+            return Status(Code.UNSCHEDULABLE, ("not yet",)), 0.0
         return act(pod, "Permit", (None, 0.0))
 
     async def pre_bind(self, pod, node_name, api):
         return act(pod, "PreBind", None)
+
+    async def bind(self, pod, node_name, api):
+        return act(pod, "Bind", SKIP)
 
     async def post_bind(self, pod, node_name):
         act(pod, "PostBind", None)
@@ -320,10 +331,14 @@ REFUSED = [
     *((point, "raises") for point in ("PreFilter", "Filter", "PreScore", "Score", "Reserve")),
     *((point, "type") for point in ("PreFilter", "Filter", "Score", "Reserve", "Permit")),
     *(("Score", fault) for fault in ("shape", "nan", "range", "hangs")),
-    *(("Permit", "raises"), ("PreBind", "raises"), ("PreBind", "type")),
+    *((point, fault) for point in ("PreBind", "Bind") for fault in ("raises", "type")),
+    *(("PostFilter", fault) for fault in ("raises", "type", "hangs")),
+    ("Permit", "raises"),
     *(("Filter", "hangs"), ("Filter", "loops"), ("Reserve", "hangs")),
 ]
 """Faults that end an attempt."""
+UNSCHEDULABLE = [("Unreserve", fault) for fault in ("raises", "hangs")]
+"""Faults beside which the pod is refused as it would be without them."""
 BOUND = [
     *(("QueueSort", fault) for fault in ("raises", "hangs")),
     *(("QueueingHint", fault) for fault in ("raises", "type", "loops")),
@@ -345,6 +360,8 @@ def test_every_kind_of_fault_stays_with_its_pod_while_200_others_are_bound(stage
     profile = {
         "plugins": {
             "multiPoint": {"enabled": [{"name": "Faulty"}, {"name": "NoEvents"}]},
+            "bind": {"enabled": [{"name": "Faulty"}, {"name": "DefaultBinder"}]},
+            "postFilter": {"enabled": [{"name": "Faulty"}, {"name": "DefaultPreemption"}]},
             "queueSort": {"enabled": [{"name": "Faulty"}], "disabled": [{"name": "*"}]},
         }
     }
@@ -352,10 +369,10 @@ def test_every_kind_of_fault_stays_with_its_pod_while_200_others_are_bound(stage
     names = [f"sound-{index}" for index in range(200)]
     with stage.moorage([file], profile, *flags, elect=True) as running:
         running.wait("the lease", running.leads)
-        faulty = [*REFUSED, *BOUND, *GATED]
+        faulty = [*REFUSED, *UNSCHEDULABLE, *BOUND, *GATED]
         for index, name in enumerate(names):
             stage.create(pod(name, cpu="10m"))
-            if index % 7 == 0 and faulty:
+            if index % 5 == 0 and faulty:
                 stage.create(faulty_pod(*faulty.pop()))
         assert not faulty
         for point, fault in REFUSED:
@@ -364,11 +381,16 @@ def test_every_kind_of_fault_stays_with_its_pod_while_200_others_are_bound(stage
             assert f"({file}:" in said, (name, said)
             conditions = stage.pod(name)["status"]["conditions"]
             assert [one["reason"] for one in conditions] == ["SchedulerError"], name
+        for point, fault in UNSCHEDULABLE:
+            name = faulty_pod(point, fault)["metadata"]["name"]
+            stage.refusal(name, "not yet")
+            conditions = stage.pod(name)["status"]["conditions"]
+            assert [one["reason"] for one in conditions] == ["Unschedulable"], name
         stage.api.create(node("late"))
         bound = [*names, *(faulty_pod(*one)["metadata"]["name"] for one in BOUND)]
         wait_for("all sound pods to be bound", lambda: len(stage.nodes_of(*bound)) == len(bound))
         counted = running.samples("moorage_plugin_faults_total")
-        for point, fault in (*REFUSED, *BOUND, *GATED):
+        for point, fault in (*REFUSED, *UNSCHEDULABLE, *BOUND, *GATED):
             kind = {"raises": "exception", "range": "score", "hangs": "timeout", "loops": "timeout"}
             assert counted[point, kind.get(fault, "answer"), "Faulty"] >= 1, (point, fault)
         assert counted["EventsToRegister", "exception", "NoEvents"] >= 1

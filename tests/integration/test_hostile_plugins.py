@@ -18,8 +18,10 @@ from moorage.engine.scheduler import Scheduler
 from moorage.errors import StateError
 from moorage.framework.binding import after_binding
 from moorage.framework.cluster_events import ActionType, EventResource, on
+from moorage.framework.faults import PluginFault
 from moorage.framework.plugin import (
     BindPlugin,
+    DeferringPlugin,
     FilterPlugin,
     PermitPlugin,
     Plugin,
@@ -443,26 +445,43 @@ def test_a_failing_post_bind_is_logged(act: Act, caplog: pytest.LogCaptureFixtur
     assert "Hostile" in caplog.text
 
 
+async def _carry_out(scheduler: Scheduler) -> None:
+    server = ApiServer(seed=7)
+    await server.start()
+    try:
+        async with KubeClient(Access(server=server.url, source="test"), qps=0) as client:
+            executor = Executor(scheduler, client, EventRecorder(client), WallTimer(), lambda: None)
+            executor.carry_out()
+            while executor.busy:
+                await asyncio.sleep(0.01)
+    finally:
+        await server.stop()
+
+
 @pytest.mark.parametrize("act", RAISED, ids=lambda act: act.__name__)
 def test_what_is_left_for_later_ends_nothing(act: Act, caplog: pytest.LogCaptureFixture) -> None:
     async def later() -> None:
         act()
 
-    async def main() -> None:
-        server = ApiServer(seed=7)
-        await server.start()
-        try:
-            async with KubeClient(Access(server=server.url, source="test"), qps=0) as client:
-                scheduler = scheduler_with(hostile((FilterPlugin,), "filter", gives(None)))
-                events = EventRecorder(client)
-                executor = Executor(scheduler, client, events, WallTimer(), lambda: None)
-                scheduler.handle.run_later(later())
-                executor.carry_out()
-                while executor.busy:
-                    await asyncio.sleep(0.01)
-        finally:
-            await server.stop()
-
-    asyncio.run(main())
+    scheduler = scheduler_with(hostile((FilterPlugin,), "filter", gives(None)))
+    scheduler.handle.run_later(later())
+    asyncio.run(_carry_out(scheduler))
     if "Cancelled" not in act.__name__:
         assert "later" in caplog.text or "carrying out" in caplog.text
+
+
+@pytest.mark.parametrize("act", [*RAISED, gives(None)], ids=lambda act: act.__name__)
+def test_what_cannot_be_written_is_a_fault_as_well(
+    act: Act, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def flush(self: Any, api: Any) -> Any:
+        return act()
+
+    deferring = {"has_work": True, "flush": flush}
+    plugin = hostile((DeferringPlugin, FilterPlugin), "filter", for_each("all", Verdicts))
+    scheduler = scheduler_with(type("Hostile", (plugin,), deferring))
+    faults: list[PluginFault] = []
+    scheduler.handle.faults.observe = faults.append
+    asyncio.run(_carry_out(scheduler))
+    assert [(fault.plugin, fault.point) for fault in faults] == [("Hostile", "Flush")]
+    assert "could not write what it left" in caplog.text

@@ -92,7 +92,8 @@ class PluginFiles:
                     try:
                         check_plugin_here(plugin, args, state, pods, gates)
                     except PluginCheckError as error:
-                        raise ConfigError(f"{source}: {error}") from error
+                        complaint = str(error).removeprefix(f"{plugin.name}: ")
+                        raise ConfigError(f"{source}: {complaint}") from error
             return versions
 
         return await _in_time(try_all, ", ".join(map(str, changed)))

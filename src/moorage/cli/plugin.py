@@ -59,7 +59,7 @@ def _complaint(plugin: Any, plugin_args: Any, args: argparse.Namespace) -> str:
                 state = some_of(world.state, Random(0))
                 check_plugin_here(plugin, plugin_args, state, [*world.pending, *placed])
     except PluginCheckError as error:
-        return str(error)
+        return str(error).removeprefix(f"{plugin.name}: ")  # the class is named already
     finally:
         logging.disable(logging.NOTSET)
     return ""
