@@ -98,14 +98,14 @@ class CannedApi:
     def _answer(self, parts: list[str], request: web.Request) -> Json | None:
         offset = int(request.query.get("offset", "0"))
         limit = int(request.query.get("limit", "100"))
+        if request.query.get("namespace", "").startswith("vision"):
+            return {"items": [], "total": 0, "continue": ""}
         match parts:
             case ["nodes"]:
                 return self._node_list()
             case ["nodes", name]:
                 return None if name.startswith("flotsam") else self._node(name) | self.more
             case ["pods"]:
-                if request.query.get("namespace", "").startswith("vision"):
-                    return {**self._pod_page(0, 0), "total": 0, "continue": ""}
                 return self._pod_page(int(request.query.get("continue", "0")), limit)
             case ["pods", namespace, name]:
                 if request.query.get("node", "").startswith("flotsam"):
@@ -113,9 +113,9 @@ class CannedApi:
                 matrix = self._matrix(offset, limit) if "matrix" in request.query else None
                 found = self._pod(f"{namespace}/{name}") | self.more
                 return found | ({"matrix": matrix} if matrix else {})
+            case ["pods" | "nodes", *_, "object"]:
+                return {"yaml": f"kind: Ship{self._mark}", "events": [self._event()]}
             case ["decisions"]:
-                if request.query.get("namespace", "").startswith("vision"):
-                    return {"items": [], "continue": ""}
                 return self._decision_page(int(request.query.get("before", "0")), limit)
             case ["decisions", number]:
                 found = self._pod("harbour/tug")
@@ -169,6 +169,12 @@ class CannedApi:
             "accepts": [f"harbour/canoe{mark}"],
             "refusals": [{"pod": f"harbour/tug{mark}", "verdicts": refused}],
         }
+
+    def _event(self) -> Json:
+        mark = self._mark
+        told = {"type": "Warning", "reason": f"Adrift{mark}", "note": f"no quay{mark}"}
+        seen = {"count": 3, "first": self._begun - 600, "last": self._begun - 300}
+        return {**told, **seen, "controller": f"harbour-master{mark}"}
 
     def _pod_page(self, first: int, limit: int) -> Json:
         last = min(first + limit, self._pods)

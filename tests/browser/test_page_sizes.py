@@ -1,5 +1,6 @@
 """What the page shows, and how, in wide and narrow windows, light and dark."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_the_landing_view_has_totals_waiting_pods_and_a_map_that_fills_the_room(
         expect(totals).to_contain_text(told)
     waiting = page.get_by_role("complementary", name="Pods that wait")
     expect(waiting.get_by_role("listitem")).to_have_count(8)
-    expect(waiting).to_contain_text("unschedulable for 120m: NodeResourcesFit")
+    expect(waiting).to_contain_text(re.compile("unschedulable for 12[0-9]m: NodeResourcesFit"))
     expect(waiting.get_by_role("link", name="and 4 more")).to_have_attribute("href", "#/queue")
     room = page.locator(".map").bounding_box()
     assert room is not None
@@ -185,3 +186,19 @@ def test_pods_and_decisions_of_one_namespace_can_be_shown(served: Serve, window:
             api.decide(4)  # of a pod in another namespace
         page.get_by_label("Namespace").select_option("all")
         expect(page.locator("tbody tr")).to_have_count(2 if view == "queue" else 4)
+
+
+@pytest.mark.parametrize("view", ["pods/harbour/tug", "nodes/node-1"])
+def test_an_object_has_its_events_and_what_is_known_of_it_as_yaml(
+    served: Serve, window: OpenPage, view: str
+) -> None:
+    page = window(served(CannedApi()), f"#/{view}")
+    events = page.get_by_role("region", name="Events").get_by_role("row")
+    expect(events.filter(has_text="Adrift")).to_contain_text("no quay")
+    expect(events.filter(has_text="Adrift").locator("time")).to_have_text(re.compile("^5m"))
+    region = page.get_by_role("region", name="YAML")
+    region.get_by_text("Show what the scheduler knows of it").click()
+    expect(region.get_by_role("group", name="the YAML")).to_have_text("kind: Ship")
+    named = "pod tug -n harbour" if "pods" in view else "node node-1"
+    command = region.get_by_role("group", name="the command for the whole object")
+    expect(command).to_have_text(f"kubectl get {named} -o yaml")

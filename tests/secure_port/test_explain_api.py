@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+import yaml
 
 from moorage.errors import NotReadyError
 from moorage.explain.listing import NodePage, PodPage
@@ -22,6 +23,7 @@ from moorage.http.endpoints import Endpoints, ProcessStatus
 from moorage.http.explain_api import explain_routes
 from moorage.kube import explainer as explainer_module
 from moorage.kube.explainer import Explainer
+from moorage.kube.resources import resource_for
 from moorage.model.node import Node
 from moorage.model.pod import Pod
 from moorage.testing import make_pod
@@ -122,6 +124,42 @@ def test_lists_are_paged_with_tokens_that_only_their_own_list_takes() -> None:
             assert wrong == "parameter continue is not what the page before gave"
             assert msgspec.json.decode(json.dumps(page), type=NodePage).total == 3
             assert msgspec.json.decode(json.dumps(pods), type=PodPage).continue_ != ""
+
+    run_stage(scenario)
+
+
+def test_of_an_object_events_and_the_parts_that_a_scheduler_reads_are_told() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.create_node("quay")
+        secret = {"env": [{"name": "TOKEN", "value": "hush"}], "command": ["sh", "hush"]}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}, **secret}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "large", "labels": {"a": "b"}, "annotations": {"c": "hush"}},
+            "spec": {"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]},
+        }
+        await stage.client.create(resource_for("Pod"), "default", body)
+        await stage.refused("large")
+        async with served(stage) as port:
+            found = await told(port, "pods/default/large/object")
+            assert "hush" not in json.dumps(found)
+            pod = yaml.safe_load(found["yaml"])
+            assert list(pod) == ["apiVersion", "kind", "metadata", "spec", "status"]
+            assert (pod["kind"], pod["metadata"]["labels"]) == ("Pod", {"a": "b"})
+            (known,) = pod["spec"]["containers"]
+            assert known == {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}
+            (event,) = found["events"]
+            assert (event["reason"], event["type"], event["count"]) == (
+                *("FailedScheduling", "Warning"),
+                1,
+            )
+            assert "Insufficient cpu" in event["note"]
+            node = await told(port, "nodes/quay/object")
+            assert yaml.safe_load(node["yaml"])["status"]["allocatable"]["cpu"] == "4"
+            assert node["events"] == []
+            for path in ("pods/default/gone/object", "nodes/gone/object"):
+                assert 'gone" not found' in await sentence(port, path, 404)
 
     run_stage(scenario)
 

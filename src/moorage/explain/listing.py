@@ -4,6 +4,8 @@ Owns names and shapes only, under the same version as `report`; a field may be a
 version, but never renamed or given another meaning. Times are seconds since the epoch.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from moorage.explain.report import SCHEMA, DecisionSummary
@@ -38,6 +40,28 @@ class PodPage(msgspec.Struct, frozen=True, rename="camel"):
     """What to ask the next page with; empty on the last one."""
     namespaces: tuple[str, ...] = ()
     """Of these pods, and of those that were left out as they are in another namespace."""
+    schema: str = SCHEMA
+
+
+class EventLine(msgspec.Struct, frozen=True, rename="camel"):
+    """An event that this process wrote, or is about to write."""
+
+    type: str
+    reason: str
+    note: str
+    controller: str
+    count: int
+    first: float
+    last: float
+
+
+class KnownObject(msgspec.Struct, frozen=True, rename="camel"):
+    """What the scheduler knows of an object."""
+
+    yaml: str
+    """Only the parts that a scheduler reads: without commands, environment and annotations."""
+    events: Sequence[EventLine] = ()
+    """The newest first."""
     schema: str = SCHEMA
 
 

@@ -259,11 +259,17 @@ class _Api:
                 return await self._pods(request)
             case ["pods", namespace, name]:
                 return await self._pod(request, namespace, name)
+            case ["pods", namespace, name, "object"]:
+                QueryParameters(request)
+                return await self._explainer.known_pod(namespace, name)
             case ["nodes"]:
                 return await self._nodes(request)
             case ["nodes", name]:
                 QueryParameters(request)
                 return await self._explainer.node(name)
+            case ["nodes", name, "object"]:
+                QueryParameters(request)
+                return await self._explainer.known_node(name)
             case ["decisions"]:
                 return await self._decisions(request)
             case ["decisions", "stream"]:

@@ -24,6 +24,7 @@ from moorage.kube.event_series import (
     event_note,
     reference,
 )
+from moorage.kube.recent_events import RecentEvents
 from moorage.kube.timing import Timer, WallTimer
 from moorage.model.meta import ApiObject
 
@@ -56,6 +57,7 @@ class EventRecorder:
         self.dropped = 0
         self.written = 0
         self.failed = 0
+        self.recent = RecentEvents()
         self.waiting = 0
         """How many events are to be written, those that just are being written among them."""
         self._client = client
@@ -109,7 +111,9 @@ class EventRecorder:
             apart=apart,
         )
         now = self._last_event = self._timer.now()
-        event = self._memory.record(key, event_note(note), now)
+        text = event_note(note)
+        self.recent.note(key, text, now)
+        event = self._memory.record(key, text, now)
         if event is not None:
             self.waiting += 1
             self._queue.append(event)

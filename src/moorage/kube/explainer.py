@@ -19,6 +19,7 @@ from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
 from moorage.errors import NotReadyError, UnknownObjectError
 from moorage.explain.listing import (
     DecisionPage,
+    KnownObject,
     LedgerFacts,
     NodePage,
     PendingCounts,
@@ -39,10 +40,12 @@ from moorage.explain.report import (
 from moorage.framework.profile import Profile
 from moorage.kube.attempt_rates import AttemptRates
 from moorage.kube.decision_feed import DecisionFeed, Follower
+from moorage.kube.known_objects import known_yaml
 from moorage.kube.listings import node_page, pod_page
 from moorage.kube.live import LiveScheduler
 from moorage.kube.timing import in_slices
 from moorage.ledger import Ledger
+from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 
 Page = tuple[int, int]
@@ -155,6 +158,16 @@ class Explainer:
                 source=LIVE,
                 waiting=scheduler.queue.view.pending_pods().pods,
             )
+
+    async def known_pod(self, namespace: str, name: str) -> KnownObject:
+        """What is known of a pod, whoever is to schedule it."""
+        async with self._my_turn():
+            return self._known(self._pod(namespace, name))
+
+    async def known_node(self, name: str) -> KnownObject:
+        """What is known of a node."""
+        async with self._my_turn():
+            return self._known(self._scheduler.state.nodes.nodes[self._row(name)])
 
     # Decisions
 
@@ -308,10 +321,18 @@ class Explainer:
             fixes = smallest_fixes(self._scheduler.cycle, profile, current, seconds=FIX_SECONDS)
             return msgspec.structs.replace(found, fixes=fixes)
 
-    def _find(self, namespace: str, name: str) -> tuple[Pod, Profile]:
+    def _known(self, obj: ApiObject) -> KnownObject:
+        events = self._live.recent_events.about(type(obj).__name__, obj.namespace, obj.name)
+        return KnownObject(known_yaml(obj), events)
+
+    def _pod(self, namespace: str, name: str) -> Pod:
         pod = self._scheduler.state.listers.of(Pod).get(name, namespace)
         if pod is None:
             raise UnknownObjectError(f'pods "{name}" not found in namespace "{namespace}"')
+        return pod
+
+    def _find(self, namespace: str, name: str) -> tuple[Pod, Profile]:
+        pod = self._pod(namespace, name)
         profile = self._scheduler.profiles.get(pod.spec.scheduler_name)
         if profile is None:
             mine = ", ".join(self._scheduler.profiles)

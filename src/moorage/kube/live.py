@@ -43,6 +43,7 @@ from moorage.kube.executor import Executor
 from moorage.kube.http_extender import http_extenders, needs_source, source_needs
 from moorage.kube.informers import Informers
 from moorage.kube.plugin_client import PluginClient
+from moorage.kube.recent_events import RecentEvents
 from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow, ShadowExecutor, ShadowPodHandler
 from moorage.kube.store import FunctionHandler, Handler
@@ -179,6 +180,11 @@ class LiveScheduler:
         if shadow is None:
             api.write_event = self._write_event
         self._add_handlers(self.informers.kinds)
+
+    @property
+    def recent_events(self) -> RecentEvents:
+        """What events tell of whom."""
+        return self._recorder.recent
 
     @property
     def busy(self) -> bool:

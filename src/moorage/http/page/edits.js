@@ -1,4 +1,4 @@
-// A fix's edits as commands to copy.
+// Commands to copy: a fix's edits, and how to get an object.
 
 const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
 
@@ -12,6 +12,8 @@ function named(edit) {
     ? `${kind} ${word(parts[1])} -n ${word(parts[0])}`
     : `${kind} ${word(edit.name)}`;
 }
+
+export const commandToGet = (kind, name) => `kubectl get ${named({ kind, name })} -o yaml`;
 
 export function commandFor(edit) {
   if (edit.delete) return `kubectl delete ${named(edit)}`;

@@ -3,6 +3,7 @@
 import { get, podList } from "./api.js";
 import { el, joined, link, meter, pager, podLink, refresh, section, table, tag } from "./dom.js";
 import { count, listed, percent, plural, quantity } from "./format.js";
+import { KnownObject } from "./known_object.js";
 
 const PAGE = 50;
 
@@ -11,7 +12,9 @@ export async function nodeView(view) {
   view.title(`Node ${name}`);
   const parts = Array.from({ length: 4 }, () => el("div"));
   const offsets = { pods: 0, refusals: 0 };
-  view.root.append(...parts);
+  const object = new KnownObject(view, ["nodes", name], "Node", name);
+  object.box.hidden = true;
+  view.root.append(...parts, object.box);
   let node = null;
   const draw = () => {
     refresh(parts[0], [node.unschedulable, node.taints, node.labels], () => overview(node));
@@ -29,6 +32,8 @@ export async function nodeView(view) {
       throw error;
     }
     draw();
+    object.box.hidden = false;
+    await object.load();
   }).ready;
 }
 

@@ -21,6 +21,7 @@ import {
 import { commandFor } from "./edits.js";
 import { MatrixPages, rejections, Scores } from "./evidence.js";
 import { count, plural, timeOfDay } from "./format.js";
+import { KnownObject } from "./known_object.js";
 
 const TOP = 10;
 
@@ -36,6 +37,7 @@ export async function podView(view) {
   const matrix = new MatrixPages(view, (offset, limit) =>
     get(path, { matrix: true, offset, limit, fixes: false, top: 1 }, view.signal),
   );
+  const object = new KnownObject(view, path, "Pod", `${namespace}/${name}`);
   const explained = el("div", { hidden: true }, [
     parts.state,
     parts.fixes,
@@ -45,6 +47,7 @@ export async function podView(view) {
     scores.box,
     comparison.box,
     matrix.box,
+    object.box,
   ]);
   const missing = el("div", { hidden: true }, nothingKnown(`${namespace}/${name}`));
   view.root.append(explained, missing);
@@ -91,6 +94,7 @@ export async function podView(view) {
       helped = { key, fixes: pod.fixes ?? [] };
     }
     show({ ...pod, fixes: helped.fixes });
+    await object.load();
   });
   await ready;
   if (view.signal.aborted) return;
