@@ -26,6 +26,7 @@ _WITHOUT_A_TYPE = {
     "ConfigMap": "configmaps.v1.",
     "Event": EVENTS,
     "Lease": "leases.v1.coordination.k8s.io",
+    "RuntimeClass": "runtimeclasses.v1.node.k8s.io",
 }
 """Kinds that a live client knows by these words, too."""
 
