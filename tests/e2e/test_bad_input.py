@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from e2e.client import Access, Json
+from e2e.client import Access, Json, wait_for
 from e2e.cluster import ControlPlane
 from e2e.embedded import embedded_server
 
@@ -54,10 +54,12 @@ def ask(
     url = access.server + path
     request = urllib.request.Request(url, data=data, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, context=context) as answer:
-            return answer.status, json.load(answer), answer.headers.get_all("Warning") or []
+        with urllib.request.urlopen(request, context=context) as told:
+            return told.status, json.load(told), told.headers.get_all("Warning") or []
     except urllib.error.HTTPError as refusal:
-        return refusal.code, json.load(refusal), refusal.headers.get_all("Warning") or []
+        text = refusal.read()
+        body = json.loads(text) if text.startswith(b"{") else {"message": text.decode()}
+        return refusal.code, body, refusal.headers.get_all("Warning") or []
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +225,86 @@ def test_a_patch(both: tuple[Access, Access], patch: tuple[str, Any, str]) -> No
         assert ask(access, "GET", f"{CONFIGMAPS}/kept")[1]["data"] == {"a": "b"}
         ask(access, "DELETE", f"{CONFIGMAPS}/kept")
     assert answers[1] == answers[0]
+
+
+_SCHEMA = {
+    "type": "object",
+    "required": ["spec"],
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["size"],
+            "properties": {
+                "size": {"type": "integer", "minimum": 1, "maximum": 10},
+                "name": {"type": "string", "minLength": 2, "maxLength": 5, "pattern": "^[a-z]+$"},
+                "grade": {"type": "string", "enum": ["a", "b"]},
+                "ratio": {"type": "number"},
+                "on": {"type": "boolean", "default": True},
+                "tags": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "port": {"x-kubernetes-int-or-string": True},
+            },
+        }
+    },
+}
+_THINGS = "/apis/x.io/v1/things"
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SPECS: list[Json] = [
+    *({"size": value} for value in ("x", 0, 11, 1.5)),
+    *({"size": 1, "name": value} for value in ("A1", "abcdefgh", "a", 5)),
+    {"size": 1, "grade": "c"},
+    {"size": 1, "ratio": "x"},
+    {"size": 1, "on": "x"},
+    *({"size": 1, "tags": value} for value in ([], [1], "x")),
+    {"size": 1, "labels": {"a": 1}},
+    {"size": 1, "any": 5},
+    {"size": 1, "port": True},
+    {"size": 1, "foo": 1, "bar": 2},
+    {},
+]
+
+
+def _definition(**version: Any) -> Json:
+    """A good definition, but for parts of its version."""
+    schema = {"openAPIV3Schema": _SCHEMA}
+    made = {"name": "v1", "served": True, "storage": True, "schema": schema, **version}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "x.io", "scope": "Cluster", "names": names, "versions": [made]}
+    return {"metadata": {"name": "things.x.io"}, "spec": spec}
+
+
+def test_custom_resources(both: tuple[Access, Access]) -> None:
+    wrong = [
+        _definition(schema={}),
+        _definition(schema={"openAPIV3Schema": {}}),
+        _definition(schema={"openAPIV3Schema": {"type": "object", "properties": {"a": {}}}}),
+        _definition(schema={"openAPIV3Schema": {"type": "string"}}),
+        _definition(name="V1"),
+        _definition(additionalPrinterColumns=[{"name": "x", "type": "y", "jsonPath": "z"}]),
+        {"metadata": {"name": "things.x.io"}},
+        {**_definition(), "metadata": {"name": "other"}},
+    ]
+    for definition in wrong:
+        real, ours = (answer(access, "POST", _DEFINITIONS, definition) for access in both)
+        assert (ours, real.code) == (real, 422)
+    for access in both:
+        assert ask(access, "POST", _DEFINITIONS, _definition())[0] == 201
+    # The real server needs a moment to serve it.
+    wait_for("the kind", lambda: answer(both[0], "GET", "/apis/x.io/v1").code == 200 or None)
+    wait_for("its objects", lambda: answer(both[0], "POST", _THINGS, {}).code == 400 or None)
+    head = {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}}
+    bodies = [{**head, "spec": spec} for spec in _SPECS]
+    bodies += [head, {"metadata": {"name": "t"}}, {**head, "kind": "Other"}]
+    bodies += [{**head, "metadata": {"name": "t", "labels": {"a": 1}}}]
+    for body in bodies:
+        path = f"{_THINGS}?fieldValidation=Strict"
+        real, ours = (answer(access, "POST", path, body) for access in both)
+        assert ours == real
+        assert real.code >= 400
+    assert ask(both[1], "GET", _THINGS)[1]["items"] == []
+    for access in both:
+        ask(access, "DELETE", f"{_DEFINITIONS}/things.x.io")
 
 
 def test_tables_have_upstreams_columns(both: tuple[Access, Access]) -> None:

@@ -7,10 +7,13 @@ kubernetes@v1.37.1 pkg/printers/internalversion/printers.go.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moorage.apiserver.cells import CELLS, Cell, age
+import msgspec
+
+from moorage.apiserver.cells import CELLS, Cell, age, age_of
 from moorage.apiserver.errors import Json
+from moorage.apiserver.json_paths import values_at
 from moorage.apiserver.metadata import value_at
-from moorage.apiserver.resources import ApiResource, StorageKey
+from moorage.apiserver.resources import ApiResource, CustomColumn, StorageKey
 from moorage.tables import read_table
 
 INVALID = "<invalid>"
@@ -24,6 +27,7 @@ class TableColumn(NamedTuple):
     type: str = "string"
     priority: int = 0
     description: str = ""
+    format: str = ""
 
 
 def _at(path: Sequence[str], absent: Any) -> Cell:
@@ -76,6 +80,28 @@ _COLUMNS: Mapping[StorageKey, tuple[TableColumn, ...]] = {
 }
 
 
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _custom(column: CustomColumn) -> TableColumn:
+    def cell(obj: Json, now: float) -> Any:
+        found = values_at(obj, column.path)
+        if not found:
+            return None
+        if column.type == "date":
+            return age_of(found[0], now)
+        if column.type != "string":
+            return found[0] if isinstance(found[0], int | float) else None
+        return " ".join(one if isinstance(one, str) else _text(one) for one in found)
+
+    return TableColumn(
+        column.name, cell, column.type, column.priority, column.description, column.format
+    )
+
+
 def columns_of(resource: ApiResource) -> tuple[TableColumn, ...]:
     """The columns of a resource; name and age where nothing better is known."""
+    if resource.columns:
+        return (NAME, *map(_custom, resource.columns))
     return _COLUMNS.get(resource.storage, (NAME, AGE))

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.custom_resources import DEFINITIONS, established
+from moorage.apiserver.custom_resources import DEFINITIONS, default_definition, established
 from moorage.apiserver.errors import Json, bad_request
 from moorage.apiserver.resources import StorageKey
 from moorage.model.quantity import parse_milli
@@ -308,6 +308,7 @@ def _limit_range(obj: Json) -> None:
 
 
 _SPECIAL: Mapping[StorageKey, Filler] = {
+    DEFINITIONS: default_definition,
     "deployments.apps": _deployment,
     "events": _event,
     "jobs.batch": _job,

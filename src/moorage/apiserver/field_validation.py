@@ -23,12 +23,21 @@ from moorage.apiserver.errors import (
     UnreadableError,
     invalid,
     unreadable,
+    unrecognized,
+    unsupported_media_type,
 )
 from moorage.apiserver.fields import check_fields, repeated_fields
 from moorage.apiserver.messages import message_name, messages
-from moorage.apiserver.patching import STRATEGIC_MERGE_PATCH, patch_function
+from moorage.apiserver.patching import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    patch_function,
+)
 from moorage.apiserver.requests import Target
 from moorage.apiserver.resources import subresource_kind
+from moorage.apiserver.schemas import fill, prune, schema_of
 from moorage.apiserver.storage import encode
 
 _STRICT, _WARN, _IGNORE = "Strict", "Warn", "Ignore"
@@ -50,6 +59,7 @@ class FieldValidation:
         )
         name = message_name(self._group, self._version, self._kind)
         self._message = messages().get(name)
+        self._schema = b"" if target.subresource == "scale" else target.resource.schema
         self._directive = directive or _WARN
         self.warnings: list[str] = []
 
@@ -61,10 +71,13 @@ class FieldValidation:
         if media_type(content_type) == JSON and body:
             found = lines = self._repeated(body)
         try:
+            if self._schema:
+                self._check_kind(obj, body)
             unknown = self._unknown(obj)
         except UnreadableError as error:
             raise unreadable(self._kind, self._version, str(error)) from None
-        check_shape(obj)
+        if not self._schema:
+            check_shape(obj)
         if (found or unknown) and self._directive == _STRICT:
             raise unreadable(self._kind, self._version, _strict([*found, *unknown]))
         self._warn([*lines, *unknown])
@@ -72,8 +85,10 @@ class FieldValidation:
 
     def patch(self, body: bytes, content_type: str) -> Callable[[Json], Json]:
         """The change that a patch asks for; what comes of it has been checked."""
-        change = patch_function(body, content_type)
         media = media_type(content_type)
+        if media == STRATEGIC_MERGE_PATCH and self._message is None:
+            raise unsupported_media_type(", ".join((JSON_PATCH, MERGE_PATCH, APPLY_PATCH)))
+        change = patch_function(body, content_type)
         repeated = self._repeated(body) if media.endswith("+json") else []
 
         def checked(obj: Json) -> Json:
@@ -83,7 +98,8 @@ class FieldValidation:
                 found = [*repeated, *self._unknown(changed)]
             except UnreadableError as error:
                 raise _invalid_patch(_shown(media, body, changed), str(error)) from None
-            check_shape(changed)
+            if not self._schema:
+                check_shape(changed)
             if found and self._directive == _STRICT:
                 raise _invalid_patch(shown, _strict(found))
             self._warn(found)
@@ -95,9 +111,30 @@ class FieldValidation:
         return [] if self._directive == _IGNORE else repeated_fields(body)
 
     def _unknown(self, obj: Json) -> list[str]:
-        if self._message is None or obj.get("kind", self._kind) != self._kind:
+        if obj.get("kind", self._kind) != self._kind:
             return []  # a wrong kind is refused later
-        return check_fields(self._message, obj)
+        if self._message is not None:
+            return check_fields(self._message, obj)
+        return self._unknown_custom(obj) if self._schema else []
+
+    def _check_kind(self, obj: Json, body: bytes) -> None:
+        """Only of what has a type in Go may the kind be left out."""
+        for field, word in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+            if not obj.get(field):
+                why = f"Object '{word}' is missing in '{body.decode('utf-8', 'replace')}'"
+                raise unrecognized(self._kind, why, body)
+
+    def _unknown_custom(self, obj: Json) -> list[str]:
+        """The same by the schema of a custom resource, which has defaults, too."""
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict | None):
+            check_fields(messages()["meta.v1.PartialObjectMetadata"], {"metadata": metadata})
+        found = check_fields(messages()["meta.v1.ObjectMeta"], metadata or {})
+        found = [text.replace('"', '"metadata.', 1) for text in found]
+        schema = schema_of(self._schema)
+        found += [f'unknown field "{path}"' for path in prune(schema, obj)]
+        fill(schema, obj)
+        return found
 
     def _warn(self, found: list[str]) -> None:
         if self._directive == _WARN:

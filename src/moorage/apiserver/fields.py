@@ -94,13 +94,14 @@ def _repeated(value: Any) -> Iterator[str]:
             if name in seen:
                 yield name
             seen.add(name)
-            yield from _below(name, _repeated(item))
+            yield from under(name, _repeated(item))
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            yield from _below(f"[{place}]", _repeated(item))
+            yield from under(f"[{place}]", _repeated(item))
 
 
-def _below(step: str, paths: Iterable[str]) -> Iterator[str]:
+def under(step: str, paths: Iterable[str]) -> Iterator[str]:
+    """Paths that begin in a field or an element of a list."""
     for path in paths:
         yield f"{step}{path}" if path.startswith("[") else f"{step}.{path}"
 
@@ -142,7 +143,7 @@ def _struct(message: Message, obj: Any) -> list[str]:
             error.within(message, member)
             raise
         if below:
-            found += _below(name, below)
+            found += under(name, below)
     for name in unknown:
         del obj[name]
     return found
@@ -202,7 +203,7 @@ def _list(element: Check, go_type: str, value: Any) -> list[str]:
     for place, item in enumerate(value):
         below = _NOTHING if item is None else element(item)
         if below:
-            found += _below(f"[{place}]", below)
+            found += under(f"[{place}]", below)
     return found
 
 
@@ -213,7 +214,7 @@ def _map(element: Check, go_type: str, value: Any) -> list[str]:
     for name, item in value.items():
         below = _NOTHING if item is None else element(item)
         if below:
-            found += _below(name, below)
+            found += under(name, below)
     return found
 
 

@@ -28,6 +28,7 @@ from moorage.apiserver.messages import (
     messages,
 )
 from moorage.apiserver.resources import ApiResource, ResourceTable
+from moorage.apiserver.schemas import schema_of
 from moorage.version import KUBERNETES_VERSION
 
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -84,8 +85,11 @@ def v3_document(table: ResourceTable, path: str) -> Json:
 def _document(rows: list[ApiResource]) -> Json:
     used = _used(message for row in rows if (message := message_of(row)) is not None)
     schemas = {_message_name(message): _message_schema(message) for message in used}
+    if any(row.schema for row in rows):
+        used = _used([messages()["meta.v1.ObjectMeta"]])
+        schemas |= {_message_name(message): _message_schema(message) for message in used}
     for row in rows:
-        schemas.setdefault(_schema_name(row), {"type": "object"})
+        schemas.setdefault(_schema_name(row), _custom_schema(row))
         schemas[_schema_name(row)]["x-kubernetes-group-version-kind"] = [_kind(row)]
     return {
         "openapi": "3.0.0",
@@ -125,6 +129,16 @@ def _schema_name(row: ApiResource) -> str:
 
 def _message_schema(message: Message) -> Json:
     return {"type": "object", "properties": dict(_properties(message))}
+
+
+def _custom_schema(row: ApiResource) -> Json:
+    if not row.schema:
+        return {"type": "object"}
+    schema = schema_of(row.schema)
+    metadata = {"$ref": f"#/components/schemas/{_message_name(messages()['meta.v1.ObjectMeta'])}"}
+    texts = dict.fromkeys(("apiVersion", "kind"), _PLAIN[STRING])
+    properties = {**schema.get("properties", {}), **texts, "metadata": metadata}
+    return {**schema, "properties": properties}
 
 
 def _properties(message: Message) -> Iterator[tuple[str, Json]]:

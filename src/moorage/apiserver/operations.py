@@ -30,7 +30,7 @@ from moorage.apiserver.updates import (
     prepare_status,
     prepare_update,
 )
-from moorage.apiserver.validation import read, validate
+from moorage.apiserver.validation import read, validate, validate_status
 
 Change = Callable[[Json], Json]
 
@@ -146,6 +146,7 @@ class Operations:
         if subresource == STATUS:
             read(resource, obj)
             obj = prepare_status(obj, old)
+            validate_status(resource, obj)
             if resource.storage == "nodes":
                 apply_defaults(resource.storage, obj)
         elif subresource in ("", "resize"):
@@ -192,7 +193,7 @@ def check_kind(resource: ApiResource, obj: Json) -> None:
     kind = obj.get("kind") or resource.kind
     version = obj.get("apiVersion") or resource.api_version
     if (kind, version) != (resource.kind, resource.api_version):
-        raise wrong_kind(resource, str(version), str(kind))
+        raise wrong_kind(resource, str(version), str(kind), str(metadata_of(obj).get("name", "")))
     if "kind" not in obj or "apiVersion" not in obj:
         rest = dict(obj)
         obj.clear()

@@ -8,10 +8,11 @@ Upstream: kubernetes@v1.37.1 pkg/apis/events/v1/conversion.go.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from moorage.apiserver.errors import ApiStatusError, Json, bad_request
+from moorage.apiserver.errors import ApiStatusError, Cause, Json, bad_request, invalid
 from moorage.tables import read_table
 
 STATUS = "status"
@@ -19,6 +20,17 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 CREATE_ONLY = ("create",)
 
 StorageKey = str
+
+
+class CustomColumn(NamedTuple):
+    """A column of `kubectl get` that a definition asks for."""
+
+    name: str
+    type: str
+    path: str
+    priority: int
+    description: str
+    format: str
 
 
 class ApiResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +49,12 @@ class ApiResource(msgspec.Struct, frozen=True, kw_only=True):
     storage: StorageKey
     stored_as: str = ""
     """The `apiVersion` of the stored form of a custom resource."""
+    schema: bytes = b""
+    """The schema of a custom resource, as JSON."""
+    columns: tuple[CustomColumn, ...] = ()
+    """The columns of a custom resource, if its definition names any."""
+    scale: tuple[str, ...] = ()
+    """Where a custom resource has its replicas, those there are, and their selector."""
     fields: tuple[str, ...] = ()
     """What field selectors may ask for; `Stored.fields` has the values in this order."""
     fixed: tuple[str, ...] = ()
@@ -94,9 +112,15 @@ def subresource_kind(row: ApiResource, name: str) -> tuple[str, str, str]:
     return _SUBRESOURCE_KINDS.get(name, (row.group, row.version, row.kind))
 
 
-def wrong_kind(resource: ApiResource, api_version: str, kind: str) -> ApiStatusError:
+def wrong_kind(resource: ApiResource, api_version: str, kind: str, name: str) -> ApiStatusError:
     """An object of another kind than the resource has."""
     group, _, version = api_version.rpartition("/")
+    if resource.schema and api_version != resource.api_version:
+        expected = f"the expected API version ({resource.api_version})"
+        return bad_request(f"the API version in the data ({api_version}) does not match {expected}")
+    if resource.schema:
+        cause = Cause("kind", f'Invalid value: "{kind}": must be {resource.kind}')
+        return invalid(kind, group, name, [cause])
     if any((row.group, row.version, row.kind) == (group, version, kind) for row in RESOURCES):
         package = resource.group.partition(".")[0] or "core"
         why = f"converting ({version}.{kind}) to ({package}.{resource.kind}): unknown conversion"

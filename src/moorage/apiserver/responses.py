@@ -83,7 +83,7 @@ class Renderer:
             {
                 "name": column.name,
                 "type": column.type,
-                "format": "name" if column.name == "Name" else "",
+                "format": "name" if column.name == "Name" else column.format,
                 "description": column.description,
                 "priority": column.priority,
             }

@@ -21,10 +21,12 @@ from moorage.apiserver.errors import (
     too_many_requests,
 )
 from moorage.apiserver.history import Stored
+from moorage.apiserver.metadata import value_at
 from moorage.apiserver.operations import Operations
-from moorage.apiserver.resources import BY_PLURAL
+from moorage.apiserver.resources import BY_PLURAL, ApiResource
 from moorage.apiserver.storage import Storage
 from moorage.model.labels import LabelSelector, Selector, compile_selector
+from moorage.model.meta import merge_patch
 
 _PODS = BY_PLURAL["", "v1", "pods"]
 _BINDING = "pods/binding"
@@ -214,27 +216,47 @@ def _share(amount: int | str, total: int) -> int:
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_of(stored: Stored) -> Json:
-    """The `Scale` of a workload."""
+_REPLICAS = (".spec.replicas", ".status.replicas", "")
+
+
+def scale_of(resource: ApiResource, stored: Stored, *, to_change: bool = False) -> Json:
+    """The `Scale` of a workload, or of an object whose definition says where its replicas are."""
     obj = stored.object()
-    selector = selector_text((obj.get("spec") or {}).get("selector"))
+    wanted, there, selector = resource.scale or _REPLICAS
+    told = value_at(obj, _steps(selector)) if selector else None
+    if not resource.scale:
+        told = selector_text((obj.get("spec") or {}).get("selector"))
+    replicas = value_at(obj, _steps(wanted))
+    if replicas is None and resource.scale and not to_change:
+        why = f'the spec replicas field "{wanted}" does not exist'
+        raise ApiStatusError(500, "InternalError", f"Internal error occurred: {why}")
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {k: v for k, v in obj["metadata"].items() if k in _IDENTITY},
-        "spec": {"replicas": (obj.get("spec") or {}).get("replicas", 0)},
+        "spec": {"replicas": replicas or 0},
         "status": {
-            "replicas": (obj.get("status") or {}).get("replicas", 0),
-            "selector": "" if selector == "<none>" else selector,
+            "replicas": value_at(obj, _steps(there)) or 0,
+            "selector": "" if told in (None, "<none>") else told,
         },
     }
 
 
-def rescaled(obj: Json, scale: Json) -> Json:
-    """The workload with the replicas a `Scale` asks for."""
+def _steps(path: str) -> list[str]:
+    return path.strip(".").split(".")
+
+
+def rescaled(resource: ApiResource, obj: Json, scale: Json) -> Json:
+    """The object with the replicas a `Scale` asks for."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     metadata = {**obj["metadata"]}
     version = (scale.get("metadata") or {}).get("resourceVersion")
     if version:
         metadata["resourceVersion"] = version
-    return {**obj, "metadata": metadata, "spec": {**obj["spec"], "replicas": replicas}}
+    wanted = (resource.scale or _REPLICAS)[0]
+    if resource.scale and replicas < 0:
+        text = f"Invalid value: {replicas}: should be a non-negative integer"
+        raise invalid(resource.kind, resource.group, metadata["name"], [Cause(wanted, text)])
+    for step in reversed(_steps(wanted)):
+        replicas = {step: replicas}
+    return {**merge_patch(obj, replicas), "metadata": metadata}

@@ -14,6 +14,7 @@ from moorage.apiserver.custom_resources import DEFINITIONS, definition_causes
 from moorage.apiserver.defaults import mappings
 from moorage.apiserver.errors import Cause, Json, invalid, unreadable
 from moorage.apiserver.resources import STORED_AS, ApiResource
+from moorage.apiserver.schemas import check, schema_of
 from moorage.errors import DecodeError
 from moorage.model.checks import check_object
 from moorage.model.decode import KINDS, decode_object, describe, explain, without_nulls
@@ -56,6 +57,8 @@ def validate(resource: ApiResource, obj: Json) -> ApiObject:
         causes += _data_causes(obj)
     elif resource.storage == DEFINITIONS:
         causes += definition_causes(obj)
+    elif resource.schema:
+        causes += check(schema_of(resource.schema), obj)
     elif resource.storage in _WORKLOADS:
         causes += _workload_causes(resource, obj)
     if not causes:
@@ -63,6 +66,15 @@ def validate(resource: ApiResource, obj: Json) -> ApiObject:
     if causes:
         raise invalid(resource.kind, resource.group, name, causes)
     return model
+
+
+def validate_status(resource: ApiResource, obj: Json) -> None:
+    """Refuse a status that the schema of a custom resource does not allow."""
+    known = schema_of(resource.schema).get("properties", {}) if resource.schema else {}
+    found = check(known.get("status", {}), obj.get("status"))
+    causes = [cause._replace(field=f"status.{cause.field}") for cause in found]
+    if causes:
+        raise invalid(resource.kind, resource.group, obj["metadata"]["name"], causes)
 
 
 def read(resource: ApiResource, obj: Json) -> ApiObject:

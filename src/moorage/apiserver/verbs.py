@@ -119,7 +119,7 @@ class Verbs:
             return Reply(200, self.renderer(call).many(items, metadata))
         stored = self._operations.get(*call.place)
         if target.subresource == "scale":
-            return _reply(scale_of(stored))
+            return _reply(scale_of(target.resource, stored))
         return self._one(call, stored)
 
     def _post(self, call: ResourceCall, fields: FieldValidation) -> Reply:
@@ -181,11 +181,14 @@ class Verbs:
         return self._operations.create(resource, namespace, obj, dry_run=call.dry_run)
 
     def _rescale(self, call: ResourceCall, change: Change) -> Reply:
+        resource = call.target.resource
+
         def rescale(obj: Json) -> Json:
-            return rescaled(obj, change(scale_of(self._operations.get(*call.place))))
+            present = scale_of(resource, self._operations.get(*call.place), to_change=True)
+            return rescaled(resource, obj, change(present))
 
         stored = self._operations.change(*call.place, rescale, dry_run=call.dry_run)
-        return _reply(scale_of(stored))
+        return _reply(scale_of(resource, stored))
 
     def _delete(self, call: ResourceCall) -> Reply:
         sent = read_object(call.body, call.content_type) if call.body else {}
