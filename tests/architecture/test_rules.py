@@ -9,7 +9,10 @@ from pathlib import Path
 from architecture.sources import MOORAGE, ROOT, SOURCES, dotted, modules_of, shown, tree
 from moorage.plugins.defaults import in_tree_registry
 
-PURE = ("model", "config", "cel", "cluster", "framework", "plugins", "engine", "explain")
+PURE = (
+    *("model", "config", "cel", "cluster", "framework", "plugins", "gallery", "engine"),
+    "explain",
+)
 """What is handed its clock and its chance."""
 CLOCKS = {"src/moorage/engine/clock.py"}
 EXTENSION_POINTS = {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "normalize"}

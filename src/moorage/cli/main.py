@@ -26,6 +26,7 @@ _DESCRIPTION = (
 _COMMANDS = (
     "schedule",
     "explain",
+    "simulate",
     "up",
     "scheduler",
     "config",

@@ -16,23 +16,18 @@ from random import Random
 from typing import Any
 
 from moorage import log_lines
-from moorage.cluster.state import ClusterState
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.feature_gates import FeatureGates
 from moorage.config.pod_level import pod_level_adjustment
 from moorage.connections.memory import collect_rarely
+from moorage.engine.assembly import assemble_scheduler
 from moorage.engine.clock import Clock
-from moorage.engine.cycle import Cycle
 from moorage.engine.handlers import EventHandlers
 from moorage.engine.observer import SchedulerObserver
-from moorage.engine.queue.nominated import NominatedPods
-from moorage.engine.queue.queue import SchedulingQueue
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import AbandonedError, ConfigError
-from moorage.framework.api_access import ApiAccess
 from moorage.framework.faults import is_ours
 from moorage.framework.pacing import Pacing
-from moorage.framework.plugin import Handle
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
 from moorage.kube.call_watch import CallWatch
@@ -48,8 +43,6 @@ from moorage.kube.resources import RESOURCES
 from moorage.kube.shadow import Shadow, ShadowExecutor, ShadowPodHandler
 from moorage.kube.store import FunctionHandler, Handler
 from moorage.kube.timing import WallTimer
-from moorage.model.pod import Pod
-from moorage.plugins.defaults import with_devices
 
 log = logging.getLogger(__name__)
 
@@ -76,37 +69,18 @@ def build_scheduler(
     max_in_unschedulable_seconds: float = 300,
     observer: SchedulerObserver | None = None,
 ) -> Scheduler:
-    """A scheduler that knows no cluster yet; without an observer nothing is measured."""
-    observer = observer or SchedulerObserver()
-    state = ClusterState()
-    pods = state.listers.of(Pod)
-    nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
-    cycle = Cycle(state, clock, nominated=nominated, extenders=http_extenders(config))
-    handle = with_devices(
-        Handle(
-            state.listers,
-            gates,
-            random=Random(),
-            pacing=Pacing(time.monotonic),
-            observer=observer,
-            now=clock.now,
-            api=ApiAccess(later=True),
-        )
-    )
-    profiles = build_profiles(config, registry, handle)
-    queue = SchedulingQueue(
-        profiles,
+    """A scheduler that knows no cluster yet, with the extenders of its configuration."""
+    return assemble_scheduler(
+        config,
+        registry,
+        gates,
         clock,
-        nominated=nominated,
-        initial_backoff_seconds=config.pod_initial_backoff_seconds,
-        max_backoff_seconds=config.pod_max_backoff_seconds,
+        random=Random(),
+        pacing=Pacing(time.monotonic),
+        extenders=http_extenders(config),
         max_in_unschedulable_seconds=max_in_unschedulable_seconds,
-        pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
-        extenders=bool(config.extenders),
-        generic_workload=gates.enabled("GenericWorkload"),
         observer=observer,
     )
-    return Scheduler(cycle, queue, profiles, handle, observer)
 
 
 def watched_kinds(profiles: Mapping[str, Profile], *, groups: bool = False) -> tuple[str, ...]:

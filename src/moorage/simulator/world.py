@@ -25,6 +25,7 @@ from moorage.framework.pacing import Pacing
 from moorage.framework.plugin import Handle, Plugin
 from moorage.framework.profile import Profile, build_profiles, named_kinds
 from moorage.framework.registry import Registry
+from moorage.gallery.catalogue import GALLERY
 from moorage.model.custom import CUSTOM_RESOURCE_DEFINITION, Definitions, custom_object, kind_of
 from moorage.model.decode import sentence, without_nulls
 from moorage.model.meta import ApiObject
@@ -37,9 +38,9 @@ from moorage.simulator.plugin_files import register_plugin_files
 
 
 def full_registry(plugins: Iterable[type[Plugin]] = (), files: Iterable[str] = ()) -> Registry:
-    """The in-tree plugins, those given, of installed packages, and of files (`--plugin`)."""
+    """All plugins: in-tree, of the gallery, given, of installed packages, of files (`--plugin`)."""
     registry = in_tree_registry()
-    for plugin in plugins:
+    for plugin in (*GALLERY, *plugins):
         registry.register(plugin)
     registry.register_entry_points()
     register_plugin_files(registry, files)
