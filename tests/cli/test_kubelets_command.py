@@ -51,20 +51,17 @@ def test_it_makes_nodes_and_runs_their_pods_until_it_is_told_to_stop(tmp_path: P
         flags = ["--kubeconfig", str(kubeconfig), "--nodes", "2", "--shape", "cpu=3"]
         command = [sys.executable, "-m", "moorage", "kubelets", *flags]
         with (
-            subprocess.Popen(
-                command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-            ) as process,
+            subprocess.Popen(command, env=ENVIRONMENT) as process,
             api.watch(f"{PODS}?watch=1") as watch,
         ):
             api.create_node("of-nobody")
             api.create_pod("waits", nodeName="of-nobody")
             api.create_pod("runs", nodeName="node-1")
-            watch.until(
-                lambda _, obj: (
-                    obj["status"].get("phase") == "Running" and obj["metadata"]["name"] == "runs"
-                )
-            )
-            process.send_signal(signal.SIGINT)
+            try:
+                running = watch.until(lambda _, obj: obj["status"].get("phase") == "Running")
+            finally:
+                process.send_signal(signal.SIGINT)
+            assert running["metadata"]["name"] == "runs"
             assert process.wait(60) == 0
         assert api.get(f"{PODS}/waits").body["status"]["phase"] == "Pending"
         assert api.get("/api/v1/nodes/node-1").body["status"]["capacity"]["cpu"] == "3"

@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moorage.cli.arguments import add_command, kubeconfig_path
@@ -21,6 +23,7 @@ from moorage.simulator.manifests import read_documents
 if TYPE_CHECKING:  # loaded only where it is needed
     from moorage.app.plugin_reload import PluginFiles
     from moorage.app.reload import Reloader
+    from moorage.local.api_server import OtherApi
     from moorage.local.cluster import LocalCluster
 
 _SETTLE_SECONDS = 120.0
@@ -47,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     # Before the loop takes the signals over: Ctrl-C must end a wait for standard input.
     documents = list(read_documents(args.paths, sys.stdin))
     raise_limit()
-    return asyncio.run(_up(args, documents, nodes))
+    with _other_api(args) as other:
+        return asyncio.run(_up(args, documents, nodes, other))
 
 
 Documents = Sequence[tuple[Mapping[str, Any], str]]
@@ -60,12 +64,33 @@ def _nodes(args: argparse.Namespace) -> Nodes:
 
     shapes = [parse_shape(text) for text in args.shape]
     count = args.nodes
-    if count is None and not (args.paths or shapes):
+    if count is None and not (args.paths or shapes or args.kubeconfig):
         count = _DEFAULT_NODES
     return shaped_nodes(counted_shapes(count, shapes))
 
 
-async def _up(args: argparse.Namespace, documents: Documents, nodes: Nodes) -> int:
+def _other_api(args: argparse.Namespace) -> AbstractContextManager["OtherApi | None"]:
+    """The API server that the flags name; None for the embedded one."""
+    from moorage.local.api_server import existing_api, real_api
+
+    flag = "--kubeconfig" if args.kubeconfig is not None else "--control-plane"
+    if args.kubeconfig is None and args.control_plane is None:
+        return nullcontext(None)
+    if args.kubeconfig is not None and args.control_plane is not None:
+        raise InputError("--kubeconfig and --control-plane name two API servers: give one of them")
+    for other, given in (("--data", args.data), ("--port", args.port)):
+        if given:
+            raise InputError(f"{other} is for the embedded API server, not for that of {flag}")
+    if args.kubeconfig is None:
+        return real_api(args.control_plane, args.feature_gates)
+    if args.write_kubeconfig is not None:
+        raise InputError("--write-kubeconfig: with --kubeconfig there is one already")
+    return nullcontext(existing_api(args.kubeconfig, args.context))
+
+
+async def _up(
+    args: argparse.Namespace, documents: Documents, nodes: Nodes, other: "OtherApi | None"
+) -> int:
     from moorage.app.plugin_reload import PluginFiles
     from moorage.local.cluster import LocalCluster
 
@@ -80,6 +105,7 @@ async def _up(args: argparse.Namespace, documents: Documents, nodes: Nodes) -> i
         plugins.registry(),
         gates,
         data=args.data,
+        other=other,
     )
     try:
         # Nobody could look at a page that is gone as soon as everything is placed.
@@ -87,7 +113,7 @@ async def _up(args: argparse.Namespace, documents: Documents, nodes: Nodes) -> i
         await cluster.start(args.port, page_port, documents)
         reloader = None if args.once else _reloader(args, cluster, config, plugins, gates)
         code = await _until_stopped(
-            _serve(args, cluster, documents, nodes, reloader), cluster, stop
+            _serve(args, cluster, documents, nodes, other, reloader), cluster, other, stop
         )
     finally:
         await cluster.stop()
@@ -97,13 +123,18 @@ async def _up(args: argparse.Namespace, documents: Documents, nodes: Nodes) -> i
 
 
 async def _until_stopped(
-    work: Coroutine[Any, Any, int], cluster: "LocalCluster", stop: asyncio.Event
+    work: Coroutine[Any, Any, int],
+    cluster: "LocalCluster",
+    other: "OtherApi | None",
+    stop: asyncio.Event,
 ) -> int | None:
     """The exit code of `work`, or 1 if the scheduler ends before it; None if told to stop."""
     working = asyncio.create_task(work)
     scheduling = asyncio.create_task(cluster.run_forever())
     stopped = asyncio.create_task(stop.wait())
-    tasks = (working, scheduling, stopped)
+    tasks = [working, scheduling, stopped]
+    if other is not None:
+        tasks.append(asyncio.create_task(other.watch()))
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
@@ -112,6 +143,9 @@ async def _until_stopped(
             error = scheduling.exception()
             why = "it stopped" if error is None else str(error) or type(error).__name__
             return fail(f"the scheduler has ended: {why}")
+        for task in tasks:
+            if task.done():
+                task.result()  # raises what went wrong
         return working.result()
     finally:
         for task in tasks:
@@ -163,16 +197,18 @@ async def _serve(
     cluster: "LocalCluster",
     documents: Documents,
     nodes: Nodes,
+    other: "OtherApi | None",
     reloader: "Reloader | None" = None,
 ) -> int:
     from moorage.local.cluster import STORAGE_CLASS, apply_documents, create_missing
 
-    say(f"API server at {cluster.server.url}")
+    say(f"API server at {cluster.access.address}")
     if cluster.console is not None:
         say(f"Page at {cluster.console.url}")
     assert cluster.live is not None, "the cluster was started"
     basics = list(nodes)
-    if not (args.no_controllers or any(one.get("kind") == "StorageClass" for one, _ in documents)):
+    ours = not (args.no_controllers or await _has_controllers(other))
+    if ours and not any(one.get("kind") == "StorageClass" for one, _ in documents):
         basics.append(STORAGE_CLASS)
     client = cluster.client()
     await create_missing(client, basics)
@@ -180,16 +216,39 @@ async def _serve(
     for kind, count in (await apply_documents(client, documents, kinds)).items():
         warn(f"{count} of kind {kind or '(none)'} skipped: a scheduler has no use for it")
     say(f"{len(nodes) + len(documents)} objects created")
-    if not args.no_controllers:
+    if ours:
         cluster.start_controllers()
     if args.once:
         return await _once(cluster)
-    with kubeconfig_path(args.write_kubeconfig) as kubeconfig:
-        cluster.server.write_kubeconfig(kubeconfig)
+    with _kubeconfig(args, cluster, other) as kubeconfig:
         say(f"\ntry:  kubectl --kubeconfig {kubeconfig} get pods -A -o wide\nCtrl-C ends it.")
         assert reloader is not None, "it is there unless the cluster is to end by itself"
         await reloader.run()  # until cancelled
     return 0
+
+
+async def _has_controllers(other: "OtherApi | None") -> bool:
+    """Are there controllers beside ours? Then it is said."""
+    if other is None or not await other.has_controllers():
+        return False
+    say("controllers: kube-controller-manager's")
+    return True
+
+
+@contextmanager
+def _kubeconfig(
+    args: argparse.Namespace, cluster: "LocalCluster", other: "OtherApi | None"
+) -> Iterator[Path]:
+    """The kubeconfig for users; it is written unless it was given."""
+    if args.kubeconfig is not None:
+        yield Path(args.kubeconfig)
+        return
+    with kubeconfig_path(args.write_kubeconfig) as path:
+        if other is None:
+            cluster.server.write_kubeconfig(path)
+        else:
+            other.write_kubeconfig(path)
+        yield path
 
 
 async def _once(cluster: "LocalCluster") -> int:

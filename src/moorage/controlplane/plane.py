@@ -26,7 +26,7 @@ _ETCD, _SERVER, CONTROLLER_MANAGER = "etcd", "kube-apiserver", "kube-controller-
 _NEEDED = (_ETCD, _SERVER)
 _READY_SECONDS = 120.0
 _CONTROLLER_RATE = 1000
-_GROUPS_OF_PODS = "scheduling.k8s.io/v1alpha3=true,scheduling.k8s.io/v1beta1=true"
+GROUPS_OF_PODS = "scheduling.k8s.io/v1alpha3=true,scheduling.k8s.io/v1beta1=true"
 _HOST = "127.0.0.1"
 
 
@@ -38,7 +38,7 @@ class TokenUser(NamedTuple):
 
 
 ADMIN = "admin"
-_ADMIN_ALONE = {ADMIN: TokenUser("admin", "system:masters")}
+ADMIN_ALONE = {ADMIN: TokenUser("admin", "system:masters")}
 
 
 def find_binaries(named: str = "") -> Path:
@@ -114,6 +114,11 @@ class ControlPlane:
         """Kill kube-apiserver and start it again on the same port, with the same etcd."""
         self._processes[_SERVER].kill()
         self._start_server()
+
+    @property
+    def has_controllers(self) -> bool:
+        """Does kube-controller-manager run?"""
+        return CONTROLLER_MANAGER in self._processes
 
     def check(self) -> None:
         """Complain if one of the programs has ended by itself."""
@@ -219,11 +224,11 @@ def control_plane(binaries: Path, **flags: object) -> Iterator[ControlPlane]:
     every = {
         # Pods here have a priority without a class.
         "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition,Priority",
-        "runtime-config": _GROUPS_OF_PODS,
+        "runtime-config": GROUPS_OF_PODS,
         **{name.replace("_", "-"): value for name, value in flags.items()},
     }
     with tempfile.TemporaryDirectory(prefix="moorage-bench-") as folder:
-        plane = ControlPlane(binaries, Path(folder), _ADMIN_ALONE, every)
+        plane = ControlPlane(binaries, Path(folder), ADMIN_ALONE, every)
         try:
             yield plane
         finally:

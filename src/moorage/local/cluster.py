@@ -27,6 +27,7 @@ from moorage.kube.requests import MERGE
 from moorage.kube.resources import RESOURCES, Resource, resource_for
 from moorage.kube.timing import WallTimer
 from moorage.ledger import Ledger
+from moorage.local.api_server import OtherApi
 from moorage.local.controllers import Controllers
 from moorage.local.kubelets import kubelets
 from moorage.metrics.exporter import AllMetrics
@@ -205,7 +206,7 @@ _QUIET_SECONDS = 1.5
 
 
 class LocalCluster:
-    """A cluster that lives and dies with this object."""
+    """A cluster that lives and dies with this object, but for another API server it may be on."""
 
     def __init__(
         self,
@@ -214,8 +215,10 @@ class LocalCluster:
         gates: FeatureGates,
         *,
         data: Path | None = None,
+        other: OtherApi | None = None,
     ) -> None:
-        self.server = ApiServer(data=data)
+        self._server = ApiServer(data=data) if other is None else None
+        self._other = other
         self._config = config
         self.metrics = AllMetrics(gates)
         self._scheduler = build_scheduler(
@@ -244,8 +247,13 @@ class LocalCluster:
         """
         if page_port is not None:
             self.console = _console(page_port)
-        await self.server.start(port=port)
-        self._run(kubelets(self.client(), KubeletOptions(lease_seconds=_LEASE_SECONDS)), "kubelets")
+        options = KubeletOptions(lease_seconds=_LEASE_SECONDS)
+        if self._server is not None:
+            await self._server.start(port=port)
+        elif self._other is not None:
+            await self._other.check()
+            options = self._other.kubelets
+        self._run(kubelets(self.client(), options), "kubelets")
         client, events = self.client(), self.client()
         await define_kinds(client, documents)
         self.recorder = EventRecorder(events)
@@ -273,7 +281,8 @@ class LocalCluster:
                 self._explainer.close()
             if self.console is not None:
                 await self.console.stop()
-            stack.push_async_callback(self.server.stop)
+            if self._server is not None:
+                stack.push_async_callback(self._server.stop)
             for client in self._clients:
                 stack.push_async_callback(client.close)
             for task in self._running:
@@ -284,10 +293,22 @@ class LocalCluster:
             self.live.stop()
             await self._work
 
+    @property
+    def server(self) -> ApiServer:
+        """The embedded API server, unless the cluster is on another one."""
+        assert self._server is not None, "the cluster is on another server"
+        return self._server
+
+    @property
+    def access(self) -> Access:
+        """How to reach the API server."""
+        if self._other is not None:
+            return self._other.access
+        return Access(server=self.server.url, source="the local cluster")
+
     def client(self) -> KubeClient:
         """A client of this cluster; it is closed with it."""
-        access = Access(server=self.server.url, source="the local cluster")
-        client = KubeClient(access, qps=_QPS, burst=int(_QPS))
+        client = KubeClient(self.access, qps=_QPS, burst=int(_QPS))
         self._clients.append(client)
         return client
 

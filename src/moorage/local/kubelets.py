@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.controllers.kubelet import FAKE_NODE, KubeletOptions, Kubelets
+from moorage.controllers.kubelet import KubeletOptions, Kubelets
 from moorage.errors import ApiError
 from moorage.kube.access import Access
 from moorage.kube.client import KubeClient
@@ -33,7 +33,7 @@ async def run_kubelets(access: Access, options: KubeletOptions) -> None:
 
 
 async def create_nodes(access: Access, nodes: Sequence[Mapping[str, Any]]) -> int:
-    """Create nodes for simulated kubelets; how many were not there yet.
+    """Create nodes; how many were not there yet.
 
     Without any it only shows whether the API server can be reached.
     """
@@ -43,10 +43,8 @@ async def create_nodes(access: Access, nodes: Sequence[Mapping[str, Any]]) -> in
     async def create_some(client: KubeClient) -> None:
         nonlocal made
         while left:
-            node = left.popleft()
-            marked = {**node["metadata"], "annotations": {FAKE_NODE: "fake"}}
             try:
-                await client.create(_NODE, "", {**node, "metadata": marked})
+                await client.create(_NODE, "", left.popleft())
                 made += 1
             except ApiError as error:
                 if error.status != _CONFLICT:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moorage.controllers.kubelet import FAKE_NODE
 from moorage.errors import InputError
 from moorage.model.quantity import parse_milli
 
@@ -104,6 +105,6 @@ def _node(name: str, zone: str, amounts: dict[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels, "annotations": {FAKE_NODE: "fake"}},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
