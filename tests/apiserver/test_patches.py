@@ -63,8 +63,23 @@ def test_json_patches_that_do_not_apply(operation: Any) -> None:
         pytest.param(
             {"containers": [{"name": "a", "image": "1"}, {"name": "b"}]},
             {"containers": [{"name": "a", "image": "2"}, {"name": "c"}]},
-            {"containers": [{"name": "a", "image": "2"}, {"name": "b"}, {"name": "c"}]},
+            {"containers": [{"name": "a", "image": "2"}, {"name": "c"}, {"name": "b"}]},
             id="lists are maps by key",
+        ),
+        pytest.param(
+            {"containers": [{"name": "a"}, {"name": "b"}, {"name": "d"}]},
+            {"containers": [{"name": "b"}, {"name": "c"}]},
+            {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d"}]},
+            id="what was in front stays there",
+        ),
+        pytest.param(
+            {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]},
+            {
+                "containers": [],
+                "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
+            },
+            {"containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}]},
+            id="what the client did not see keeps its place",
         ),
         pytest.param(
             {"conditions": [{"type": "A", "status": "True", "reason": "x"}]},
@@ -96,7 +111,7 @@ def test_json_patches_that_do_not_apply(operation: Any) -> None:
         pytest.param(
             {"finalizers": ["a", "b"]},
             {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]},
-            {"finalizers": ["b", "c"]},
+            {"finalizers": ["c", "b"]},
             id="sets of values",
         ),
         pytest.param(

@@ -178,6 +178,17 @@ def test_going_back_numbers_the_old_revision_anew(stage: Stage) -> None:
     assert _images(stage) == ["1", "1", "1"]
 
 
+def test_keys_of_a_revision_are_in_order_as_clients_write_them(stage: Stage) -> None:
+    container = {"name": "c", "image": "nginx:1"}
+    given = {"spec": {"containers": [container]}, "metadata": {"labels": {"app": "web"}}}
+    stage.create("StatefulSet", "db", stateful_set(1, template=given))
+    stage.settle()
+    (revision,) = stage.all("ControllerRevision")
+    kept = revision["data"]["spec"]["template"]
+    assert list(kept) == ["$patch", "metadata", "spec"]
+    assert list(kept["spec"]["containers"][0]) == ["image", "name"]
+
+
 def test_only_so_many_old_revisions_are_kept(stage: Stage) -> None:
     stage.create("StatefulSet", "db", stateful_set(1, revisionHistoryLimit=1))
     for number in range(1, 6):

@@ -6,6 +6,7 @@ Upstream: apimachinery pkg/util/strategicpatch/patch.go.
 """
 
 import copy
+from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
@@ -66,7 +67,7 @@ def _merge(document: Json, patch: Json) -> Json:
         else:
             result[name] = value
     _remove_values(result, patch)
-    _order_lists(result, patch)
+    _order_lists(result, patch, document)
     return result
 
 
@@ -81,9 +82,11 @@ def _retained(patch: Json) -> set[str] | None:
 
 def _merge_list(name: str, document: Any, patch: list[Any]) -> list[Any]:
     present = list(document) if isinstance(document, list) else []
+    before = list(present)
     if name in _SETS:
         found = {_hashable(item) for item in present}
-        return [*present, *(item for item in patch if _hashable(item) not in found)]
+        present += [item for item in patch if _hashable(item) not in found]
+        return _in_order(name, present, patch, before)
     key = _merge_key(name, patch)
     if key is None:
         return [_plain(item) for item in patch]
@@ -108,7 +111,8 @@ def _merge_list(name: str, document: Any, patch: list[Any]) -> list[Any]:
             present.append(_merge({}, item))
         else:
             present[place] = _merge(present[place], item)
-    return [item for place, item in enumerate(present) if place not in removed]
+    left = [item for place, item in enumerate(present) if place not in removed]
+    return _in_order(name, left, patch, before)
 
 
 def _merge_key(name: str, patch: list[Any]) -> str | None:
@@ -131,18 +135,32 @@ def _remove_values(result: Json, patch: Json) -> None:
             result[field] = [item for item in present if _hashable(item) not in removed]
 
 
-def _order_lists(result: Json, patch: Json) -> None:
-    """Lists come out in the order the client saw; what it did not see keeps its place after."""
+def _order_lists(result: Json, patch: Json, document: Json) -> None:
     for name, wanted in patch.items():
-        if not name.startswith(_ORDER):
-            continue
         field = name.removeprefix(_ORDER)
-        items = result.get(field)
-        if not isinstance(items, list) or not isinstance(wanted, list):
+        items, before = result.get(field), document.get(field) or []
+        if name == field or not isinstance(wanted, list):
             continue
-        order = {_identity(field, item): place for place, item in enumerate(wanted)}
-        places = [order.get(_identity(field, item), len(order)) for item in items]
-        result[field] = [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
+        if isinstance(items, list) and isinstance(before, list):
+            result[field] = _in_order(field, items, wanted, before)
+
+
+def _in_order(field: str, items: list[Any], wanted: list[Any], before: list[Any]) -> list[Any]:
+    """What the client names is in its order; the rest comes after it, unless it was in front."""
+    order, was = (
+        {_identity(field, item): place for place, item in enumerate(some)}
+        for some in (wanted, before)
+    )
+    known = [(order[one], item) for item in items if (one := _identity(field, item)) in order]
+    named = [item for _, item in sorted(known, key=lambda pair: pair[0])]
+    rest = deque(item for item in items if _identity(field, item) not in order)
+    result = []
+    for item in named:
+        place = was.get(_identity(field, item), -1)
+        while rest and was.get(_identity(field, rest[0]), place) < place:
+            result.append(rest.popleft())
+        result.append(item)
+    return [*result, *rest]
 
 
 def _identity(field: str, item: Any) -> Hashable:

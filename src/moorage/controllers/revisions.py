@@ -5,6 +5,8 @@
 
 from collections.abc import Collection
 
+import msgspec
+
 from moorage.controllers.cluster import ClusterObjects
 from moorage.controllers.objects import Json, hash_of, meta, reference_to, spec, status
 from moorage.controllers.plan import Plan
@@ -22,7 +24,10 @@ def latest_revision(plan: Plan, cluster: ClusterObjects, owner: Json) -> Json:
     """The revision of the template as it is now: the newest, made or numbered anew if need be."""
     found = revisions_of(cluster, owner)
     template = {**(spec(owner).get("template") or {}), "$patch": "replace"}
-    data = {"spec": {"template": template}}
+    # Clients compare it byte by byte with a patch of their own, whose keys are in order.
+    data = msgspec.json.decode(
+        msgspec.json.encode({"spec": {"template": template}}, order="sorted")
+    )
     number = _number(found[-1]) if found else 0
     for one in reversed(found):
         if one["data"] == data:
