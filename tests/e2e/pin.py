@@ -1,7 +1,7 @@
 """Writes another Kubernetes release into everything that pins one: `python -m e2e.pin v1.37.1`.
 
-That is moorage/version.py and the Go modules of the control plane and the oracle, whose `replace`
-lines name a version of each staging module.
+That is moorage/version.py and the Go modules of the control plane, its tests and the oracle, whose
+`replace` lines name a version of each staging module.
 """
 
 import json
@@ -14,7 +14,7 @@ from moorage import version
 from moorage.version import KUBERNETES_VERSION
 
 _TESTS = Path(__file__).parents[1]
-MODULES = (_TESTS / "e2e" / "controlplane", _TESTS / "oracle")
+MODULES = (_TESTS / "e2e" / "controlplane", _TESTS / "e2e" / "kubernetes", _TESTS / "oracle")
 
 
 def pin(module: Path, release: str) -> None:
