@@ -5,7 +5,6 @@ port but no view of the cluster, which may have changed by then.
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -13,15 +12,13 @@ import msgspec
 from moorage import log_lines
 from moorage.errors import MoorageError, PluginError
 from moorage.framework.extenders import Extender, bind_by_extender
-from moorage.framework.guard import FAULTS, checked_status, guard, surprise
+from moorage.framework.guard import FAULTS, checked_status, guard, log_surprise
 from moorage.framework.plugin import ApiPort
 from moorage.framework.profile import Profile
 from moorage.framework.status import SKIP, Code, Skip, Status
 from moorage.framework.timing import SKIPPED, SUCCESS, UNTIMED, AttemptTimes, PointTime
 from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
-
-log = logging.getLogger(__name__)
 
 
 async def wait_on_permit(waiting: WaitingPod) -> Status | None:
@@ -107,7 +104,7 @@ async def after_binding(
                 await plugin.post_bind(pod, node_name)
             except FAULTS as error:
                 # The pod is bound, whatever a plugin makes of the news.
-                log.error("pod %s: %s", pod.key, surprise(plugin, "PostBind", error), exc_info=True)
+                log_surprise(plugin, "PostBind", error, pod)
             point.ran(plugin.name)
 
 

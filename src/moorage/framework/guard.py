@@ -87,6 +87,12 @@ def surprise(plugin: Plugin, phase: str, error: BaseException) -> PluginError:
     return _noted(plugin, phase, kind, PluginError(plugin.name, phase, reason))
 
 
+def log_surprise(plugin: Plugin, phase: str, error: BaseException, pod: Pod | None = None) -> None:
+    """Where a fault ends nothing, it is logged, with the traceback for whoever wrote the plugin."""
+    about = "" if pod is None else f"pod {pod.key}: "
+    log.error("%s%s", about, surprise(plugin, phase, error), exc_info=True, stacklevel=2)
+
+
 def _noted(plugin: Plugin, phase: str, kind: str, error: PluginError) -> PluginError:
     handle: Handle | None = getattr(plugin, "handle", None)  # its __init__ may have forgotten ours
     if handle is not None:
@@ -271,7 +277,7 @@ def has_work(plugin: DeferringPlugin) -> bool:
     try:
         return bool(plugin.has_work)
     except FAULTS as error:
-        log.error("%s", surprise(plugin, "HasWork", error), exc_info=True)
+        log_surprise(plugin, "HasWork", error)
         return False
 
 
@@ -280,7 +286,7 @@ def may_take_long(plugin: Plugin, pod: Pod) -> bool:
     try:
         return bool(plugin.may_take_long(pod))
     except FAULTS as error:
-        log.error("pod %s: %s", pod.key, surprise(plugin, "MayTakeLong", error), exc_info=True)
+        log_surprise(plugin, "MayTakeLong", error, pod)
         return True
 
 

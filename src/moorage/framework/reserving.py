@@ -4,14 +4,13 @@ What Reserve plugins note is written and undone together. Permit plugins may hol
 (`waiting_pods`). Either may refuse it.
 """
 
-import logging
-
 from moorage import log_lines
 from moorage.framework.guard import (
     FAULTS,
     checked_permit_answer,
     checked_status,
     guard,
+    log_surprise,
     surprise,
     wrong_answer,
 )
@@ -21,8 +20,6 @@ from moorage.framework.status import Code, Status
 from moorage.framework.timing import UNTIMED, WAIT, AttemptTimes
 from moorage.framework.waiting_pods import WaitingPod
 from moorage.model.pod import Pod
-
-log = logging.getLogger(__name__)
 
 MAX_TIMEOUT_SECONDS = 15 * 60.0
 ASKED_TO_WAIT = "one or more plugins asked to wait and no plugin rejected pod"
@@ -74,9 +71,7 @@ def unreserve(profile: Profile, pod: Pod, node_name: str, times: AttemptTimes = 
             try:
                 plugin.unreserve(pod, node_name)
             except FAULTS as error:
-                log.error(
-                    "pod %s: %s", pod.key, surprise(plugin, "Unreserve", error), exc_info=True
-                )
+                log_surprise(plugin, "Unreserve", error, pod)
             point.ran(plugin.name)
 
 

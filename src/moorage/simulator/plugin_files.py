@@ -7,7 +7,6 @@ imported beside the one in use. Does not know who watches files.
 
 import ast
 import hashlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Sequence
@@ -74,9 +73,8 @@ def load_plugin_file(file: PluginFile) -> Sequence[FoundPlugin]:
 def _imported(path: Path, text: bytes, tree: ast.Module) -> ModuleType:
     digest = hashlib.sha256(str(path.resolve()).encode() + b"\0" + text).hexdigest()
     name = f"{path.stem}_{digest[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, "its name ends with .py"
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses and msgspec look there for the names in annotations
     try:
