@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from apiserver.serving import PODS, Client, Json, served
-from moorage.apiserver import ApiServer
+from moorage.apiserver import ApiServer, Fault
+from moorage.apiserver.errors import ApiStatusError
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.kube.access import Access
 from moorage.local.kubelets import create_nodes
@@ -116,3 +117,18 @@ def test_nodes_are_created_once_and_marked_as_simulated() -> None:
             for node in api.get("/api/v1/nodes").body["items"]
         ]
         assert marks == ["fake", None, "fake"]
+
+
+def test_what_is_refused_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    with served(ApiServer, kubelets=KubeletOptions()) as (serving, api):
+        error = ApiStatusError(403, "Forbidden", "injected: not for you")
+        fault = Fault(error, methods=("PATCH",), plural="pods", subresource="status", times=3)
+        serving.call(lambda: serving.server.faults.add(fault))
+        api.create_node("n1")
+        with api.watch(f"{PODS}?watch=1") as watch:
+            api.create_pod("a", nodeName="n1")
+            watch.until(lambda _, obj: phase(obj) == "Running")
+    said = [record.getMessage() for record in caplog.records if "injected" in record.getMessage()]
+    assert said == [
+        "Pod default/a: injected: not for you; it is tried again, others like it are not named"
+    ]

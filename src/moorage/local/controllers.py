@@ -71,6 +71,7 @@ class Controllers:
         self._working: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._tries: dict[Key, int] = {}
+        self._told: set[tuple[str, int]] = set()
         self._wake = asyncio.Event()
 
     @property
@@ -170,12 +171,19 @@ class Controllers:
             log.debug("%s: %s", key, error)
             if error.status not in (_GONE, _CONFLICT):
                 self._cluster.failed(meta(obj)["uid"], str(error))
+                self._tell(key, error)
         else:
             self._tries.pop(key, None)
             self._cluster.failed(meta(obj)["uid"], "")
         if wait is not None:
             loop = asyncio.get_running_loop()
             self._timers[key] = loop.call_later(wait, self._add, key)
+
+    def _tell(self, key: Key, error: ApiError) -> None:
+        """Where no events tell of it, name the first object of a kind that meets such an error."""
+        if self._recorder is None and (key.kind, error.status) not in self._told:
+            self._told.add((key.kind, error.status))
+            log.warning("%s: %s; it is tried again, others like it are not named", key, error)
 
     def _complain(self, key: Key, error: Exception) -> None:
         log.warning("%s is left alone, it cannot be read: %s", key, reason_of(error))
