@@ -122,10 +122,12 @@ class CannedApi:
                 kept = {"rejections": found["rejections"], "scores": found["scores"]}
                 matrix = self._matrix(offset, limit)
                 return {"decision": self._summary(int(number)), "matrix": matrix, **kept}
-            case ["stats"]:
-                return self._stats()
-            case ["config"]:
-                return self._config()
+            case ["stats" | "throughput" | "config" as about]:
+                return {
+                    "stats": self._stats,
+                    "throughput": self._throughput,
+                    "config": self._config,
+                }[about]()
         return None
 
     def _name(self, index: int) -> str:
@@ -314,6 +316,13 @@ class CannedApi:
         pending = {"active": 0, "backoff": 1, "unschedulable": 2, "gated": 3}
         counts = {"scheduled": 10, "unschedulable": 2, "errors": 0, "nodes": 20, "pods": 10}
         return {"now": now, "pending": pending, "seconds": seconds, **counts}
+
+    def _throughput(self) -> Json:
+        spans = [
+            {"time": int(self._begun) - 3600 + 30 * at, "scheduled": 60, "p50": 0.001, "p99": 0.004}
+            for at in range(120)
+        ]
+        return {"width": 30, "spans": spans}
 
     def _config(self) -> Json:
         plugins = {"filter": {"enabled": [{"name": f"NodeName{self._mark}"}]}}

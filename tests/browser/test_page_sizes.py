@@ -202,3 +202,21 @@ def test_an_object_has_its_events_and_what_is_known_of_it_as_yaml(
     named = "pod tug -n harbour" if "pods" in view else "node node-1"
     command = region.get_by_role("group", name="the command for the whole object")
     expect(command).to_have_text(f"kubectl get {named} -o yaml")
+
+
+def test_throughput_is_shown_over_the_whole_ledger_or_of_late(
+    served: Serve, window: OpenPage
+) -> None:
+    page = window(served(CannedApi()), "#/throughput")
+    expect(page.locator(".chart[data-drawn]")).to_have_count(2)
+    expect(page.get_by_text(re.compile("^From .* on, in spans of 30s.$"))).to_be_visible()
+    page.get_by_text("The same as a table").click()
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(120)  # an hour
+    expect(page.locator("caption")).to_contain_text("Spans of 30 seconds")
+    page.get_by_label("Show").select_option("the last two minutes")
+    expect(page.locator("caption")).to_contain_text("Spans of 1 second ")
+    assert page.url.endswith("#/throughput?reach=minutes")
+    page.reload()
+    expect(page.get_by_label("Show")).to_have_value("minutes")
+    expect(page.locator(".chart[data-drawn]")).to_have_count(2)

@@ -10,8 +10,10 @@ from kube.fake_api import run
 from moorage.errors import FollowerTooSlowError
 from moorage.explain.listing import SecondRates
 from moorage.explain.report import DecisionSummary
-from moorage.kube.attempt_rates import WINDOW, AttemptRates
+from moorage.kube.attempt_rates import WINDOW, AttemptRates, throughput
 from moorage.kube.decision_feed import DecisionFeed
+from moorage.ledger.entries import AttemptSummary
+from moorage.ledger.moment import finish
 
 
 def decision(number: int) -> DecisionSummary:
@@ -35,6 +37,56 @@ def test_each_second_has_its_own_counts_and_seconds_without_any_are_there_too() 
     assert rates.window(1000 + 2 * WINDOW) == tuple(
         SecondRates(time) for time in range(1001 + WINDOW, 1001 + 2 * WINDOW)
     )
+
+
+ATTEMPTS = st.lists(
+    st.builds(
+        AttemptSummary,
+        st.floats(1e9, 1e9 + 1e7),
+        st.sampled_from(["scheduled", "unschedulable", "error"]),
+        st.floats(1e-6, 30.0),
+    ),
+    max_size=40,
+)
+
+
+@given(st.lists(ATTEMPTS, max_size=3), st.integers(1, 200), st.floats(0, 2e7))
+def test_a_ledger_s_attempts_are_all_counted_in_the_span_of_their_time(
+    chunks: list[list[AttemptSummary]], points: int, after: float
+) -> None:
+    attempts = [one for chunk in chunks for one in chunk]
+    found = finish(throughput(chunks, points, 1e9 + after))
+    assert len(found.spans) <= points
+    assert bool(found.spans) == bool(attempts)
+    counted = {"scheduled": 0, "unschedulable": 0, "error": 0}
+    for at, span in enumerate(found.spans):
+        assert span.time == found.spans[0].time + at * found.width
+        here = [one for one in attempts if span.time <= one.time < span.time + found.width]
+        results = [one.result for one in here]
+        assert (span.scheduled, span.unschedulable, span.errors) == (
+            *(results.count("scheduled"), results.count("unschedulable")),
+            results.count("error"),
+        )
+        for result in results:
+            counted[result] += 1
+        if here:
+            assert span.p50 == sorted(one.seconds for one in here)[(len(here) - 1) // 2]
+    assert sum(counted.values()) == len(attempts)
+
+
+def test_spans_are_as_short_as_they_can_be_and_a_young_ledger_is_shown_in_two_minutes() -> None:
+    def spans(seconds: float, now: float = 0.0) -> tuple[int, int]:
+        attempts = [AttemptSummary(1200.0, "scheduled"), AttemptSummary(1200.0 + seconds, "error")]
+        found = finish(throughput([attempts], 120, now))
+        return found.width, len(found.spans)
+
+    assert spans(1) == (1, 2)
+    assert spans(1, now=1230.0) == (1, 31)
+    assert spans(1, now=9999.0) == (1, 120)
+    assert spans(120) == (2, 61)
+    assert spans(3600) == (60, 61)
+    assert spans(86_400 * 1000) == (86_400 * 16, 63)
+    assert finish(throughput([], 120, 5.0)).spans == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(1e-6, 30.0)), max_size=60))

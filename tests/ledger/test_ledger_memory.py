@@ -64,6 +64,20 @@ def test_equal_failures_take_few_bytes() -> None:
     assert (ledger._ring.bytes - before) / 1000 < 60
 
 
+def test_attempts_in_short_are_those_of_all_decisions_packed_or_not() -> None:
+    ledger = Ledger(2**24)
+    maker = Maker(ledger)
+    maker.make(3)
+    ledger.flush()
+    maker.make(2, message="nothing fits")
+    short = [one for some in ledger.attempts() for one in some]
+    whole = list(reversed(ledger.summaries()))
+    assert [(one.time, one.result, one.seconds) for one in short] == [
+        (one.time, one.result, one.seconds) for one in whole
+    ]
+    assert [one.result for one in short] == ["scheduled"] * 3 + ["unschedulable"] * 2
+
+
 def test_pages_follow_one_another_and_leave_nothing_out() -> None:
     ledger = Ledger(2**24)
     maker = Maker(ledger)

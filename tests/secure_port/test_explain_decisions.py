@@ -102,6 +102,11 @@ def test_decisions_are_listed_newest_first_and_explained_by_number() -> None:
             mine = (await told(port, "decisions?pod=default/a"))["items"]
             assert [one["node"] for one in mine] == ["quay"]
 
+            rates = await told(port, "throughput?points=2")
+            assert len(rates["spans"]) <= 2
+            assert sum(span["scheduled"] for span in rates["spans"]) == 2
+            assert sum(span["unschedulable"] for span in rates["spans"]) >= 1
+
             found = await told(port, f"decisions/{newest}?matrix=true")
             assert found["decision"]["result"] == "unschedulable"
             assert found["rejections"][0]["plugin"] == "NodeResourcesFit"
@@ -123,6 +128,7 @@ def test_decisions_are_listed_newest_first_and_explained_by_number() -> None:
         (f"decisions?continue={token('decisions', 'x')}", 400, NOT_CONTINUED),
         (f"decisions?continue={token('decisions', '²')}", 400, NOT_CONTINUED),
         (f"decisions?continue={token('decisions', '9' * 5000)}", 400, NOT_CONTINUED),
+        ("throughput?points=0", 400, 'parameter points is "0", expected a number from 1 to 1000'),
         ("decisions/stream?from=1", 400, 'unknown parameter "from": there are none'),
     ],
 )

@@ -116,7 +116,7 @@ class PendingCounts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SecondRates(msgspec.Struct, frozen=True, rename="camel"):
-    """What one second saw: decisions, and how long half and nearly all of them took at most."""
+    """What a second or longer span saw: decisions, and how long half and nearly all took."""
 
     time: int
     scheduled: int = 0
@@ -124,6 +124,16 @@ class SecondRates(msgspec.Struct, frozen=True, rename="camel"):
     errors: int = 0
     p50: float = 0.0
     p99: float = 0.0
+
+
+class LedgerRates(msgspec.Struct, frozen=True, rename="camel"):
+    """What the ledger remembers of attempts and how long they took."""
+
+    width: int
+    """How many seconds a span is long."""
+    spans: Sequence[SecondRates] = ()
+    """From the first decision to the latest, those without a decision as well."""
+    schema: str = SCHEMA
 
 
 class Stats(msgspec.Struct, frozen=True, rename="camel"):

@@ -56,6 +56,7 @@ _JSON = {**HEADERS, "Content-Type": "application/json"}
 _MOST_LINES = 10_000
 _MOST_SCORES = 1000
 _MOST_NAMED = 100
+_MOST_POINTS = 1000
 _MOST_DIGITS = 18
 _MOST_NUMBER = 10**_MOST_DIGITS
 _WORTH_A_THREAD = 1 << 16
@@ -277,13 +278,16 @@ class _Api:
                 return await decision_stream(request, self._explainer)
             case ["decisions", number]:
                 return await self._decision(request, number)
-            case ["stats"]:
-                QueryParameters(request)
-                return self._explainer.stats()
-            case ["config"]:
-                QueryParameters(request)
-                return self._explainer.settings()
+            case ["stats" | "throughput" | "config" as about]:
+                return await self._scheduler(request, about)
         raise UnknownObjectError(f"there is nothing at {quoted(request.path)}")
+
+    async def _scheduler(self, request: web.Request, about: str) -> msgspec.Struct:
+        if about == "throughput":
+            asked = QueryParameters(request, "points")
+            return await self._explainer.throughput(asked.number("points", 120, 1, _MOST_POINTS))
+        QueryParameters(request)
+        return self._explainer.stats() if about == "stats" else self._explainer.settings()
 
     async def _pods(self, request: web.Request) -> msgspec.Struct:
         asked = QueryParameters(request, "state", "limit", "namespace", "continue")

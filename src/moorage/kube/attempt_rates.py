@@ -1,17 +1,28 @@
-"""How many decisions each of the last seconds saw, and how long they took.
+"""How many decisions the last seconds saw, or spans of a whole ledger, and how long they took.
 
 Owns counting and forgetting: of a second that is over only a summary stays. `note` is called for
 every decision and must stay cheap; percentiles are worked out once per second.
 """
 
 import math
+from array import array
 from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from moorage.engine.observer import ERROR, SCHEDULED, UNSCHEDULABLE
-from moorage.explain.listing import SecondRates
+from moorage.explain.listing import LedgerRates, SecondRates
+from moorage.ledger.entries import AttemptSummary
 
 WINDOW = 120
 """How many seconds are remembered."""
+_DAY = 86_400
+_WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200)
+"""Spans of time that people count in, in seconds; beyond these whole days."""
+_CODES = {SCHEDULED: 0, UNSCHEDULABLE: 1, ERROR: 2}
+"""Places of results in `SecondRates`."""
 
 
 class AttemptRates:
@@ -65,6 +76,52 @@ class AttemptRates:
             _percentile(ordered, 0.5),
             _percentile(ordered, 0.99),
         )
+
+
+def throughput(
+    attempts: Iterable[Sequence[AttemptSummary]], points: int, now: float
+) -> Generator[None, None, LedgerRates]:
+    """All attempts in spans of equal length, `points` at most; in steps."""
+    times, seconds, codes = array("d"), array("d"), array("b")
+    for some in attempts:
+        times.extend(one.time for one in some)
+        seconds.extend(one.seconds for one in some)
+        codes.extend(_CODES.get(one.result, len(_CODES)) for one in some)
+        yield
+    if not times:
+        return LedgerRates(1)
+    first, last = min(times), max(times)
+    # Two minutes at least, if so many have passed: the bars of a young ledger stay narrow.
+    last = max(last, min(now, first + WINDOW - 1))
+    width = next(one for one in _widths() if last // one - first // one < points)
+    begin, end = int(first // width), int(last // width) + 1
+    spans = (np.asarray(times) // width).astype(np.int64)
+    order = np.argsort(spans, kind="stable")
+    edges = np.searchsorted(spans[order], np.arange(begin, end + 1))
+    took, results = np.asarray(seconds)[order], np.asarray(codes)[order]
+    return LedgerRates(
+        width,
+        tuple(
+            _rates(span * width, results[at:until], took[at:until])
+            for span, at, until in zip(range(begin, end), edges[:-1], edges[1:], strict=True)
+        ),
+    )
+
+
+def _widths() -> Iterator[int]:
+    yield from _WIDTHS
+    days = _DAY
+    while True:
+        yield days
+        days *= 2
+
+
+def _rates(time: int, codes: NDArray[np.int8], seconds: NDArray[np.float64]) -> SecondRates:
+    counts = np.bincount(codes, minlength=len(_CODES)).tolist()
+    scheduled, unschedulable, errors = counts[: len(_CODES)]
+    ordered = np.sort(seconds).tolist()
+    p50, p99 = _percentile(ordered, 0.5), _percentile(ordered, 0.99)
+    return SecondRates(time, scheduled, unschedulable, errors, p50, p99)
 
 
 def _percentile(ordered: list[float], share: float) -> float:

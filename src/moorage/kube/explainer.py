@@ -21,6 +21,7 @@ from moorage.explain.listing import (
     DecisionPage,
     KnownObject,
     LedgerFacts,
+    LedgerRates,
     NodePage,
     PendingCounts,
     PodPage,
@@ -38,7 +39,7 @@ from moorage.explain.report import (
     QueueState,
 )
 from moorage.framework.profile import Profile
-from moorage.kube.attempt_rates import AttemptRates
+from moorage.kube.attempt_rates import AttemptRates, throughput
 from moorage.kube.decision_feed import DecisionFeed, Follower
 from moorage.kube.known_objects import known_yaml
 from moorage.kube.listings import node_page, pod_page
@@ -193,6 +194,12 @@ class Explainer:
         ledger = self._require_ledger()
         async with self._my_turn(informed=False):
             return await in_slices(ledger.explaining(number, top=top, matrix=matrix))
+
+    async def throughput(self, points: int) -> LedgerRates:
+        """The whole ledger in so many spans of time at most."""
+        ledger = self._require_ledger()
+        async with self._my_turn(informed=False):
+            return await in_slices(throughput(ledger.attempts(), points, time.time()))
 
     async def follow(self, last: int | None = None) -> tuple[Follower, Sequence[DecisionSummary]]:
         """Follow decisions from now on; with those after `last`, the oldest first.

@@ -152,6 +152,18 @@ class RecordedDecision(Shape, frozen=True):
         return self.summary.result == SCHEDULED
 
 
+class AttemptSummary(msgspec.Struct, frozen=True):
+    """Of a `DecisionSummary` what statistics need: it is read much faster."""
+
+    time: float
+    result: str
+    seconds: float = 0.0
+
+
+class _RecordedAttempt(Shape, frozen=True):
+    summary: AttemptSummary
+
+
 Entry = Change | RecordedDecision
 
 _KINDS: dict[str, type[Any]] = {name: kind.struct for name, kind in KINDS.items()} | {
@@ -167,6 +179,7 @@ _KINDS: dict[str, type[Any]] = {name: kind.struct for name, kind in KINDS.items(
     )
 }
 _NAMED = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
+_ATTEMPT = msgspec.msgpack.Decoder(_RecordedAttempt)
 
 
 # Many of them.
@@ -219,6 +232,10 @@ class ChunkPlace:
                 raise ValueError("a chunk with another number of decisions than it says")
         return self._decisions
 
+    def attempts(self) -> list[AttemptSummary]:
+        """Its decisions in short; ValueError if they cannot be read. They are not kept."""
+        return unpack_attempts(self.chunk().entries)
+
     @property
     def entries(self) -> list[Entry]:
         """Everything in it, in order; ValueError if it cannot be read."""
@@ -246,12 +263,26 @@ def pack(entries: Iterable[Entry]) -> bytes:
 
 def unpack(data: bytes, kinds: Container[str] = _KINDS) -> list[Entry]:
     """The entries of some kinds that `pack` wrote; ValueError if it is not that."""
+    return [_decoded(kind, raw) for kind, raw in _named(data) if kind in kinds]
+
+
+def unpack_attempts(data: bytes) -> list[AttemptSummary]:
+    """Of the decisions among the entries that `pack` wrote, their summaries in short."""
+    decision = RecordedDecision.__name__
+    try:
+        return [_ATTEMPT.decode(raw).summary for kind, raw in _named(data) if kind == decision]
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{decision}: {error}") from error
+
+
+def _named(data: bytes) -> list[tuple[str, msgspec.Raw]]:
+    """What was packed, each after its kind."""
     try:
         stream = zlib.decompressobj()
         plain = stream.decompress(data, _MOST_BYTES)
         if not stream.eof:
             raise ValueError("the compressed data do not end")
-        return [_decoded(kind, raw) for kind, raw in _NAMED.decode(plain) if kind in kinds]
+        return _NAMED.decode(plain)
     except (zlib.error, msgspec.MsgspecError) as error:
         raise ValueError(str(error)) from error
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from moorage.errors import ConfigError, InputError
 from moorage.explain.report import DecisionExplanation, DecisionSummary
-from moorage.ledger.entries import ChunkPlace, RecordedDecision
+from moorage.ledger.entries import AttemptSummary, ChunkPlace, RecordedDecision
 from moorage.ledger.explaining import explain_decision
 from moorage.ledger.files import LedgerFile, ledger_files
 from moorage.ledger.moment import Moment, Steps, finish, moment_of
@@ -78,6 +78,15 @@ class Reader:
             )
             found = islice(asked, max(limit, 0))
             return [decision.summary for decision in found]
+
+    def attempts(self) -> Iterator[list[AttemptSummary]]:
+        """All decisions in short, some at a time, the oldest first."""
+        places, unpacked = self._places(), self.unpacked()  # more may come while these are read
+        for place in places:
+            with _readable("The list of decisions"):
+                yield place.attempts()
+        summaries = [decision.summary for decision in unpacked]
+        yield [AttemptSummary(one.time, one.result, one.seconds) for one in summaries]
 
     def latest_about(self, pod: str) -> int | None:
         """The number of the latest decision about a pod."""
