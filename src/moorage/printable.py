@@ -52,7 +52,7 @@ def go_float(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if value == 0:
-        return "0"
+        return "-0" if math.copysign(1, value) < 0 else "0"
     if value.is_integer() and abs(value) < 10**_NO_EXPONENT.stop:
         return str(int(value))
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()

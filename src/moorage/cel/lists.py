@@ -18,6 +18,8 @@ from moorage.cel.types import Signatures, parse_type
 from moorage.cel.values import Uint, compare, go_type, incapable, kind_of, surely_equal
 from moorage.model.duration import Duration
 
+_LONGEST_RANGE = 1_000_000
+
 _ORDERED = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
 _SUMMED = ("int", "uint", "double", "duration")
 _ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
@@ -55,6 +57,11 @@ def declare(signatures: Signatures) -> None:
 
 
 def _range(count: int) -> list[int]:
+    if count < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
+    if count > _LONGEST_RANGE:
+        limit = f"exceeds maximum allowed ({_LONGEST_RANGE})"
+        raise EvaluationError(f"lists.range: size {count} {limit}")
     require_items(count)
     return list(range(count))
 

@@ -315,8 +315,8 @@ class _Parser:
             return Literal(token.position, _CONSTANTS[token.text])
         if opening := self._accept("("):
             arguments = self._arguments()
-            if token.text == "has":
-                return _has(opening.position, arguments)
+            if token.text == "has" and len(arguments) == 1:
+                return _has(arguments[0])
             return Call(opening.position, token.text, arguments)
         return Name(token.position, token.text)
 
@@ -380,11 +380,10 @@ class _Parser:
         return Call(position, function, arguments, target)
 
 
-def _has(position: int, arguments: tuple[Node, ...]) -> Node:
-    if len(arguments) == 1 and isinstance(arguments[0], Select):
-        chosen = arguments[0]
+def _has(chosen: Node) -> Node:
+    if isinstance(chosen, Select):
         return Select(chosen.position, chosen.operand, chosen.field, test=True)
-    raise Issue(position, "invalid argument to has() macro")
+    raise Issue(chosen.position, "invalid argument to has() macro")
 
 
 def _comprehension(position: int, function: str, target: Node, arguments: tuple[Node, ...]) -> Node:

@@ -1,6 +1,5 @@
 """`"%s has %d".format([...])`: texts put together from values, `string()` and `strings.quote`."""
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from moorage.cel.times import Timestamp, duration_text, timestamp_text
 from moorage.cel.types import Signatures
 from moorage.cel.values import DefaultMap, TypeValue, Uint, kind_of
 from moorage.model.duration import Duration
-from moorage.printable import SHORT_ESCAPES
+from moorage.printable import SHORT_ESCAPES, go_float, printable
 
 _NUMBERS = ("int", "uint")
 CLAUSES = {
@@ -66,7 +65,7 @@ def to_string(value: Any) -> str:
             except UnicodeDecodeError:
                 raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
         case float():
-            return f"{value:.17g}" if float(f"{value:g}") != value else f"{value:g}"
+            return go_float(value)
         case _:
             return str(value)
 
@@ -131,7 +130,7 @@ def _shown(letter: str, value: Any, digits: int) -> str:
         case "f":
             return _grouped(float(value), digits)
         case "e":
-            return _scientific(float(value))
+            return _scientific(float(value)).rjust(digits)
         case "b" | "o":
             return f"{int(value):{letter}}"
         case _:
@@ -198,9 +197,8 @@ def _scientific(value: float) -> str:
     if not math.isfinite(value):
         return _infinite(value, "∞")
     mantissa, exponent = f"{value:.6e}".split("e")
-    times = "\N{NARROW NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NARROW NO-BREAK SPACE}"
     raised = f"{int(exponent):0{2 + (int(exponent) < 0)}}".translate(_RAISED)
-    return f"{mantissa}{times}10{raised}"
+    return f"{mantissa}\N{MULTIPLICATION SIGN}10{raised}"
 
 
 def _infinite(value: float, infinity: str) -> str:
@@ -221,7 +219,8 @@ def _hex(value: Any, letter: str) -> str:
 
 
 def _go_quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(escaped)}"'
 
 
 def _quote(text: str) -> str:

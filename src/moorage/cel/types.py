@@ -161,7 +161,7 @@ def _split(text: str) -> list[str]:
 _NOT_NULLABLE = frozenset(
     ("bool", "int", "uint", "double", "string", "bytes", "list", "map", "type")
 )
-_MARK = "?"
+_MARK = "_var"
 """Begins the name of a variable, and that of nothing else."""
 
 
@@ -175,7 +175,7 @@ class Unification:
     def variable(self) -> Type:
         """A new variable."""
         self._made += 1
-        return Type(f"{_MARK}{self._made}")
+        return Type(f"{_MARK}{self._made - 1}")
 
     def call(self, overload: Overload, given: Sequence[Type]) -> Type | None:
         """The type of a call, or None if the arguments do not fit, and then nothing is learnt."""

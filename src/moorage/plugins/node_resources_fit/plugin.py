@@ -66,12 +66,12 @@ class NodeResourcesFit(
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         # Upstream knows no number of pods where it scores: naming them has no effect.
-        self._resources = tuple(
-            (spec.name, spec.weight)
-            for spec in args.scoring_strategy.resources
-            if spec.name != PODS
-        )
-        self._weights = dict(self._resources)
+        # One that is named twice counts with both weights.
+        self._weights: dict[str, int] = {}
+        for spec in args.scoring_strategy.resources:
+            if spec.name != PODS:
+                self._weights[spec.name] = self._weights.get(spec.name, 0) + spec.weight
+        self._resources = tuple(self._weights.items())
         self._scalars = frozenset(filter(is_scalar, self._weights))
         self._scorer = strategy_scorer(args.scoring_strategy)
         self._row_scorer = row_scorer(args.scoring_strategy)
