@@ -164,7 +164,7 @@ def test_events_have_their_times_even_if_unknown(api: Client) -> None:
 def test_what_needs_a_container_is_refused_in_a_sentence(api: Client, what: str) -> None:
     api.create_pod("a")
     answer = api.get(f"{PODS}/a/{what}")
-    assert answer.code == 501
+    assert (answer.code, answer.reason) == (405, "MethodNotAllowed")
     assert answer.message.startswith("no container runs in this simulated cluster: a pod ")
 
 

@@ -307,6 +307,42 @@ def test_custom_resources(both: tuple[Access, Access]) -> None:
         ask(access, "DELETE", f"{_DEFINITIONS}/things.x.io")
 
 
+# Who applies which data, and whether by force; `None` updates instead.
+_APPLIED: list[tuple[str, dict[str, str], bool | None]] = [
+    ("a", {"x": "1", "y": "2"}, False),
+    ("b", {"x": "1", "z": "3"}, False),
+    ("b", {"x": "9", "z": "3"}, False),
+    ("b", {"x": "9", "y": "9"}, False),
+    ("b", {"x": "9", "z": "3"}, True),
+    ("a", {"x": "9"}, False),
+    ("u", {"x": "7"}, None),
+    ("a", {"x": "1"}, False),
+    ("b", {}, False),
+    ("a", {}, False),
+]
+
+
+def test_server_side_apply(both: tuple[Access, Access]) -> None:
+    path = f"{CONFIGMAPS}/applied"
+    for who, data, force in _APPLIED:
+        seen = []
+        for access in both:
+            body = {"apiVersion": "v1", "kind": "ConfigMap", **configmap(name="applied")}
+            query = f"?fieldManager={who}{'&force=true' if force else ''}"
+            media = MERGE if force is None else "application/apply-patch+yaml"
+            body = {"data": data} if force is None else {**body, "data": data}
+            said = answer(access, "PATCH", path + query, body, media)
+            stored = ask(access, "GET", path)[1]
+            owned = [
+                (one["manager"], one["operation"], one["fieldsV1"])
+                for one in stored["metadata"]["managedFields"]
+            ]
+            seen.append((said, stored["data"], sorted(owned, key=str)))
+        assert seen[1] == seen[0]
+    for access in both:
+        ask(access, "DELETE", path)
+
+
 def test_tables_have_upstreams_columns(both: tuple[Access, Access]) -> None:
     def columns(access: Access, path: str) -> list[tuple[str, str, int]]:
         _, table, _ = ask(access, "GET", path, accept=TABLE)

@@ -90,6 +90,26 @@ def test_apply_diff_and_replace(kubectl: Kubectl) -> None:
     kubectl("delete", "configmap", "cm")
 
 
+def test_server_side_apply(kubectl: Kubectl) -> None:
+    apply = ("apply", "--server-side", "-f", "-")
+    kubectl(*apply, "--field-manager=a", document=configmap(x="1", y="2"))
+    kubectl(*apply, "--field-manager=b", document=configmap(x="1", z="3"))
+    refused = kubectl(*apply, "--field-manager=b", document=configmap(x="9"), code=1)
+    assert 'Apply failed with 1 conflict: conflict with "a": .data.x' in refused
+    kubectl(*apply, "--field-manager=b", "--force-conflicts", document=configmap(x="9"))
+    assert kubectl.object("configmap", "cm")["data"] == {"x": "9", "y": "2"}
+    kubectl(*apply, "--field-manager=a", document=configmap(x="9"))
+    assert kubectl.object("configmap", "cm")["data"] == {"x": "9"}
+    shown = kubectl("get", "configmap", "cm", "-o", "yaml", "--show-managed-fields")
+    assert "manager: a" in shown
+    kubectl("delete", "configmap", "cm")
+    # What kubectl applied on its own side goes on to be its own.
+    kubectl("apply", "-f", "-", document=configmap(a="1", b="2"))
+    kubectl(*apply, document=configmap(a="3"))
+    assert kubectl.object("configmap", "cm")["data"] == {"a": "3"}
+    kubectl("delete", "configmap", "cm")
+
+
 def test_edit_opens_an_editor_and_keeps_what_it_saves(kubectl: Kubectl) -> None:
     kubectl("create", "configmap", "edited", "--from-literal=colour=red")
     assert "edited" in kubectl("edit", "configmap", "edited", KUBE_EDITOR="sed -i s/red/blue/")

@@ -202,7 +202,7 @@ def method_not_allowed() -> ApiStatusError:
 def simulated(noun: str, why: str) -> ApiStatusError:
     """Something that only a real container could do."""
     message = f"no container runs in this simulated cluster: a {noun} {why}"
-    return ApiStatusError(501, "NotImplemented", message)
+    return ApiStatusError(405, "MethodNotAllowed", message)
 
 
 def not_acceptable(offered: str) -> ApiStatusError:

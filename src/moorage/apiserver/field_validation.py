@@ -7,6 +7,7 @@ Upstream: apiserver pkg/endpoints/handlers/{create,update,patch}.go.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from moorage.apiserver.bodies import (
@@ -26,6 +27,7 @@ from moorage.apiserver.errors import (
     unrecognized,
     unsupported_media_type,
 )
+from moorage.apiserver.field_ownership import shown_path
 from moorage.apiserver.fields import check_fields, repeated_fields
 from moorage.apiserver.messages import message_name, messages
 from moorage.apiserver.patching import (
@@ -33,6 +35,7 @@ from moorage.apiserver.patching import (
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
+    applied_object,
     patch_function,
 )
 from moorage.apiserver.requests import Target
@@ -106,6 +109,32 @@ class FieldValidation:
             return changed
 
         return checked
+
+    def applied(self, body: bytes) -> Json:
+        """The configuration in a server-side apply."""
+        config = applied_object(body)
+        if not isinstance(config.get("metadata", {}), dict):
+            check_shape(config)
+        try:
+            unknown = self._unknown(deepcopy(config))
+        except UnreadableError as error:
+            raise self._untyped(config, [str(error)]) from None
+        if unknown:
+            paths = [shown_path(config, text.partition('"')[2].rstrip('"')) for text in unknown]
+            # Upstream looks no deeper than to the first level where something is unknown.
+            least = min(path.count(".") for path in paths)
+            why = [f"{path}: field not declared in schema" for path in paths]
+            raise self._untyped(config, [one for one in why if one.count(".") == least])
+        check_shape(config)
+        return config
+
+    def _untyped(self, config: Json, why: list[str]) -> ApiStatusError:
+        metadata = config.get("metadata") or {}
+        place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        kind = f"{self._group}/{self._version}, Kind={self._kind}"
+        text = why[0] if len(why) == 1 else "".join(["errors:", *(f"\n  {one}" for one in why)])
+        message = f"failed to create typed patch object ({place}; {kind}): {text}"
+        return ApiStatusError(500, "", message)
 
     def _repeated(self, body: bytes) -> list[str]:
         return [] if self._directive == _IGNORE else repeated_fields(body)

@@ -88,8 +88,8 @@ class Handlers:
         content_type = headers.get("Content-Type", "")
         if not content_type and not is_from_browser(headers):
             content_type = "application/json"  # programs may leave it out, as Python's client does
-        accept = headers.get("Accept", "")
-        call = ResourceCall(method, target, query, body, content_type, accept, user)
+        accept, agent = headers.get("Accept", ""), headers.get("User-Agent", "")
+        call = ResourceCall(method, target, query, body, content_type, accept, user, agent)
         response: web.StreamResponse
         if call.watches:
             renderer = self._verbs.renderer(call)

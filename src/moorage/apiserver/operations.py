@@ -18,6 +18,7 @@ from moorage.apiserver.errors import (
     invalid,
     not_found,
 )
+from moorage.apiserver.field_ownership import FieldManager, applied_first, apply, updated_owners
 from moorage.apiserver.history import Stored
 from moorage.apiserver.metadata import Identities, drop_empty, metadata_of
 from moorage.apiserver.resources import STATUS, ApiResource, from_stored, to_stored, wrong_kind
@@ -35,6 +36,7 @@ from moorage.apiserver.validation import read, validate, validate_status
 Change = Callable[[Json], Json]
 
 _NAME_ATTEMPTS = 8
+_MANAGER = "moorage"
 
 
 class Operations:
@@ -56,9 +58,15 @@ class Operations:
     # ---- create ----
 
     def create(
-        self, resource: ApiResource, namespace: str, obj: Json, *, dry_run: bool = False
+        self,
+        resource: ApiResource,
+        namespace: str,
+        obj: Json,
+        *,
+        dry_run: bool = False,
+        owners: list[Json] | None = None,
     ) -> Stored:
-        """Store a new object."""
+        """Store a new object; `owners` are its `managedFields` if it is applied."""
         check_kind(resource, obj)
         check_namespace(resource, namespace, obj)
         obj = to_stored(resource, obj)
@@ -85,6 +93,8 @@ class Operations:
         if "spec" in obj:
             obj["metadata"]["generation"] = 1
         drop_empty(obj)
+        if owners:
+            obj["metadata"]["managedFields"] = owners
         if dry_run:
             return make_stored(resource.storage, key, self.store.version, obj)
         stored = self.store.create(collection, key, obj)
@@ -102,6 +112,7 @@ class Operations:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        manager: FieldManager | None = None,
     ) -> tuple[Stored, bool]:
         """Store a client's whole object; says whether that created it."""
         check_kind(resource, obj)
@@ -117,7 +128,39 @@ class Operations:
             text = "Invalid value: 0x0: must be specified for an update"
             cause = Cause("metadata.resourceVersion", text)
             raise invalid(resource.kind, resource.group, name, [cause])
-        return self._store_update(resource, stored, obj, subresource, dry_run), False
+        return self._store_update(resource, stored, obj, subresource, dry_run, manager), False
+
+    def apply(
+        self,
+        resource: ApiResource,
+        namespace: str,
+        name: str,
+        config: Json,
+        manager: FieldManager,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> tuple[Stored, bool]:
+        """Merge a configuration into an object, or make it; says whether that created it."""
+        check_kind(resource, config)
+        check_namespace(resource, namespace, config)
+        check_name(name, config)
+        now = self.identities.now()
+        metadata = config["metadata"]
+        stored = self.store.collection(resource.storage).get(namespace, name)
+        if stored is None:
+            if manager.subresource or metadata.get("uid") or metadata.get("resourceVersion"):
+                raise not_found(resource.plural, resource.group, name)
+            owners = applied_first(config, manager, now)
+            made = self.create(resource, namespace, config, dry_run=dry_run, owners=owners)
+            return made, True
+        live = from_stored(resource, stored.object())
+        obj = apply(live, config, manager, now, force=force)
+        check_patched_uid(resource, obj, stored.object())
+        owners = obj["metadata"].pop("managedFields")
+        part = manager.subresource
+        updated = self._store_update(resource, stored, obj, part, dry_run, manager, owners)
+        return updated, False
 
     def change(
         self,
@@ -128,6 +171,7 @@ class Operations:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        manager: FieldManager | None = None,
     ) -> Stored:
         """Store what `change` makes of the object, in the form the client speaks (a patch)."""
         stored = self.get(resource, namespace, name)
@@ -135,12 +179,20 @@ class Operations:
         check_kind(resource, obj)
         check_name(name, obj)
         check_patched_uid(resource, obj, stored.object())
-        return self._store_update(resource, stored, obj, subresource, dry_run)
+        return self._store_update(resource, stored, obj, subresource, dry_run, manager)
 
     def _store_update(
-        self, resource: ApiResource, stored: Stored, obj: Json, subresource: str, dry_run: bool
+        self,
+        resource: ApiResource,
+        stored: Stored,
+        obj: Json,
+        subresource: str,
+        dry_run: bool,
+        manager: FieldManager | None,
+        owners: list[Json] | None = None,
     ) -> Stored:
         old = stored.object()
+        managed = "managedFields" in old["metadata"]
         obj = to_stored(resource, obj)
         check_same_object(resource, stored.name, obj, old)
         if subresource == STATUS:
@@ -158,6 +210,11 @@ class Operations:
         else:
             raise bad_request(f"{subresource} of {resource.plural} cannot be updated")
         drop_empty(obj)
+        if managed and owners is None:
+            who = manager or FieldManager(_MANAGER, "Update", resource.api_version, subresource)
+            owners = updated_owners(stored.object(), obj, who, self.identities.now())
+        if owners:
+            obj["metadata"]["managedFields"] = owners
         if dry_run:
             return make_stored(resource.storage, stored.key, stored.version, obj)
         collection = self.store.collection(resource.storage)

@@ -193,9 +193,6 @@ def _change(body: bytes, content_type: str) -> Callable[[Json], Json]:
     if media == STRATEGIC_MERGE_PATCH:
         patch = parse_json(body)
         return lambda obj: strategic_merge(obj, patch)
-    if media == APPLY_PATCH:
-        applied = applied_object(body)
-        return lambda obj: strategic_merge(obj, applied)
     raise unsupported_patch_type()
 
 

@@ -26,6 +26,7 @@ _PROCESSES = {
     "portforward": "listens on no port",
     "proxy": "answers no requests",
 }
+_HOSTS = ("nodes", "pods", "services")
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
@@ -70,7 +71,7 @@ def parse_target(path: str, known: ByPlural = BY_PLURAL) -> Target | None:
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if subresource and subresource not in resource.subresources:
-        if subresource in _PROCESSES:
+        if subresource in _PROCESSES and resource.group == "" and resource.plural in _HOSTS:
             raise simulated(resource.singular, _PROCESSES[subresource])
         raise no_such_path()
     if name and resource.namespaced and not namespace:

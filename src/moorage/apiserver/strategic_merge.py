@@ -28,8 +28,8 @@ _MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "volumeDevices": ("devicePath",),
     "volumeMounts": ("mountPath",),
 }
-# Lists of plain values that are sets.
-_SETS = frozenset({"finalizers"})
+SETS = frozenset({"finalizers"})
+"""Lists of plain values that are sets."""
 # A volume has one source: naming another replaces it. Clients say so with $retainKeys.
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -83,11 +83,11 @@ def _retained(patch: Json) -> set[str] | None:
 def _merge_list(name: str, document: Any, patch: list[Any]) -> list[Any]:
     present = list(document) if isinstance(document, list) else []
     before = list(present)
-    if name in _SETS:
+    if name in SETS:
         found = {_hashable(item) for item in present}
         present += [item for item in patch if _hashable(item) not in found]
         return _in_order(name, present, patch, before)
-    key = _merge_key(name, patch)
+    key = merge_key(name, patch)
     if key is None:
         return [_plain(item) for item in patch]
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
@@ -115,7 +115,8 @@ def _merge_list(name: str, document: Any, patch: list[Any]) -> list[Any]:
     return _in_order(name, left, patch, before)
 
 
-def _merge_key(name: str, patch: list[Any]) -> str | None:
+def merge_key(name: str, patch: list[Any]) -> str | None:
+    """Which member tells the elements of a list under this name apart, if one does."""
     keys = _MERGE_KEYS.get(name, ())
     members = [item for item in patch if isinstance(item, dict)]
     if not keys or len(members) != len(patch):

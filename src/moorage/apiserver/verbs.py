@@ -11,21 +11,21 @@ from moorage.apiserver.authentication import ANONYMOUS, ApiUser, Authentication,
 from moorage.apiserver.bodies import media_type, read_object
 from moorage.apiserver.deletion import DeleteOptions
 from moorage.apiserver.errors import (
-    ApiStatusError,
+    Cause,
     Json,
     bad_request,
+    invalid,
     method_not_allowed,
-    not_found,
     success,
 )
+from moorage.apiserver.field_ownership import FieldManager
 from moorage.apiserver.field_validation import FieldValidation
 from moorage.apiserver.history import Stored
 from moorage.apiserver.listing import Lists
-from moorage.apiserver.metadata import metadata_of
 from moorage.apiserver.operations import Change, Operations
 from moorage.apiserver.patching import APPLY_PATCH
 from moorage.apiserver.requests import Target, flag, negotiate
-from moorage.apiserver.resources import ApiResource
+from moorage.apiserver.resources import STATUS, ApiResource
 from moorage.apiserver.responses import Renderer
 from moorage.apiserver.selection import Selection, parse_selection, with_name
 from moorage.apiserver.storage import encode
@@ -44,6 +44,13 @@ class ResourceCall(NamedTuple):
     content_type: str = ""
     accept: str = ""
     user: ApiUser = ANONYMOUS
+    agent: str = ""
+
+    def manager(self, operation: str = "Update") -> FieldManager:
+        """Who owns what is written."""
+        name = self.query.get("fieldManager") or self.agent.partition("/")[0] or "unknown"
+        target = self.target
+        return FieldManager(name, operation, target.resource.api_version, target.subresource)
 
     @property
     def place(self) -> tuple[ApiResource, str, str]:
@@ -150,7 +157,7 @@ class Verbs:
             return self._rescale(call, lambda _: obj)
         subresource = "" if target.subresource == "finalize" else target.subresource
         stored, created = self._operations.replace(
-            *call.place, obj, subresource=subresource, dry_run=call.dry_run
+            *call.place, obj, subresource=subresource, dry_run=call.dry_run, manager=call.manager()
         )
         return self._one(call, stored, 201 if created else 200)
 
@@ -158,27 +165,43 @@ class Verbs:
         target = call.target
         if not target.name or target.resource.virtual:
             raise method_not_allowed()
+        if media_type(call.content_type) == APPLY_PATCH:
+            return self._apply(call, fields)
+        if "force" in call.query:
+            text = "Forbidden: may not be specified for non-apply patch"
+            cause = Cause("force", text, "FieldValueForbidden")
+            raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
         change = fields.patch(call.body, call.content_type)
         if target.subresource == "scale":
             return self._rescale(call, change)
-        try:
-            stored = self._operations.change(
-                *call.place, change, subresource=target.subresource, dry_run=call.dry_run
-            )
-        except ApiStatusError as error:
-            applies = media_type(call.content_type) == APPLY_PATCH and not target.subresource
-            if error.code != 404 or not applies:
-                raise
-            return self._one(call, self._apply_new(call, change({})), 201)
+        stored = self._operations.change(
+            *call.place,
+            change,
+            subresource=target.subresource,
+            dry_run=call.dry_run,
+            manager=call.manager(),
+        )
         return self._one(call, stored)
 
-    def _apply_new(self, call: ResourceCall, obj: Json) -> Stored:
-        resource, namespace, name = call.place
-        metadata = metadata_of(obj)
-        metadata.setdefault("name", name)
-        if metadata.get("uid") or metadata.get("resourceVersion"):
-            raise not_found(resource.plural, resource.group, name)
-        return self._operations.create(resource, namespace, obj, dry_run=call.dry_run)
+    def _apply(self, call: ResourceCall, fields: FieldValidation) -> Reply:
+        resource, part = call.target.resource, call.target.subresource
+        if not call.query.get("fieldManager"):
+            text = "Required value: is required for apply patch"
+            cause = Cause("fieldManager", text, "FieldValueRequired")
+            raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
+        config = fields.applied(call.body)
+        if part == STATUS:
+            config = {name: config[name] for name in config if name != "spec"}
+        elif STATUS in resource.subresources:
+            config.pop("status", None)
+        stored, created = self._operations.apply(
+            *call.place,
+            config,
+            call.manager("Apply"),
+            force=flag(call.query, "force"),
+            dry_run=call.dry_run,
+        )
+        return self._one(call, stored, 201 if created else 200)
 
     def _rescale(self, call: ResourceCall, change: Change) -> Reply:
         resource = call.target.resource
@@ -187,7 +210,9 @@ class Verbs:
             present = scale_of(resource, self._operations.get(*call.place), to_change=True)
             return rescaled(resource, obj, change(present))
 
-        stored = self._operations.change(*call.place, rescale, dry_run=call.dry_run)
+        stored = self._operations.change(
+            *call.place, rescale, dry_run=call.dry_run, manager=call.manager()
+        )
         return _reply(scale_of(resource, stored))
 
     def _delete(self, call: ResourceCall) -> Reply:
