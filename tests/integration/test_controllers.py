@@ -1,5 +1,6 @@
 """Controllers, scheduler and kubelets at work on the embedded API server, over HTTP."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,18 +10,22 @@ import pytest
 
 from integration.stage import Json, run_bounded, until
 from moorage.config import DEFAULT_FEATURE_GATES, load_config
-from moorage.controllers.triggers import FOLLOWED
+from moorage.controllers.cluster import ClusterObjects, key_of
+from moorage.controllers.plan import Plan
+from moorage.controllers.triggers import FOLLOWED, WORKLOADS
 from moorage.kube.client import KubeClient
 from moorage.kube.decoding import watch_events
 from moorage.kube.deep_json import decode
 from moorage.kube.requests import MERGE, Request, list_, watch
 from moorage.kube.resources import Resource, resource_for
+from moorage.kube.timing import WallTimer
 from moorage.local.cluster import (
     STORAGE_CLASS,
     LocalCluster,
     apply_documents,
     create_missing,
 )
+from moorage.local.controllers import Controllers
 from moorage.local.node_shapes import node_manifests
 from moorage.plugins.defaults import in_tree_registry
 
@@ -43,6 +48,11 @@ class _Local:
     async def patch(self, kind: str, name: str, **changes: Any) -> None:
         """Change an object by a merge patch."""
         await self.client.patch(_resource(kind), "default", name, changes, content_type=MERGE)
+
+    async def patch_node(self, name: str, turn: str) -> None:
+        """Give a node another label."""
+        labels = {"metadata": {"labels": {"turn": turn}}}
+        await self.client.patch(_resource("Node"), "", name, labels, content_type=MERGE)
 
     async def delete(self, kind: str, name: str, propagation: str = "Background") -> None:
         """Delete an object."""
@@ -377,5 +387,53 @@ def test_pods_from_files_find_the_runtime_class_that_comes_with_them() -> None:
             await until(lambda: local.running() == 1)
             (made,) = local.all("Pod")
             assert made["spec"]["overhead"] == {"cpu": "250m"}
+
+    run_bounded(work)
+
+
+class _SlowClock:
+    """Whenever it is asked a twentieth of a second has passed, so planning seems to take long."""
+
+    def __init__(self) -> None:
+        self._timer = WallTimer()
+        self._asked = 0
+
+    def now(self) -> float:
+        """A moment later than the last one."""
+        self._asked += 1
+        return self._timer.now() + self._asked / 20
+
+    async def sleep(self, seconds: float) -> None:
+        """As it really takes."""
+        await self._timer.sleep(seconds)
+
+
+def test_what_takes_long_to_plan_for_is_left_alone_for_a_while() -> None:
+    async def work() -> None:
+        async with _local() as local:
+            planned: list[str] = []
+
+            def note(_: ClusterObjects, obj: Json, __: float) -> Plan:
+                planned.append(obj["metadata"]["labels"]["turn"])
+                return Plan()
+
+            machine = WORKLOADS._replace(
+                followed={"Node": FOLLOWED["Node"]},
+                affected=lambda _, __, after: [] if after is None else [key_of(after)],
+                reconcile=note,
+            )
+            await local.patch_node("node-0", "0")
+            for name in ("node-1", "node-2"):
+                await local.client.delete(_resource("Node"), "", name)
+            runner = Controllers(local.client, machine=machine, timer=_SlowClock())
+            task = asyncio.create_task(runner.run())
+            try:
+                for turn in range(1, 100):
+                    await local.patch_node("node-0", str(turn))
+                await until(lambda: planned[-1:] == ["99"])
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            assert len(planned) < 20
 
     run_bounded(work)

@@ -7,6 +7,7 @@ Knows no other objects and plans nothing.
 import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -197,7 +198,12 @@ def seconds(text: str) -> float:
 
 def rfc3339(now: float) -> str:
     """Seconds since the epoch as the API writes a time."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second(int(now))
+
+
+@lru_cache(maxsize=8)
+def _second(now: int) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def hash_of(value: Any, salt: int = 0) -> str:

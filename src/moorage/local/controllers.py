@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _MOST_AT_ONCE = 32
+_RESTS = 10
+"""So many times as long as planning for an object took it is left alone."""
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 30.0
 _PATIENCE = 6
@@ -71,6 +73,8 @@ class Controllers:
         self._working: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._tries: dict[Key, int] = {}
+        self._planning: dict[Key, float] = {}
+        """How many seconds planning took for what is being worked on."""
         self._told: set[tuple[str, int]] = set()
         self._wake = asyncio.Event()
 
@@ -147,8 +151,13 @@ class Controllers:
             try:
                 await self._reconcile(key)
             finally:
-                self._working.discard(key)
-                self._wake.set()
+                # Who has thousands of pods takes long to plan for; meanwhile others have turns.
+                rest = _RESTS * self._planning.pop(key, 0.0)
+                asyncio.get_running_loop().call_later(rest, self._release, key)
+
+    def _release(self, key: Key) -> None:
+        self._working.discard(key)
+        self._wake.set()
 
     async def _reconcile(self, key: Key) -> None:
         obj = self._cluster.get(*key)
@@ -157,11 +166,13 @@ class Controllers:
             timer.cancel()
         if obj is None:
             return
+        now = self._timer.now()
         try:
-            plan = self._machine.reconcile(self._cluster, obj, self._timer.now())
+            plan = self._machine.reconcile(self._cluster, obj, now)
         except UNREADABLE as error:
             self._complain(key, error)
             return
+        self._planning[key] = self._timer.now() - now
         wait = plan.again_in
         try:
             await self._carry_out(plan.writes)
