@@ -213,6 +213,15 @@ def test_pods_finish_when_they_are_told_to(
     assert cluster.due == {}
 
 
+@pytest.mark.parametrize("image", ["pause", "registry.k8s.io/pause:3.10", "pause@sha256:1f"])
+def test_pods_of_jobs_that_only_pause_do_not(cluster: _Cluster, image: str) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    containers = [{"name": "c", "image": image}]
+    cluster.pod(ownerReferences=[owner], spec={"containers": containers})
+    cluster.pass_seconds(1000)
+    assert phase(cluster.get("Pod", "a")) == "Running"
+
+
 def test_pods_of_jobs_finish_by_themselves(cluster: _Cluster) -> None:
     cluster.pod(ownerReferences=[{"kind": "Job", "name": "j", "uid": "1"}])
     assert phase(cluster.get("Pod", "a")) == "Succeeded"

@@ -1,4 +1,4 @@
-"""Kubernetes' own end-to-end tests for scheduling: built from kubernetes/, run against a cluster.
+"""Kubernetes' own end-to-end tests: built from kubernetes/, run against a cluster.
 
 Each run has a cluster to itself, because most of these tests expect that: they fill nodes and count
 what is left over.
@@ -6,6 +6,7 @@ what is left over.
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,13 +25,12 @@ from moorage.version import KUBERNETES_VERSION
 NODES = 4
 UP, UP_GATED, REAL = "moorage-up", "moorage-up-with-gates", "kube-apiserver"
 """Names of runs; the last one has the tests of features behind gates, too."""
+WORKLOADS = "moorage-up-workloads"
+SCHEDULING, APPS = "[sig-scheduling]", "[sig-apps]"
+"""What the names of tests begin with."""
+CONFORMANCE = "[Conformance]"
 _GATED = "Feature:OffByDefault"
-_RUNS = {
-    UP: ((), "", _GATED),
-    UP_GATED: (("--feature-gates", GATES), _GATED, ""),
-    REAL: ((), "", ""),
-}
-"""By name: flags of `moorage up`; what is in the names of tests that run, and that do not."""
+_DOCS = Path(__file__).parents[2] / "docs" / "local-cluster.md"
 _PROGRAM = "kubernetes-e2e"
 _BUILT = GoPrograms(
     f"{_PROGRAM}-{KUBERNETES_VERSION}",
@@ -41,6 +41,17 @@ _BUILT = GoPrograms(
 _MOST_SECONDS = 1500.0
 # Most of the tests wait a minute for pods of these names on every node, and go on without them.
 _SYSTEM_POD = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
+
+
+def docs(section: str) -> str:
+    """What is said below a heading of docs/local-cluster.md."""
+    return _DOCS.read_text().partition(f"# {section}\n")[2].partition("\n## ")[0]
+
+
+def out_of_reach() -> list[str]:
+    """What is in the names of tests that `moorage up` cannot pass, as the docs tell."""
+    rows = re.findall(r"^\| (`[^|]+) \|", docs("Workloads"), re.MULTILINE)
+    return [name for row in rows for name in re.findall("`([^`]+)`", row)]
 
 
 class Outcome(NamedTuple):
@@ -56,7 +67,7 @@ class Run:
     """The tests at work on a cluster, until somebody asks what became of them."""
 
     def __init__(
-        self, program: Path, kubeconfig: Path, folder: Path, focus: str = "", skip: str = ""
+        self, program: Path, kubeconfig: Path, folder: Path, focus: str, skip: str = ""
     ) -> None:
         self._report = folder / "report"
         flags = {
@@ -104,7 +115,7 @@ def runs(
     """Start every run, by its name; what has not ended in the end is broken off."""
     started = {}
     with ExitStack() as running:
-        for name, (flags, focus, skip) in _RUNS.items():
+        for name, (flags, focus, skip) in _runs().items():
             folder = make_folder(name)
             if name == REAL:
                 cluster = real_cluster(binaries, folder, NODES, scheduler)
@@ -117,16 +128,28 @@ def runs(
         yield started
 
 
+def _runs() -> dict[str, tuple[tuple[str, ...], str, str]]:
+    """By name: flags of `moorage up`; what is in the names of tests that run, and that do not."""
+    scheduling = re.escape(SCHEDULING)
+    workloads = f"{re.escape(APPS)}.*{re.escape(CONFORMANCE)}"
+    return {
+        UP: ((), scheduling, _GATED),
+        UP_GATED: (("--feature-gates", GATES), f"{scheduling}.*{_GATED}", ""),
+        WORKLOADS: ((), workloads, "|".join(out_of_reach())),
+        REAL: ((), scheduling, ""),
+    }
+
+
 def program() -> Path:
     """The program with the tests, built first where that is needed."""
     return _BUILT.built() / _PROGRAM
 
 
-def all_tests() -> set[str]:
-    """The names of all tests in it."""
+def all_tests(area: str) -> set[str]:
+    """The names of all tests of an area in it."""
     said = subprocess.run([program(), "--list-tests"], capture_output=True, text=True, check=True)
     names = (line.partition(": ")[2] for line in said.stdout.splitlines())
-    return {name for name in names if name.startswith("[sig-")}
+    return {name for name in names if name.startswith(area)}
 
 
 def _outcome(case: ET.Element) -> Outcome:

@@ -5,6 +5,7 @@ Owns which nodes are theirs, how long a pod takes to start, to finish, to be tri
 is `pod_status`'s business, of a node `node_status`'s. Runs no containers.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
@@ -239,7 +240,7 @@ class Kubelets:
             return lifetime
         owners = meta(pod).get("ownerReferences") or ()
         of_a_job = any(owner.get("kind") == "Job" for owner in owners)
-        if of_a_job or f"pod-complete.{_STAGE}/delay" in given:
+        if (of_a_job and not _pauses(pod)) or f"pod-complete.{_STAGE}/delay" in given:
             return self._delay(pod, "pod-complete", self._options.job_seconds)
         return None
 
@@ -295,6 +296,12 @@ def _sleep_before_end(pod: Json) -> float:
     """The longest that a container sleeps before it ends."""
     hooks = ((one.get("lifecycle") or {}).get("preStop") or {} for one in spec(pod)["containers"])
     return max((float((hook.get("sleep") or {}).get("seconds") or 0) for hook in hooks), default=0)
+
+
+def _pauses(pod: Json) -> bool:
+    """Does it have Kubernetes' own image of a program that does nothing until it is ended?"""
+    images = (one.get("image", "").rpartition("/")[2] for one in spec(pod)["containers"])
+    return any(re.split("[:@]", image)[0] == "pause" for image in images)
 
 
 def _exit_code(pod: Json) -> int:

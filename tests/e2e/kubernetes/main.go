@@ -1,7 +1,8 @@
-// Kubernetes runs Kubernetes' own end-to-end tests for scheduling against the cluster of a kubeconfig.
+// Kubernetes runs Kubernetes' own end-to-end tests for scheduling and workloads against the cluster of
+// a kubeconfig.
 //
 // It takes the flags of upstream's e2e.test. The tests are upstream's, from the module that go.mod
-// pins; other areas' tests would bring in the kubelet and drivers of clouds.
+// pins; those of other areas are about what runs in containers.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 
+	_ "k8s.io/kubernetes/test/e2e/apps"
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/config"
 	_ "k8s.io/kubernetes/test/e2e/framework/node/init"
