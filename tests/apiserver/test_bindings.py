@@ -87,6 +87,21 @@ def test_evictions_stop_at_the_disruption_budget(guarded: Client) -> None:
     assert status["details"]["causes"][0]["message"] == (
         "The disruption budget budget needs 1 healthy pods and has 1 currently"
     )
+    # Clients would ask again by themselves, ten times, before they tell anybody.
+    assert "retryAfterSeconds" not in status["details"]
+
+
+def test_a_budget_that_has_just_changed_is_waited_for(guarded: Client) -> None:
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/budget"
+    known = {"observedGeneration": 1, "disruptionsAllowed": 1, "desiredHealthy": 1}
+    guarded.patch(f"{path}/status", {"status": known})
+    guarded.patch(path, {"spec": {"minAvailable": 2}})
+    code, status = evict(guarded, "a")
+    assert code == 429
+    assert status["details"]["retryAfterSeconds"] == 10
+    assert status["details"]["causes"][0]["message"] == (
+        "The disruption budget budget is still being processed by the server."
+    )
 
 
 def test_a_maintained_budget_is_believed_and_used_up(guarded: Client) -> None:

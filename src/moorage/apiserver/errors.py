@@ -245,9 +245,9 @@ def too_large(asked: int, current: int) -> ApiStatusError:
 
 
 def too_many_requests(
-    message: str, retry_after: int, causes: list[Json] | None = None
+    message: str, retry_after: int | None, causes: list[Json] | None = None
 ) -> ApiStatusError:
-    """Come back later."""
+    """Come back later; most clients do so by themselves if they are told when."""
     details: Json = {"causes": causes} if causes else {}
     return ApiStatusError(429, "TooManyRequests", message, details, retry_after)
 

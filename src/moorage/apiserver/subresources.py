@@ -160,6 +160,9 @@ def _take(operations: Operations, pod: Stored, stored: Stored, *, dry_run: bool)
     budget = stored.object()
     status = budget.setdefault("status", {})
     maintained = "observedGeneration" in status
+    if maintained and status["observedGeneration"] < budget["metadata"].get("generation", 0):
+        text = f"The disruption budget {stored.name} is still being processed by the server."
+        raise _too_many_evictions(text, _RETRY_SECONDS)
     if maintained:
         allowance = Allowance(
             status.get("disruptionsAllowed", 0),
@@ -169,18 +172,21 @@ def _take(operations: Operations, pod: Stored, stored: Stored, *, dry_run: bool)
     else:
         allowance = _computed(operations.store, budget, pod.namespace)
     if allowance.allowed <= 0:
-        message = "Cannot evict pod as it would violate the pod's disruption budget."
         text = (
             f"The disruption budget {stored.name} needs {allowance.desired} healthy pods and has "
             f"{allowance.healthy} currently"
         )
-        cause = {"reason": "DisruptionBudget", "message": text}
-        raise too_many_requests(message, _RETRY_SECONDS, [cause])
+        raise _too_many_evictions(text, None)
     if maintained and not dry_run:
         status["disruptionsAllowed"] = allowance.allowed - 1
         disrupted = status.get("disruptedPods") or {}
         status["disruptedPods"] = {**disrupted, pod.name: operations.identities.now()}
         operations.store.update(operations.store.collection(_BUDGETS), stored, budget)
+
+
+def _too_many_evictions(why: str, retry_after: int | None) -> ApiStatusError:
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return too_many_requests(message, retry_after, [{"reason": "DisruptionBudget", "message": why}])
 
 
 def _computed(store: Storage, budget: Json, namespace: str) -> Allowance:
