@@ -175,3 +175,17 @@ def test_a_pod_that_has_failed_is_made_again(stage: Stage) -> None:
     _settle(stage)
     (after,) = stage.all("Pod")
     assert meta(after)["uid"] != meta(before)["uid"]
+
+
+def test_one_that_goes_keeps_no_record_of_itself(stage: Stage) -> None:
+    """In the foreground it waits for what it owns, and must not make that anew."""
+    _nodes(stage)
+    stage.create("DaemonSet", "agent", daemon_set())
+    _settle(stage)
+    going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["foregroundDeletion"]}
+    stage.patch("DaemonSet", "agent", metadata=going)
+    for kind in ("Pod", "ControllerRevision"):
+        for name in stage.names(kind):
+            stage.delete(kind, name)
+    stage.settle()
+    assert stage.names("ControllerRevision") + stage.names("Pod") == []

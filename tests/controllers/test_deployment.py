@@ -77,6 +77,7 @@ def test_the_status_says_how_far_it_is(stage: Stage) -> None:
         "updatedReplicas": 3,
         "readyReplicas": 3,
         "availableReplicas": 3,
+        "terminatingReplicas": 0,
     }
     assert _condition(stage, "Available")["reason"] == "MinimumReplicasAvailable"
     complete = _condition(stage, "Progressing")

@@ -49,7 +49,7 @@ def test_it_is_complete_when_enough_pods_have_succeeded(
     found = status(stage.get("Job", "j"))
     assert found["succeeded"] == completions
     assert found["completionTime"]
-    assert "uncountedTerminatedPods" not in found
+    assert found["uncountedTerminatedPods"] == {}
     assert len(stage.all("Pod")) == completions
     complete = _has(stage, "Complete")
     assert complete is not None

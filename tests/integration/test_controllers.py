@@ -166,6 +166,7 @@ def test_a_watch_never_sees_a_rollout_beyond_its_limits() -> None:
             await until(lambda: local.status("Deployment").get("updatedReplicas") == 8)
             await until(lambda: local.status("Deployment").get("replicas") == 8)
             await until(lambda: local.status("Deployment").get("availableReplicas") == 8)
+            await until(lambda: len(local.all("Pod")) == local.running() == 8)
             await _replay(local, version, most=10, least=7)
 
     run_bounded(work)
@@ -175,7 +176,8 @@ async def _replay(local: _Local, version: str, *, most: int, least: int) -> None
     """Everything that a watch sees from a version on, up to now."""
     pods = {f"before-{number}": (True, True) for number in range(8)}
     seen = 0
-    request = watch(_resource("Pod"), resource_version=version, timeout_seconds=1)
+    last = next(local.cluster.server.store.pods.history.newest_first(int(version))).version
+    request = watch(_resource("Pod"), resource_version=version, timeout_seconds=20)
     async with local.client.stream(request) as read:
         async for event in watch_events(read):
             if event.type == "BOOKMARK":
@@ -194,6 +196,8 @@ async def _replay(local: _Local, version: str, *, most: int, least: int) -> None
             seen += 1
             assert sum(active for active, _ in pods.values()) <= most
             assert sum(available for _, available in pods.values()) >= least
+            if int(pod["metadata"]["resourceVersion"]) >= last:
+                break
     assert seen > 50
 
 

@@ -260,18 +260,40 @@ def _deployment(obj: Json) -> None:
         _fill(spec["strategy"], {"rollingUpdate": rolling})
 
 
+def _stateful_set(obj: Json) -> None:
+    spec = _spec(obj)
+    _fill(spec, {"updateStrategy": {}, "persistentVolumeClaimRetentionPolicy": {}})
+    policy = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    _fill(spec["persistentVolumeClaimRetentionPolicy"], policy)
+    _fill(spec["updateStrategy"], {"type": "RollingUpdate"})
+    if spec["updateStrategy"]["type"] == "RollingUpdate":
+        _fill(spec["updateStrategy"], {"rollingUpdate": {}})
+        _fill(spec["updateStrategy"]["rollingUpdate"], {"partition": 0, "maxUnavailable": 1})
+
+
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _daemon_set(obj: Json) -> None:
+    metadata = obj["metadata"]
+    metadata["annotations"] = {TEMPLATE_GENERATION: "1", **(metadata.get("annotations") or {})}
+
+
 def _replication_controller(obj: Json) -> None:
     spec = _spec(obj)
     template = spec.get("template")
     labels = (template.get("metadata") or {}).get("labels") if isinstance(template, dict) else None
     if labels:
         _fill(spec, {"selector": labels})
+        _fill(obj["metadata"], {"labels": labels})
 
 
 def _job(obj: Json) -> None:
     spec = _spec(obj)
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
+    finished = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    _fill(spec, {"manualSelector": False, "podReplacementPolicy": finished})
     metadata, template = obj["metadata"], spec.get("template")
     if spec.get("selector") or spec.get("manualSelector") or not isinstance(template, dict):
         return
@@ -283,6 +305,12 @@ def _job(obj: Json) -> None:
     more = {"batch.kubernetes.io/job-name": name, "controller-uid": metadata.get("uid", "")}
     labels = {**(known.get("labels") or {}), **own, **more, "job-name": name}
     template["metadata"] = {**known, "labels": labels}
+    _fill(metadata, {"labels": labels})
+
+
+def _persistent_volume(obj: Json) -> None:
+    if isinstance(_spec(obj).get("hostPath"), dict):
+        _fill(obj["spec"]["hostPath"], {"type": ""})
 
 
 def _claim_spec(spec: Json) -> None:
@@ -307,17 +335,26 @@ def _limit_range(obj: Json) -> None:
             limit |= {part: amounts for part, amounts in given.items() if amounts}
 
 
+def _claim_template(obj: Json) -> None:
+    spec = _spec(obj)
+    _fill(spec, {"metadata": {}})
+    _claim_spec(_spec(spec))
+
+
 _SPECIAL: Mapping[StorageKey, Filler] = {
     DEFINITIONS: default_definition,
+    "daemonsets.apps": _daemon_set,
     "deployments.apps": _deployment,
     "events": _event,
     "jobs.batch": _job,
     "limitranges": _limit_range,
     "namespaces": _namespace,
     "nodes": _node,
+    "persistentvolumes": _persistent_volume,
     "pods": default_pod,
     "replicationcontrollers": _replication_controller,
     "resourceclaims.resource.k8s.io": lambda claim: _claim_spec(_spec(claim)),
-    "resourceclaimtemplates.resource.k8s.io": lambda made: _claim_spec(_spec(_spec(made))),
+    "resourceclaimtemplates.resource.k8s.io": _claim_template,
     "services": _service,
+    "statefulsets.apps": _stateful_set,
 }

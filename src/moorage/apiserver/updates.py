@@ -9,7 +9,12 @@ from typing import Any
 
 import msgspec
 
-from moorage.apiserver.defaults import apply_defaults, default_tolerations, mappings
+from moorage.apiserver.defaults import (
+    TEMPLATE_GENERATION,
+    apply_defaults,
+    default_tolerations,
+    mappings,
+)
 from moorage.apiserver.errors import Cause, Json, conflict, invalid
 from moorage.apiserver.metadata import bump_generation, keep_identity, metadata_of, value_at
 from moorage.apiserver.resources import STATUS, ApiResource
@@ -54,6 +59,8 @@ def prepare_update(resource: ApiResource, obj: Json, old: Json) -> None:
     apply_defaults(resource.storage, obj)
     if resource.storage == "pods":
         _prepare_pod(obj, old)
+    elif resource.storage == "daemonsets.apps":
+        _count_template(obj, old)
     elif resource.storage == "namespaces":
         obj["spec"] = old.get("spec", {})
     bump_generation(obj, old)
@@ -90,6 +97,13 @@ def check_update(resource: ApiResource, obj: Json, old: Json) -> None:
             causes.append(Cause(path, "Invalid value: field is immutable"))
     if causes:
         raise invalid(resource.kind, resource.group, name, causes)
+
+
+def _count_template(obj: Json, old: Json) -> None:
+    """A DaemonSet's templates are numbered, and its pods say which one they are of."""
+    before = int((old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, 0))
+    changed = obj["spec"].get("template") != old["spec"].get("template")
+    obj["metadata"]["annotations"][TEMPLATE_GENERATION] = str(before + changed)
 
 
 def _prepare_pod(obj: Json, old: Json) -> None:

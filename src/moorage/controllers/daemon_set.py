@@ -13,6 +13,7 @@ from moorage.controllers.cluster import ClusterObjects
 from moorage.controllers.objects import (
     Json,
     age,
+    annotations,
     finds_its_own,
     is_finished,
     is_going,
@@ -33,6 +34,8 @@ from moorage.model.node_selector import (
 )
 from moorage.model.taints import Taint, Toleration, tolerated
 
+_GENERATION = "deprecated.daemonset.template.generation"
+_GENERATION_LABEL = "pod-template-generation"
 _TOLERATED = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -109,7 +112,9 @@ class _Daemons:
     def create(self, node: str) -> None:
         """Make a pod for a node."""
         template = spec(self.owner).get("template") or {}
-        pod = pod_from(template, self.owner, **{revisions.HASH: self.hash})
+        generation = annotations(self.owner).get(_GENERATION)
+        numbered = {_GENERATION_LABEL: generation} if generation else {}
+        pod = pod_from(template, self.owner, **{revisions.HASH: self.hash, **numbered})
         pod["spec"] |= {
             "affinity": _only_on(node, pod["spec"].get("affinity") or {}),
             "tolerations": _tolerations(pod["spec"]),
@@ -119,12 +124,10 @@ class _Daemons:
 
 def reconcile(cluster: ClusterObjects, owner: Json, now: float) -> Plan:
     """Give every node what it is due, replace what is out of date, and say how far it is."""
-    if not finds_its_own(owner):
+    if is_going(owner) or not finds_its_own(owner):
         return Plan()
     look = _Daemons(cluster, owner, now)
     _report(look)
-    if is_going(owner):
-        return look.plan
     surge, unavailable = _limits(look)
     for node, suits in look.suits.items():
         _tend(look, node, suits, surge=surge > 0)

@@ -82,7 +82,7 @@ def _create_new(rollout: Rollout, size: int) -> None:
         salt += 1  # another's name: two templates have one hash
     selector = spec(owner)["selector"]
     own = {**(given.get("labels") or {}), HASH: unique}
-    body = {
+    body: Json = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
@@ -98,7 +98,6 @@ def _create_new(rollout: Rollout, size: int) -> None:
         },
         "spec": {
             "replicas": size,
-            "minReadySeconds": spec(owner).get("minReadySeconds", 0),
             "selector": {
                 **selector,
                 "matchLabels": {**(selector.get("matchLabels") or {}), HASH: unique},
@@ -106,6 +105,8 @@ def _create_new(rollout: Rollout, size: int) -> None:
             "template": {**template, "metadata": {**given, "labels": own}},
         },
     }
+    if spec(owner).get("minReadySeconds"):
+        body["spec"]["minReadySeconds"] = spec(owner)["minReadySeconds"]
     note = _scaling_note(owner, name, 0, size) if size else None
     rollout.plan.create(body, note)
     rollout.created = name
@@ -157,13 +158,13 @@ def _scale(rollout: Rollout) -> None:
     wanted, active = replicas(rollout.owner), rollout.active
     if len(active) <= 1:
         newest = sorted(rollout.old, key=age)[-1:]
-        for one in active or ([rollout.new] if rollout.new else newest):
+        only = active or ([rollout.new] if rollout.new else newest)
+        for one in only:
             rollout.resize(one, wanted)
-        _note_sizes(rollout, rollout.all)
+        _note_sizes(rollout, only)
     elif rollout.new is not None and _is_saturated(rollout, rollout.new):
         for one in rollout.old:
             rollout.resize(one, 0)
-        _note_sizes(rollout, rollout.all)
     elif (spec(rollout.owner).get("strategy") or {}).get("type") != "Recreate":
         _scale_in_proportion(rollout, active)
         _note_sizes(rollout, active)

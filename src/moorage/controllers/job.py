@@ -341,7 +341,8 @@ def _report(
                 new["completionTime"] = rfc3339(now)
                 note = Note(owner, "Completed", "Job completed")
         new["conditions"] = conditions
-    plan.set_status(owner, new, required=["ready", "terminating"], note=note)
+    required = ["ready", "terminating", "uncountedTerminatedPods"]
+    plan.set_status(owner, new, required=required, note=note)
 
 
 def _with(conditions: list[Json], kind: str, end: _End, now: float) -> list[Json]:

@@ -138,7 +138,7 @@ def seconds_to_available(pod: Json, min_ready: int, now: float) -> float | None:
 def pod_from(template: Json, owner: Json, name: str = "", **more_labels: str) -> Json:
     """A pod as a template describes it, controlled by `owner`; without a name it gets one made."""
     given = template.get("metadata") or {}
-    named = {"name": name} if name else {"generateName": meta(owner)["name"] + "-"}
+    named = {"generateName": meta(owner)["name"] + "-", **({"name": name} if name else {})}
     body: Json = {
         "apiVersion": "v1",
         "kind": "Pod",

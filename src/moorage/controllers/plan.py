@@ -94,7 +94,11 @@ class Plan:
         """
         old = status(obj)
         kept = {name: value for name, value in new.items() if value or name in required}
-        news = {name: value for name, value in kept.items() if old.get(name) != value}
+        news = {
+            name: _in_place_of(old.get(name), value)
+            for name, value in kept.items()
+            if old.get(name) != value
+        }
         news |= {name: None for name in old if name not in kept}
         if news or annotations:
             metadata: Json = {"uid": meta(obj)["uid"]}
@@ -137,3 +141,10 @@ class Plan:
                 self.change(obj, metadata={"ownerReferences": references})
                 mine.append(obj)
         return mine
+
+
+def _in_place_of(old: Any, new: Any) -> Any:
+    """What makes a merge patch replace a mapping instead of adding to it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**dict.fromkeys(old.keys() - new.keys()), **new}
+    return new

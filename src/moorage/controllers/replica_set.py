@@ -90,7 +90,7 @@ def _report(
     if owner["kind"] == "ReplicaSet":
         leaving = sum(is_going(pod) and not is_finished(pod) for pod in pods)
         counts["terminatingReplicas"] = leaving
-    plan.set_status(owner, counts, required=["replicas"])
+    plan.set_status(owner, counts, required=["replicas", "terminatingReplicas"])
 
 
 def _pods_of_siblings(cluster: ClusterObjects, owner: Json) -> dict[str, int]:

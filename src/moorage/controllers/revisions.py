@@ -12,6 +12,7 @@ from moorage.controllers.objects import Json, hash_of, meta, reference_to, spec,
 from moorage.controllers.plan import Plan
 
 HASH = "controller-revision-hash"
+_OF_STATEFUL_SETS = "controller.kubernetes.io/hash"
 KIND = "ControllerRevision"
 
 
@@ -40,13 +41,14 @@ def latest_revision(plan: Plan, cluster: ClusterObjects, owner: Json) -> Json:
         salt += 1
     unique = hash_of(template, salt)
     labels = (template.get("metadata") or {}).get("labels") or {}
+    key = _OF_STATEFUL_SETS if owner["kind"] == "StatefulSet" else HASH
     made: Json = {
         "apiVersion": "apps/v1",
         "kind": KIND,
         "metadata": {
             "name": f"{meta(owner)['name']}-{unique}",
             "namespace": namespace,
-            "labels": {**labels, HASH: unique},
+            "labels": {**labels, key: unique},
             "annotations": dict(meta(owner).get("annotations") or {}),
             "ownerReferences": [reference_to(owner)],
         },
@@ -75,7 +77,8 @@ def template_of(revision: Json) -> Json:
 
 def unique_part(revision: Json) -> str:
     """The hash that tells a revision from others of its workload."""
-    return str(meta(revision)["labels"][HASH])
+    labels = meta(revision)["labels"]
+    return str(labels.get(_OF_STATEFUL_SETS) or labels[HASH])
 
 
 def _number(revision: Json) -> int:

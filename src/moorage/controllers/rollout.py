@@ -174,7 +174,8 @@ def report(rollout: Rollout, *, progress: bool) -> None:
         noted = rollout.noted.get(meta(rollout.new)["uid"], annotations(rollout.new))
         if noted.get(REVISION, "") != annotations(owner).get(REVISION, ""):
             revision = {REVISION: noted.get(REVISION, "")}
-    rollout.plan.set_status(owner, new, annotations=revision)
+    required = ["terminatingReplicas"]
+    rollout.plan.set_status(owner, new, required=required, annotations=revision)
 
 
 def _with(

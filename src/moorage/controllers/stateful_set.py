@@ -77,11 +77,11 @@ class _Numbered:
 
 def reconcile(cluster: ClusterObjects, owner: Json, now: float) -> Plan:
     """Make, replace and delete pods as far as their order allows, and say how far it is."""
-    if not finds_its_own(owner):
+    if is_going(owner) or not finds_its_own(owner):
         return Plan()
     look = _Numbered(cluster, owner, now)
     _report(look)
-    if not is_going(owner) and _fill(look) and _shrink(look):
+    if _fill(look) and _shrink(look):
         _update(look)
     names = {meta(look.current)["name"], meta(look.latest)["name"]}
     names |= {labels(pod).get(revisions.HASH, "") for pod in look.pods.values()}
