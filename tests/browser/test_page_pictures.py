@@ -46,8 +46,8 @@ def test_a_pod_that_waits(large_harbour: Harbour, open_page: OpenPage) -> None:
     taken(page, "pod-light", whole=True)
 
 
-def test_a_pod_that_was_placed(large_harbour: Harbour, open_page: OpenPage) -> None:
-    page = open_page(large_harbour.page, "#/pods/fleet/ship-0003", dark=True)
+def test_a_pod_that_was_placed(small_harbour: Harbour, open_page: OpenPage) -> None:
+    page = open_page(small_harbour.page, "#/pods/fleet/ship-0003", dark=True)
     expect(page.locator(".chart[data-drawn]")).to_be_visible()
     taken(page, "scores-dark", whole=True)
 

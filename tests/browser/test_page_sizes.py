@@ -220,3 +220,10 @@ def test_throughput_is_shown_over_the_whole_ledger_or_of_late(
     page.reload()
     expect(page.get_by_label("Show")).to_have_value("minutes")
     expect(page.locator(".chart[data-drawn]")).to_have_count(2)
+
+
+def test_a_cluster_without_nodes_says_so(served: Serve, window: OpenPage) -> None:
+    page = window(served(CannedApi(nodes=0)))
+    expect(page.get_by_text("There are no nodes yet.")).to_be_visible()
+    expect(page.get_by_role("application")).to_be_hidden()
+    expect(page.get_by_role("list", name="The cluster")).to_contain_text("0nodes")

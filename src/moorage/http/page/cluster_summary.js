@@ -1,17 +1,15 @@
 // What the landing view tells in numbers and names: the cluster's totals, and pods that wait.
 
-import { el, link, meter, podLink, refresh, section, since, tellAges, tile, tiles } from "./dom.js";
+import { el, link, meter, podLink, refresh, section, since, tile, tiles } from "./dom.js";
 import { amount, count, percent, quantity } from "./format.js";
 
 export const MOST_WAITING = 8;
 const ALWAYS_SHOWN = ["cpu", "memory"];
 
 export class ClusterSummary {
-  constructor(signal) {
+  constructor() {
     this.totals = el("div");
     this.waiting = el("aside", { "aria-label": "Pods that wait", hidden: true });
-    const ticking = setInterval(() => tellAges(this.waiting), 1000);
-    signal.addEventListener("abort", () => clearInterval(ticking));
   }
 
   show(nodes, stats, pods) {
@@ -26,8 +24,7 @@ export class ClusterSummary {
       ),
     );
     this.waiting.hidden = !pods.items.length;
-    if (refresh(this.waiting, [pods.items, pods.total], () => waitingList(pods)))
-      tellAges(this.waiting);
+    refresh(this.waiting, [pods.items, pods.total], () => waitingList(pods));
   }
 }
 

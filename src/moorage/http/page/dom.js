@@ -113,21 +113,25 @@ export function scrolled(name, content) {
 // How long ago a time was, or (`until`) how long it is until then; `tellAges` keeps it true.
 export function since(seconds, kind = "age") {
   if (!seconds) return "";
-  return el("time", {
+  const made = el("time", {
     "data-since": seconds,
     "data-kind": kind,
     datetime: new Date(seconds * 1000).toISOString(),
   });
+  tellAge(made);
+  return made;
+}
+
+function tellAge(shown) {
+  const now = Date.now() / 1000;
+  const at = Number(shown.dataset.since);
+  const text =
+    shown.dataset.kind === "age" ? age(now - at) : at > now ? `in ${age(at - now)}` : "due";
+  if (shown.textContent !== text) shown.textContent = text;
 }
 
 export function tellAges(box) {
-  const now = Date.now() / 1000;
-  for (const shown of box.querySelectorAll("time[data-since]")) {
-    const at = Number(shown.dataset.since);
-    const text =
-      shown.dataset.kind === "age" ? age(now - at) : at > now ? `in ${age(at - now)}` : "due";
-    if (shown.textContent !== text) shown.textContent = text;
-  }
+  for (const shown of box.querySelectorAll("time[data-since]")) tellAge(shown);
 }
 
 // Fill `box` anew if `data` changed since the last time, and leave the keyboard where it was.

@@ -12,8 +12,8 @@ const ROOM_FOR_LINES = 150; // so wide a cell tells all about its node
 const ASPECT = 1.4; // the nicest width of a cell in proportion to its height
 const TITLE = 22;
 const LEAST_HEIGHT = 370;
-const MANY = 500;
-const BELOW = 30;
+const BELOW = 30; // the map, before the window ends
+const MANY = 500; // nodes, too many to read their names
 const FONT = "13px system-ui, sans-serif";
 
 export class HeatMap {
@@ -89,13 +89,14 @@ export class HeatMap {
     const titles = this.groups.filter((group) => group.title).length;
     const free = Math.max(SMALLEST, height - titles * TITLE);
     const name = this.widthOfNames();
+    const cells = sizes.reduce((sum, size) => sum + size, 0);
     const most = Math.max(1, Math.min(Math.max(...sizes), Math.floor(width / SMALLEST)));
     let least = Infinity;
     for (let columns = 1; columns <= most; columns += 1) {
       const rows = sizes.reduce((sum, size) => sum + Math.ceil(size / columns), 0);
       const wide = width / columns;
       const high = Math.max(SMALLEST, Math.min(Math.floor(free / rows), wide));
-      const filled = (sizes.reduce((sum, size) => sum + size, 0) * wide * high) / (width * free);
+      const filled = (cells * wide * high) / (width * free);
       const cost =
         Math.abs(1 - filled) +
         0.2 * Math.abs(Math.log(wide / high / ASPECT)) +
@@ -107,7 +108,7 @@ export class HeatMap {
     }
   }
 
-  // Of a cell that shows the longest name; nobody reads the names of very many.
+  // How wide a cell must be to show the longest name.
   widthOfNames() {
     const names = this.groups.flatMap((group) => group.nodes.map(({ node }) => node));
     if (names.length > MANY) return Infinity;

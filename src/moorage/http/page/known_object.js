@@ -1,7 +1,7 @@
 // What the scheduler knows of an object beside its explanation: events, and the object as YAML.
 
 import { get } from "./api.js";
-import { copyable, el, refresh, section, since, table, tellAges } from "./dom.js";
+import { copyable, el, refresh, section, since, table } from "./dom.js";
 import { commandToGet } from "./edits.js";
 import { count } from "./format.js";
 
@@ -25,13 +25,11 @@ export class KnownObject {
         copyable(commandToGet(kind, name), "the command for the whole object"),
       ),
     ]);
-    const ticking = setInterval(() => tellAges(this.events), 1000);
-    view.signal.addEventListener("abort", () => clearInterval(ticking));
   }
 
   async load() {
     const { yaml, events = [] } = await get(this.path, {}, this.view.signal);
-    if (refresh(this.events, events, eventTable)) tellAges(this.events);
+    refresh(this.events, events, eventTable);
     refresh(this.yaml, yaml, (text) => copyable(text, "the YAML"));
   }
 }

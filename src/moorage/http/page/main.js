@@ -3,7 +3,7 @@
 import { configurationView } from "./configuration_view.js";
 import { decisionView } from "./decision_view.js";
 import { decisionsView } from "./decisions_view.js";
-import { el, route } from "./dom.js";
+import { el, route, tellAges } from "./dom.js";
 import { mapView } from "./map_view.js";
 import { nodeView } from "./node_view.js";
 import { podView } from "./pod_view.js";
@@ -195,4 +195,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 startTheme(document.getElementById("theme"));
 startFind();
 addEventListener("hashchange", open);
+setInterval(() => tellAges(main), 1000);
 open();

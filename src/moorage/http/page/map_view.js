@@ -41,14 +41,22 @@ class NodesShown {
     });
     onTheme(() => this.drawLegend(), view.signal);
     this.makeControls();
-    this.summary = new ClusterSummary(view.signal);
+    this.summary = new ClusterSummary();
+    this.none = el("p", { class: "quiet", hidden: true }, "There are no nodes yet.");
     this.legend = el("div", { class: "legend" });
     this.cursorTold = el("p", { class: "unseen", role: "status", "aria-live": "polite" });
     this.list = el("div");
-    const nodes = [this.controls, this.legend, this.map.element, this.list, this.cursorTold];
+    const nodes = el("div", {}, [
+      this.controls,
+      this.legend,
+      this.none,
+      this.map.element,
+      this.list,
+      this.cursorTold,
+    ]);
     view.root.append(
       this.summary.totals,
-      el("div", { class: "beside" }, el("div", {}, nodes), this.summary.waiting),
+      el("div", { class: "beside" }, nodes, this.summary.waiting),
     );
   }
 
@@ -182,9 +190,9 @@ class NodesShown {
 
   draw() {
     if (!this.measures) return;
-    this.map.element.hidden = this.asTable.checked;
-    this.legend.hidden = this.asTable.checked;
-    this.list.hidden = !this.asTable.checked;
+    this.none.hidden = this.nodes.length > 0;
+    this.map.element.hidden = this.legend.hidden = this.asTable.checked || !this.nodes.length;
+    this.list.hidden = !this.asTable.checked || !this.nodes.length;
     if (this.asTable.checked) this.drawTable();
     else {
       const { measure } = this;

@@ -16,7 +16,6 @@ import {
   section,
   since,
   table,
-  tellAges,
 } from "./dom.js";
 import { commandFor } from "./edits.js";
 import { MatrixPages, rejections, Scores } from "./evidence.js";
@@ -73,7 +72,7 @@ export async function podView(view) {
     );
     refresh(parts.fixes, [pod.placed, pod.schedulable, pod.fixes ?? null], () => fixes(pod));
     refresh(parts.rejections, pod.rejections, rejections);
-    if (refresh(parts.queue, pod.queue ?? null, queue)) tellAges(parts.queue);
+    refresh(parts.queue, pod.queue ?? null, queue);
     refresh(parts.preemption, pod.preemption ?? null, preemption);
     scores.show(pod.scores);
     comparison.show(pod);
@@ -108,11 +107,7 @@ export async function podView(view) {
       known ||= live;
     },
   );
-  const ticking = setInterval(() => tellAges(parts.queue), 1000);
-  view.signal.addEventListener("abort", () => {
-    stop();
-    clearInterval(ticking);
-  });
+  view.signal.addEventListener("abort", stop);
 }
 
 function nothingKnown(pod) {

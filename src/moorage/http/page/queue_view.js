@@ -1,7 +1,7 @@
 // Pods that wait: how long, how often they were tried, and what for. Or all pods.
 
 import { get, podList } from "./api.js";
-import { el, nodeLink, podLink, refresh, since, table, tellAges, tile, tiles } from "./dom.js";
+import { el, nodeLink, podLink, refresh, since, table, tile, tiles } from "./dom.js";
 import { count, plural } from "./format.js";
 import { NamespaceFilter } from "./namespace_filter.js";
 
@@ -108,7 +108,6 @@ export async function queueView(view) {
       const first = list.querySelectorAll("tbody tr")[before] ?? list;
       first.querySelector("a")?.focus();
     }
-    tellAges(list);
   };
   const { anew, ready } = view.poll(2, async () => {
     const [stats, found] = await Promise.all([get(["stats"], {}, view.signal), load()]);
@@ -139,8 +138,6 @@ export async function queueView(view) {
     view.keep({ q: search.value });
     changed();
   });
-  const ticking = setInterval(() => tellAges(list), 1000);
-  view.signal.addEventListener("abort", () => clearInterval(ticking));
   await ready;
 }
 
