@@ -1,6 +1,7 @@
 """What stands in a cell of `kubectl get`, where that is more than the value of a field.
 
-Cells are functions of an object and the time; which column shows which is said in `columns`.
+Cells are functions of an object and the time; which column shows which is said in `columns`. Those
+of pods, nodes and workloads are in `workload_cells`.
 Upstream: kubernetes@v1.37.1 pkg/printers/internalversion/printers.go.
 """
 
@@ -14,18 +15,18 @@ from moorage.printable import human_duration
 
 Cell = Callable[[Json, float], Any]
 NONE = "<none>"
-_UNKNOWN = "<unknown>"
+UNKNOWN = "<unknown>"
 _UNSET = "<unset>"
 
 
 def age_of(text: Any, now: float) -> str:
     """How long ago a timestamp was."""
     if not isinstance(text, str) or not text:
-        return _UNKNOWN
+        return UNKNOWN
     try:
         return human_duration(now - seconds_of(text))
     except ValueError:
-        return _UNKNOWN
+        return UNKNOWN
 
 
 def age(obj: Json, now: float) -> str:
@@ -33,79 +34,10 @@ def age(obj: Json, now: float) -> str:
     return age_of(obj["metadata"].get("creationTimestamp"), now)
 
 
-def _section(obj: Json, part: str) -> Json:
+def section(obj: Json, part: str) -> Json:
+    """A part of an object, empty if it is none."""
     section = obj.get(part)
     return section if isinstance(section, dict) else {}
-
-
-# ---- pods ----
-
-
-def _ready(obj: Json, _: float) -> str:
-    statuses = mappings(_section(obj, "status").get("containerStatuses"))
-    containers = mappings(_section(obj, "spec").get("containers"))
-    return f"{sum(1 for s in statuses if s.get('ready'))}/{len(containers)}"
-
-
-def _pod_status(obj: Json, _: float) -> str:
-    status = _section(obj, "status")
-    shown = str(status.get("reason") or status.get("phase") or "Unknown")
-    for condition in mappings(status.get("conditions")):
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            shown = "SchedulingGated"
-    for container in mappings(status.get("containerStatuses")):
-        state = container.get("state") or {}
-        for kind in ("waiting", "terminated"):
-            if kind in state and state[kind].get("reason"):
-                shown = state[kind]["reason"]
-    if obj["metadata"].get("deletionTimestamp"):
-        shown = "Terminating"
-    return shown
-
-
-def _restarts(obj: Json, _: float) -> str:
-    statuses = mappings(_section(obj, "status").get("containerStatuses"))
-    return str(sum(int(s.get("restartCount", 0)) for s in statuses))
-
-
-def _gates(obj: Json, _: float) -> str:
-    gates = mappings(_section(obj, "spec").get("readinessGates"))
-    if not gates:
-        return NONE
-    conditions = mappings(_section(obj, "status").get("conditions"))
-    true = {c.get("type") for c in conditions if c.get("status") == "True"}
-    return f"{sum(1 for g in gates if g.get('conditionType') in true)}/{len(gates)}"
-
-
-# ---- nodes ----
-
-
-def _node_status(obj: Json, _: float) -> str:
-    conditions = mappings(_section(obj, "status").get("conditions"))
-    ready = next((c for c in conditions if c.get("type") == "Ready"), None)
-    if ready is None:
-        shown = "Unknown"
-    else:
-        shown = "Ready" if ready.get("status") == "True" else "NotReady"
-    return f"{shown},SchedulingDisabled" if _section(obj, "spec").get("unschedulable") else shown
-
-
-def _roles(obj: Json, _: float) -> str:
-    prefix = "node-role.kubernetes.io/"
-    labels = obj["metadata"].get("labels") or {}
-    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)} - {""}
-    return ",".join(sorted(roles)) or NONE
-
-
-def _address(kind: str) -> Cell:
-    def cell(obj: Json, _: float) -> str:
-        addresses = mappings(_section(obj, "status").get("addresses"))
-        return next((str(a["address"]) for a in addresses if a.get("type") == kind), NONE)
-
-    return cell
-
-
-# ---- others ----
 
 
 def _last_seen(obj: Json, now: float) -> str:
@@ -129,12 +61,12 @@ def _event_message(obj: Json, _: float) -> str:
 
 
 def _ports(obj: Json, _: float) -> str:
-    ports = mappings(_section(obj, "spec").get("ports"))
+    ports = mappings(section(obj, "spec").get("ports"))
     return ",".join(f"{p.get('port')}/{p.get('protocol', 'TCP')}" for p in ports) or NONE
 
 
 def _external(obj: Json, _: float) -> str:
-    return ",".join(_section(obj, "spec").get("externalIPs") or []) or NONE
+    return ",".join(section(obj, "spec").get("externalIPs") or []) or NONE
 
 
 def selector_text(value: Any) -> str:
@@ -153,95 +85,23 @@ def selector_text(value: Any) -> str:
 
 
 def _selector(obj: Json, _: float) -> str:
-    return selector_text(_section(obj, "spec").get("selector"))
-
-
-def _replicas_ready(obj: Json, _: float) -> str:
-    ready = _section(obj, "status").get("readyReplicas") or 0
-    return f"{ready}/{_section(obj, 'spec').get('replicas', 0)}"
+    return selector_text(section(obj, "spec").get("selector"))
 
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX"}
 
 
 def _access_modes(obj: Json, _: float) -> str:
-    modes = _section(obj, "spec").get("accessModes") or []
+    modes = section(obj, "spec").get("accessModes") or []
     return ",".join(_MODES.get(mode, "RWOP") for mode in modes)
 
 
 def _claim(obj: Json, _: float) -> str:
-    claim = _section(obj, "spec").get("claimRef") or {}
+    claim = section(obj, "spec").get("claimRef") or {}
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
-# ---- workloads ----
-
-
-def _containers(obj: Json) -> list[Json]:
-    """The containers of the pods that a workload makes."""
-    spec = _section(obj, "spec")
-    template = _section(_section(_section(spec, "jobTemplate"), "spec") or spec, "template")
-    return mappings(_section(template or _section(obj, "template"), "spec").get("containers"))
-
-
-def _container_names(obj: Json, _: float) -> str:
-    return ",".join(str(container.get("name", "")) for container in _containers(obj))
-
-
-def _images(obj: Json, _: float) -> str:
-    return ",".join(str(container.get("image", "")) for container in _containers(obj))
-
-
-def _template(obj: Json) -> Json:
-    return _section(_section(obj, "spec"), "template") or _section(obj, "template")
-
-
-def _node_selector(obj: Json, _: float) -> str:
-    return selector_text(_section(_template(obj), "spec").get("nodeSelector"))
-
-
-def _pod_selector(obj: Json, _: float) -> str:
-    return selector_text(_section(obj, "spec").get("podSelector"))
-
-
-def _template_labels(obj: Json, _: float) -> str:
-    return selector_text(_section(_template(obj), "metadata").get("labels"))
-
-
-_JOB_STATES = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-
-
-def _job_status(obj: Json, _: float) -> str:
-    conditions = mappings(_section(obj, "status").get("conditions"))
-    true = {one.get("type") for one in conditions if one.get("status") == "True"}
-    ended = next((state for state in _JOB_STATES[:2] if state in true), None)
-    if ended is None and obj["metadata"].get("deletionTimestamp"):
-        return "Terminating"
-    return ended or next((state for state in _JOB_STATES[2:] if state in true), "Running")
-
-
-def _completions(obj: Json, _: float) -> str:
-    spec, done = _section(obj, "spec"), _section(obj, "status").get("succeeded") or 0
-    if spec.get("completions") is not None:
-        return f"{done}/{spec['completions']}"
-    parallelism = spec.get("parallelism") or 0
-    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
-
-
-def _job_duration(obj: Json, now: float) -> str:
-    status = _section(obj, "status")
-    if not status.get("startTime"):
-        return ""
-    ended = status.get("completionTime")
-    return age_of(status["startTime"], seconds_of(ended) if ended else now)
-
-
-def _last_schedule(obj: Json, now: float) -> str:
-    last = _section(obj, "status").get("lastScheduleTime")
-    return age_of(last, now) if last else NONE
-
-
-def _boolean(*path: str) -> Cell:
+def boolean(*path: str) -> Cell:
     """A boolean as text, which may be unset."""
 
     def cell(obj: Json, _: float) -> str:
@@ -251,29 +111,14 @@ def _boolean(*path: str) -> Cell:
     return cell
 
 
-def _scale_target(obj: Json, _: float) -> str:
-    target = _section(_section(obj, "spec"), "scaleTargetRef")
-    return f"{target.get('kind', '')}/{target.get('name', '')}"
-
-
-def _metrics(obj: Json, _: float) -> str:
-    """The targets of an autoscaler; nothing measures how far they are reached."""
-    shown: list[str] = []
-    for metric in mappings(_section(obj, "spec").get("metrics")):
-        source = next((value for value in metric.values() if isinstance(value, dict)), {})
-        target = _section(source, "target")
-        wanted = target.get("averageValue") or target.get("value")
-        if target.get("averageUtilization") is not None:
-            wanted = f"{target['averageUtilization']}%"
-        name = f"{source['name']}: " if "name" in source else ""
-        shown.append(f"{name}{_UNKNOWN}/{wanted}")
-    return _some(shown, 2) or NONE
+def _pod_selector(obj: Json, _: float) -> str:
+    return selector_text(section(obj, "spec").get("podSelector"))
 
 
 # ---- networks ----
 
 
-def _some(texts: Iterable[str], most: int = 3) -> str:
+def some(texts: Iterable[str], most: int = 3) -> str:
     """The first of some texts, and how many more there are."""
     listed = list(texts)
     joined = ",".join(listed[:most])
@@ -286,36 +131,36 @@ def _endpoints(obj: Json, _: float) -> str:
         addresses = [str(one.get("ip", "")) for one in mappings(subset.get("addresses"))]
         ports = [f":{port.get('port')}" for port in mappings(subset.get("ports"))]
         shown += [address + port for port in ports or [""] for address in addresses]
-    return _some(shown) or NONE
+    return some(shown) or NONE
 
 
 def _slice_ports(obj: Json, _: float) -> str:
     ports = mappings(obj.get("ports"))
-    return _some(str(port.get("port") or port.get("name") or "*") for port in ports) or _UNSET
+    return some(str(port.get("port") or port.get("name") or "*") for port in ports) or _UNSET
 
 
 def _slice_endpoints(obj: Json, _: float) -> str:
     endpoints = mappings(obj.get("endpoints"))
-    return _some(str(one) for each in endpoints for one in each.get("addresses") or []) or _UNSET
+    return some(str(one) for each in endpoints for one in each.get("addresses") or []) or _UNSET
 
 
 def _hosts(obj: Json, _: float) -> str:
-    rules = mappings(_section(obj, "spec").get("rules"))
-    return _some(str(rule["host"]) for rule in rules if rule.get("host")) or "*"
+    rules = mappings(section(obj, "spec").get("rules"))
+    return some(str(rule["host"]) for rule in rules if rule.get("host")) or "*"
 
 
 def _ingress_ports(obj: Json, _: float) -> str:
-    return "80, 443" if _section(obj, "spec").get("tls") else "80"
+    return "80, 443" if section(obj, "spec").get("tls") else "80"
 
 
 def _ingress_addresses(obj: Json, _: float) -> str:
-    balancer = _section(_section(obj, "status"), "loadBalancer")
+    balancer = section(section(obj, "status"), "loadBalancer")
     found = mappings(balancer.get("ingress"))
     return ",".join(str(one.get("ip") or one.get("hostname") or "") for one in found)
 
 
 def _parameters(obj: Json, _: float) -> str:
-    parameters = _section(_section(obj, "spec"), "parameters")
+    parameters = section(section(obj, "spec"), "parameters")
     if not parameters:
         return NONE
     group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
@@ -326,7 +171,7 @@ def _parameters(obj: Json, _: float) -> str:
 
 
 def _role(obj: Json, _: float) -> str:
-    reference = _section(obj, "roleRef")
+    reference = section(obj, "roleRef")
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
 
 
@@ -343,8 +188,8 @@ def _subjects(kind: str) -> Cell:
 
 def _quota(*, limits: bool) -> Cell:
     def cell(obj: Json, _: float) -> str:
-        status = _section(obj, "status")
-        hard, used = _section(status, "hard"), _section(status, "used")
+        status = section(obj, "status")
+        hard, used = section(status, "hard"), section(status, "used")
         names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
         return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
 
@@ -362,12 +207,12 @@ def _controller(obj: Json, _: float) -> str:
 
 
 def _versions(obj: Json, _: float) -> str:
-    versions = mappings(_section(obj, "spec").get("versions"))
+    versions = mappings(section(obj, "spec").get("versions"))
     return ",".join(str(one.get("name")) for one in versions)
 
 
 def _established(obj: Json, _: float) -> bool:
-    conditions = mappings(_section(obj, "status").get("conditions"))
+    conditions = mappings(section(obj, "status").get("conditions"))
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
@@ -375,11 +220,11 @@ def _established(obj: Json, _: float) -> bool:
 
 
 def _policy(obj: Json, _: float) -> str:
-    return "Gang" if "gang" in _section(_section(obj, "spec"), "schedulingPolicy") else "Basic"
+    return "Gang" if "gang" in section(section(obj, "spec"), "schedulingPolicy") else "Basic"
 
 
 def _group_status(obj: Json, _: float) -> str:
-    conditions = mappings(_section(obj, "status").get("conditions"))
+    conditions = mappings(section(obj, "status").get("conditions"))
     known = {one.get("type"): one for one in conditions}
     if "DisruptionTarget" in known:
         return str(known["DisruptionTarget"].get("reason", ""))
@@ -390,7 +235,7 @@ def _group_status(obj: Json, _: float) -> str:
 
 
 def _claim_state(obj: Json, _: float) -> str:
-    status = _section(obj, "status")
+    status = section(obj, "status")
     deleted = ["deleted"] if obj["metadata"].get("deletionTimestamp") else []
     if not status.get("allocation"):
         return ",".join(deleted or ["pending"])
@@ -407,7 +252,7 @@ def _joined(*path: str) -> Cell:
 
 
 def _token_requests(obj: Json, _: float) -> str:
-    requests = _section(obj, "spec").get("tokenRequests")
+    requests = section(obj, "spec").get("tokenRequests")
     if requests is None:
         return _UNSET
     return ",".join(str(one.get("audience", "")) for one in mappings(requests))
@@ -441,8 +286,6 @@ CELLS: Mapping[str, Cell] = {
     "age": age,
     "claim": _claim,
     "claim state": _claim_state,
-    "completions": _completions,
-    "container names": _container_names,
     "controller": _controller,
     "endpoints": _endpoints,
     "established": _established,
@@ -450,48 +293,30 @@ CELLS: Mapping[str, Cell] = {
     "event message": _event_message,
     "event object": _event_object,
     "event source": _event_source,
-    "external IP": _address("ExternalIP"),
     "external IPs": _external,
     "first seen": _first_seen,
     "group status": _group_status,
     "groups": _subjects("Group"),
     "hosts": _hosts,
-    "images": _images,
     "ingress addresses": _ingress_addresses,
     "ingress ports": _ingress_ports,
-    "internal IP": _address("InternalIP"),
-    "job duration": _job_duration,
-    "job status": _job_status,
-    "last schedule": _last_schedule,
     "last seen": _last_seen,
     "lifecycle modes": _joined("spec", "volumeLifecycleModes"),
-    "metrics": _metrics,
-    "node selector": _node_selector,
-    "node status": _node_status,
     "parameters": _parameters,
     "pod selector": _pod_selector,
-    "pod status": _pod_status,
     "policy": _policy,
     "ports": _ports,
     "quota limits": _quota(limits=True),
     "quota requests": _quota(limits=False),
-    "readiness gates": _gates,
-    "ready containers": _ready,
-    "ready replicas": _replicas_ready,
-    "restarts": _restarts,
     "role": _role,
-    "roles": _roles,
-    "scale target": _scale_target,
     "selector": _selector,
     "service accounts": _subjects("ServiceAccount"),
     "short names": _joined("spec", "names", "shortNames"),
     "slice endpoints": _slice_endpoints,
     "slice ports": _slice_ports,
-    "suspended": _boolean("spec", "suspend"),
-    "template labels": _template_labels,
     "token requests": _token_requests,
     "users": _subjects("User"),
     "versions": _versions,
-    "volume expansion": _boolean("allowVolumeExpansion"),
+    "volume expansion": boolean("allowVolumeExpansion"),
 }
 """Cells by the names that columns.yaml gives them."""

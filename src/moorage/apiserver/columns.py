@@ -14,9 +14,12 @@ from moorage.apiserver.errors import Json
 from moorage.apiserver.json_paths import values_at
 from moorage.apiserver.metadata import value_at
 from moorage.apiserver.resources import ApiResource, CustomColumn, StorageKey
+from moorage.apiserver.workload_cells import WORKLOAD_CELLS
 from moorage.tables import read_table
 
 INVALID = "<invalid>"
+
+_CELLS = {**CELLS, **WORKLOAD_CELLS}
 
 
 class TableColumn(NamedTuple):
@@ -54,9 +57,9 @@ _SHARED = {
     "NAME": NAME,
     "AGE": AGE,
     "CREATED": TableColumn("Created At", _at(("metadata", "creationTimestamp"), ""), "date"),
-    "CONTAINERS": TableColumn("Containers", CELLS["container names"], priority=1),
-    "IMAGES": TableColumn("Images", CELLS["images"], priority=1),
-    "SELECTOR": TableColumn("Selector", CELLS["selector"], priority=1),
+    "CONTAINERS": TableColumn("Containers", _CELLS["container names"], priority=1),
+    "IMAGES": TableColumn("Images", _CELLS["images"], priority=1),
+    "SELECTOR": TableColumn("Selector", _CELLS["selector"], priority=1),
 }
 
 
@@ -64,7 +67,7 @@ def _column(entry: Json | str) -> TableColumn:
     if isinstance(entry, str):
         return _SHARED[entry]
     if "cell" in entry:
-        cell = CELLS[entry["cell"]]
+        cell = _CELLS[entry["cell"]]
     elif "count" in entry:
         cell = _count(entry["count"].split("."))
     else:
