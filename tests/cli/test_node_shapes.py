@@ -6,7 +6,7 @@ import pytest
 
 from cli.running import Run
 from moorage.errors import InputError
-from moorage.local.node_shapes import counted_shapes, parse_shape, shaped_nodes
+from moorage.simulator.node_shapes import counted_shapes, parse_shape, shaped_nodes
 
 
 def _nodes(count: int | None, *shapes: str) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """`moorage simulate`: what it prints, writes, and says of bad input."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,45 @@ def test_bad_input_is_one_sentence(simulate: Simulate) -> None:
     assert done.err.endswith("nodes.csv:3: memory_mib: expected a whole number, got 'lots'\n")
     simulate.curve = Path("/nonexistent/curve.csv")
     assert "curve.csv: cannot be written: No such file" in simulate("fgd").err
+
+
+SCENARIO = """
+apiVersion: simulate.moorage.io/v1alpha1
+kind: Scenario
+cluster: {nodes: ["2:cpu=4"]}
+arrivals:
+- poisson:
+    name: ship
+    perHour: 30
+    until: 1h
+    sizes: [{requests: {cpu: "1"}}]
+    runTime: {constant: 1m}
+"""
+
+
+def test_a_scenario_is_played_and_summed_up(run: Run, write: Write) -> None:
+    done = run("simulate", write("s.yaml", SCENARIO))
+    assert (done.code, done.err) == (0, "default, seed 0 ...\n")
+    assert "pods pending in the end       0.00\n" in done.out
+    assert "s of virtual time; nothing more could happen\n" in done.out
+
+
+def test_a_scenario_is_told_as_json_and_alike_each_time(run: Run, write: Write) -> None:
+    path = write("s.yaml", SCENARIO)
+    first, second = (
+        run("simulate", path, "-o", "json"),
+        run("simulate", "scenario", path, "-o", "json"),
+    )
+    assert first == second
+    (scheduler,) = json.loads(first.out)["schedulers"]
+    assert scheduler["runs"][0]["pods"]["placed"] == scheduler["summary"]["placed"]["mean"] > 0
+
+
+def test_the_schema_of_scenarios_is_printed(run: Run) -> None:
+    assert "Poisson" in json.loads(run("simulate", "schema").out)["$defs"]
+
+
+def test_a_bad_scenario_is_one_sentence(run: Run, write: Write) -> None:
+    done = run("simulate", write("s.yaml", SCENARIO.replace("perHour: 30", "perHour: often")))
+    assert (done.code, done.out) == (1, "")
+    assert "s.yaml:8: arrivals[0].poisson.perHour: expected `float`, got `str`" in done.err

@@ -25,8 +25,8 @@ from moorage.kube.requests import MERGE, Json, Request
 from moorage.kube.resources import Resource, resource_for
 from moorage.local.cluster import LocalCluster, create_missing
 from moorage.local.kubelets import create_nodes, kubelets
-from moorage.local.node_shapes import node_manifests
 from moorage.plugins.defaults import in_tree_registry
+from moorage.simulator.node_shapes import node_manifests
 
 _PATIENCE = 60
 _POLL_SECONDS = 0.25

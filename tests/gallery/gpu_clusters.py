@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.config import DEFAULT_FEATURE_GATES
+from moorage.controllers.objects import Json, annotations, meta
 from moorage.framework.plugin import Handle
 from moorage.gallery.gpu_policy import GpuPolicy
 from moorage.gallery.gpus import GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL
@@ -128,3 +129,9 @@ def used_nodes(draw: st.DrawFn) -> list[tuple[GpuNode, list[tuple[Wish, list[int
                 placed.append((wish, devices))
         nodes.append((node, placed))
     return nodes
+
+
+def devices_in(pods: Iterable[Json], annotation: str) -> dict[str, str]:
+    """The devices that pods, as JSON, have by an annotation; pods without any are left out."""
+    noted = {meta(pod)["name"]: annotations(pod).get(annotation, "") for pod in pods}
+    return {name: devices for name, devices in noted.items() if devices}

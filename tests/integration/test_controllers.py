@@ -26,8 +26,8 @@ from moorage.local.cluster import (
     create_missing,
 )
 from moorage.local.controllers import Controllers
-from moorage.local.node_shapes import node_manifests
 from moorage.plugins.defaults import in_tree_registry
+from moorage.simulator.node_shapes import node_manifests
 
 _CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

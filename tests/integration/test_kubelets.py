@@ -11,7 +11,7 @@ from moorage.apiserver.errors import ApiStatusError
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.kube.access import Access
 from moorage.local.kubelets import create_nodes
-from moorage.local.node_shapes import node_manifests
+from moorage.simulator.node_shapes import node_manifests
 
 FROM_NOW = "watch=1&resourceVersion="
 

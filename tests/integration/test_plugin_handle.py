@@ -23,9 +23,9 @@ from moorage.framework.status import Reason
 from moorage.kube.client import KubeClient
 from moorage.kube.resources import resource_for
 from moorage.local.cluster import LocalCluster
-from moorage.local.node_shapes import node_manifests
 from moorage.model.pod import Pod
 from moorage.plugins.defaults import in_tree_registry
+from moorage.simulator.node_shapes import node_manifests
 
 JOBS, CRON_JOBS = "jobs.v1.batch", "cronjobs.v1.batch"
 DEFINITION = Path(__file__).parents[2] / "examples" / "plugins" / "berths.yaml"

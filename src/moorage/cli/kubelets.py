@@ -22,7 +22,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run kubelets until told to stop."""
-    from moorage.local.node_shapes import counted_shapes, parse_shape, shaped_nodes
+    from moorage.simulator.node_shapes import counted_shapes, parse_shape, shaped_nodes
 
     log_to_stderr()
     nodes: Sequence[Mapping[str, Any]] = ()

@@ -110,6 +110,10 @@ def _run(words: list[str]) -> int:
         from moorage.cli import scheduler
 
         return scheduler.main(words[1:])
+    if words[:1] == ["simulate"]:
+        from moorage.cli import simulate
+
+        words = simulate.spelled_out(words)
     args = build_parser(words[0] if words else "").parse_args(words)
     code: int = args.run(args)
     return code

@@ -60,7 +60,7 @@ Nodes = Sequence[Mapping[str, Any]]
 
 def _nodes(args: argparse.Namespace) -> Nodes:
     """The nodes that the flags ask for; a few where nothing says what there is."""
-    from moorage.local.node_shapes import counted_shapes, parse_shape, shaped_nodes
+    from moorage.simulator.node_shapes import counted_shapes, parse_shape, shaped_nodes
 
     shapes = [parse_shape(text) for text in args.shape]
     count = args.nodes

@@ -17,6 +17,7 @@ from moorage.model.pod import Pod
 from moorage.model.resources import CPU
 
 _COVERED = 0.95
+_ROUNDING = 1e-9
 _FIELDS = {"cpuMilli": 0, "gpuCount": 0, "gpuMilli": WHOLE, "gpuModels": (), "weight": 1}
 
 
@@ -39,8 +40,10 @@ class TypicalPods:
         self.cpu: Ints = np.array([pod.cpu for pod in pods], np.int64)
         self.count: Ints = np.array([one.count for one in self.requests], np.int64)
         self.milli: Ints = np.array([one.milli for one in self.requests], np.int64)
-        weights = np.array([pod.weight for pod in pods], np.float64)
-        self.weights: Floats = weights / weights.sum()
+        weights: Floats = np.array([pod.weight for pod in pods], np.float64)
+        total = weights.sum()
+        # Shares stay as they are, to the last digit.
+        self.weights = weights if abs(total - 1) < _ROUNDING else weights / total
 
     @classmethod
     def from_args(cls, plugin: str, args: Any) -> "TypicalPods":
@@ -72,15 +75,17 @@ def _typical_pod(entry: Any, where: str) -> TypicalPod:
 
 
 def typical_pods(pods: Iterable[Pod]) -> list[TypicalPod]:
-    """The most frequent pods, until they cover 95 % of those given."""
+    """The most frequent pods, until they cover 95 % of those given; weights are their shares."""
     counts = Counter((pod.requests.incoming.get(CPU, 0), gpu_request(pod)) for pod in pods)
     total, covered, found = sum(counts.values()), 0, []
     for (cpu, request), count in sorted(counts.items(), key=_by_frequency, reverse=True):
         if covered >= _COVERED * total:
             break
         covered += count
-        found.append(TypicalPod(cpu, request, count))
-    return found
+        found.append(TypicalPod(cpu, request, count / total))
+    # Divided in two steps, as for the published runs: nearly equal scores depend on it.
+    share = covered / total if total else 1.0
+    return [pod._replace(weight=pod.weight / share) for pod in found]
 
 
 def _by_frequency(item: tuple[tuple[int, GpuRequest], int]) -> tuple[int, int, int, int, str]:

@@ -187,8 +187,7 @@ class VirtualCluster:
         current = self._pod(failure.pod)
         node_name = failure.nominated_node
         if current is not None and node_name not in (None, current.status.nominated_node_name):
-            status = msgspec.structs.replace(current.status, nominated_node_name=node_name)
-            self.put(msgspec.structs.replace(current, status=status), Pod)
+            self.nominate(current, node_name)
 
     def _evict(self, eviction: Eviction) -> None:
         # The deletions wake the preemptor, which must be let in by then.
@@ -198,8 +197,7 @@ class VirtualCluster:
             if waiting is not None:
                 waiting.reject("DefaultPreemption", "preempted")
                 continue
-            self.evicted.append(victim)
-            self.remove(victim, Pod)
+            self.take_away(victim)
 
     # What plugins and their client see
 
@@ -250,6 +248,16 @@ class VirtualCluster:
         """A pod was bound."""
         current = self._pod(pod) or pod
         self.put(current.on_node(node_name), Pod)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """A pod waits for others to leave a node."""
+        status = msgspec.structs.replace(pod.status, nominated_node_name=node_name)
+        self.put(msgspec.structs.replace(pod, status=status), Pod)
+
+    def take_away(self, victim: Pod) -> None:
+        """A pod has to make room: it is gone at once."""
+        self.evicted.append(victim)
+        self.remove(victim, Pod)
 
     @property
     def events(self) -> Sequence[CustomObject]:

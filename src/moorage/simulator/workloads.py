@@ -110,7 +110,7 @@ class _Workshop:
         elif kind == "StatefulSet":
             obj["spec"] = {**(given.get("spec") or {}), "podManagementPolicy": "Parallel"}
         elif kind == "Job":
-            obj["spec"] = _with_selector(metadata, given.get("spec") or {})
+            obj["spec"] = with_selector(metadata, given.get("spec") or {})
         before = self._cluster.put(obj)
         self._waiting |= dict.fromkeys(affected(self._cluster, before, obj))
         return key_of(obj)
@@ -145,7 +145,7 @@ class _Workshop:
                 self._cluster.remove(key, uid)
 
 
-def _with_selector(metadata: Json, spec: Json) -> Json:
+def with_selector(metadata: Json, spec: Json) -> Json:
     """A Job finds its pods by its own uid, unless it says how."""
     template = spec.get("template")
     if spec.get("selector") or not isinstance(template, dict):

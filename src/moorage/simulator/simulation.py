@@ -1,0 +1,228 @@
+"""A whole cluster in virtual time: scheduler, controllers and kubelets, and what happens to them.
+
+Each moment is played until nobody has anything to do, then time jumps to the next one: something
+that was planned, something that somebody waits for, a back-off that ends. What happens depends on
+the input and the seed alone. The scheduler, the controllers and the kubelets are the live ones.
+"""
+
+import heapq
+import math
+from collections.abc import Callable
+
+from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, KubeSchedulerConfiguration
+from moorage.controllers.cluster import Key, key_of
+from moorage.controllers.kubelet import KubeletOptions, Kubelets
+from moorage.controllers.machine import UNREADABLE, StateMachine
+from moorage.controllers.objects import Json, is_finished, is_going, meta, spec
+from moorage.controllers.triggers import WORKLOADS
+from moorage.errors import ApiError, InputError, reason_of
+from moorage.framework.registry import Registry
+from moorage.model.decode import UnknownKind, decode_object
+from moorage.model.defaulting import Classes, with_defaults
+from moorage.model.meta import ApiObject
+from moorage.model.pod import Pod
+from moorage.model.workloads import PriorityClass
+from moorage.simulator.json_api import JsonApi
+from moorage.simulator.virtual import VirtualCluster
+
+START = 1_800_000_000.0
+_LEAST_STEP = 0.1
+_RETRY_SECONDS = 1.0
+_QUIET_SECONDS = 900.0
+"""After so long, every pod was tried again, and it helped nobody."""
+_MOST_STEPS = 1_000_000
+"""Of controllers and kubelets, in one moment."""
+
+Action = Callable[[], None]
+
+
+class Simulation(VirtualCluster):
+    """One run."""
+
+    def __init__(
+        self,
+        config: KubeSchedulerConfiguration,
+        registry: Registry,
+        *,
+        gates: FeatureGates = DEFAULT_FEATURE_GATES,
+        kubelets: KubeletOptions,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(config, registry, gates=gates, start=START, seed=seed)
+        self.api = JsonApi(self.now)
+        self.api.followers.append(self._changed)
+        self.on_moment: Action = lambda: None
+        """Called when a moment has been played."""
+        self.preempted: list[str] = []
+        self._machines: tuple[StateMachine, ...] = (WORKLOADS, Kubelets(kubelets).machine)
+        self._waiting: dict[tuple[int, Key], None] = {}
+        self._wakeups: dict[tuple[int, Key], float] = {}
+        self._due: list[tuple[float, int, int, Key]] = []
+        self._planned: list[tuple[float, int, Action]] = []
+        self._serial = 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return self.now() - START
+
+    def plan(self, at: float, action: Action) -> None:
+        """Do something so many seconds after the beginning."""
+        self._serial += 1
+        heapq.heappush(self._planned, (START + at, self._serial, action))
+
+    def play(self, until: float) -> str:
+        """Go on until nothing more can happen or so many seconds have passed; why it ended."""
+        last_news = self.now()
+        while True:
+            if self._play_moment():
+                last_news = self.now()
+            self.on_moment()
+            due = self._next()
+            if not self._planned and not self._wakeups:
+                wakeup = self.engine.next_wakeup()
+                if wakeup is None or wakeup > last_news + _QUIET_SECONDS:
+                    return "nothing more could happen"
+            if due > START + until:
+                self.clock.advance(START + until - self.now())
+                self.on_moment()
+                return "its time was over"
+            self.clock.advance(due - self.now())
+
+    # ---- one moment ----
+
+    def _next(self) -> float:
+        moments = [one[0] for one in self._planned[:1]] + [one[0] for one in self._due[:1]]
+        wakeup = self.engine.next_wakeup()
+        if wakeup is not None:
+            moments.append(max(wakeup, self.now() + _LEAST_STEP))
+        return min(moments, default=math.inf)
+
+    def _play_moment(self) -> bool:
+        """Everything that happens now; was there anything but the scheduler's own timers?"""
+        now, news, steps = self.now(), False, 0
+        while self._planned and self._planned[0][0] <= now:
+            heapq.heappop(self._planned)[2]()
+            news = True
+        while self._due and self._due[0][0] <= now:
+            due, _, number, key = heapq.heappop(self._due)
+            if self._wakeups.get((number, key)) == due:
+                del self._wakeups[number, key]
+                self._waiting[number, key] = None
+        self.run()
+        while self._waiting:
+            while self._waiting:
+                steps += 1
+                if steps > _MOST_STEPS:
+                    raise InputError(f"at {self.elapsed:.0f} s: controllers do not come to rest")
+                self._step(*next(iter(self._waiting)))
+            self.run()
+            news = True
+        return news
+
+    def _step(self, number: int, key: Key) -> None:
+        """A controller or a kubelet looks at one object."""
+        del self._waiting[number, key]
+        self._wakeups.pop((number, key), None)
+        obj = self.api.cluster.get(*key)
+        if obj is None:
+            return
+        try:
+            plan = self._machines[number].reconcile(self.api.cluster, obj, self.now())
+        except UNREADABLE as error:
+            raise InputError(f"{key}: {reason_of(error)}") from None
+        wait = plan.again_in
+        try:
+            for write in plan.writes:
+                self.api.apply(write)
+        except ApiError as error:
+            wait = _RETRY_SECONDS
+            self.api.cluster.failed(meta(obj)["uid"], str(error))
+        else:
+            self.api.cluster.failed(meta(obj)["uid"], "")
+        if wait is not None and (number, key) not in self._waiting:
+            self._serial += 1
+            self._wakeups[number, key] = due = self.now() + wait
+            heapq.heappush(self._due, (due, self._serial, number, key))
+
+    # ---- what changes ----
+
+    def _changed(self, before: Json | None, after: Json | None) -> None:
+        try:
+            for number, machine in enumerate(self._machines):
+                for key in machine.affected(self.api.cluster, before, after):
+                    self._waiting[number, key] = None
+        except UNREADABLE as error:
+            raise InputError(f"{key_of(after or before or {})}: {reason_of(error)}") from None
+        obj = self._decoded(after or before or {})
+        if obj is None:
+            return
+        # A scheduler does not watch pods that have ended.
+        if after is None or (isinstance(obj, Pod) and is_finished(after)):
+            if self.find(type(obj), obj.name, obj.namespace) is not None:
+                self.remove(obj, type(obj))
+        else:
+            self.put(obj, type(obj))
+
+    def _decoded(self, obj: Json) -> ApiObject | None:
+        """The object as the scheduler has it; None if it is of no use to it."""
+        found = decode_object(obj, str(key_of(obj)))
+        if isinstance(found, UnknownKind):
+            return None
+        classes = Classes.among(tuple(self.handle.listers.of(PriorityClass)))
+        return with_defaults(found, classes)
+
+    # ---- what the scheduler does ----
+
+    def placed(self, pod: Pod, node_name: str) -> None:
+        """Write the node into the pod, and what plugins noted on it."""
+        seen = self.handle.listers.of(Pod).get(pod.name, pod.namespace) or pod
+        changes: Json = {"spec": {"nodeName": node_name}}
+        if seen.metadata.annotations:
+            changes["metadata"] = {"annotations": dict(seen.metadata.annotations)}
+        self.api.patch(_key(pod), changes)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """Write where a pod waits for others to leave."""
+        self.api.patch(_key(pod), {"status": {"nominatedNodeName": node_name or None}})
+
+    def take_away(self, victim: Pod) -> None:
+        """Delete a pod that has to make room."""
+        self.preempted.append(victim.key)
+        self.api.delete(_key(victim))
+
+    # ---- what people and machines do to nodes ----
+
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        """Take no more pods, or take them again."""
+        self.api.patch(Key("Node", "", name), {"spec": {"unschedulable": on or None}})
+
+    def drain(self, name: str) -> None:
+        """Cordon a node and delete its pods, but for those of DaemonSets."""
+        self.cordon(name)
+        for pod in self.api.cluster.on_node(name):
+            owners = meta(pod).get("ownerReferences") or ()
+            if not is_going(pod) and not any(one["kind"] == "DaemonSet" for one in owners):
+                self.api.delete(key_of(pod))
+
+    def fail(self, name: str) -> None:
+        """The machine stops: its pods are lost, and it comes back empty if it is repaired."""
+        key = Key("Node", "", name)
+        node = self.api.cluster.get(*key)
+        if node is None:
+            return
+        self.api.delete(key)
+        for pod in self.api.cluster.on_node(name):
+            self.api.delete(key_of(pod), grace=0)
+
+    def taint(self, name: str, taint: Json, *, on: bool = True) -> None:
+        """Add a taint to a node, or take it away."""
+        key = Key("Node", "", name)
+        node = self.api.cluster.get(*key) or {}
+        same = (taint["key"], taint["effect"])
+        rest = [t for t in spec(node).get("taints") or () if (t["key"], t["effect"]) != same]
+        self.api.patch(key, {"spec": {"taints": [*rest, taint] if on else rest}})
+
+
+def _key(pod: Pod) -> Key:
+    return Key("Pod", pod.namespace, pod.name)

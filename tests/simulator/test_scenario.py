@@ -1,0 +1,186 @@
+"""Scenarios as files: what is read, and what is said of one that is wrong."""
+
+import re
+from pathlib import Path
+from random import Random
+from statistics import mean, median
+
+import msgspec
+import pytest
+import yaml
+
+from moorage.controllers.kubelet import FINISH_AFTER
+from moorage.errors import InputError
+from moorage.simulator.arrivals import draw, poisson_pods, trace_pods
+from moorage.simulator.scenario import (
+    PodSize,
+    Poisson,
+    Scenario,
+    ScenarioFile,
+    Times,
+    parse_taint,
+    scenario_schema,
+)
+
+ROOT = Path(__file__).parents[2]
+HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\ncluster: {}\n"
+POISSON = "arrivals:\n- poisson: {name: p, perHour: 1, until: 1h, sizes: [{requests: {cpu: '1'}}]"
+
+
+def read(folder: Path, text: str) -> ScenarioFile:
+    path = folder / "s.yaml"
+    path.write_text(text)
+    return ScenarioFile(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", ":1: expected YAML: expected the node content, but found '<stream end>'"),
+        ("", ":1: expected `object`, got `null`"),
+        (
+            HEAD.replace("v1alpha1", "v1"),
+            ":1: apiVersion: invalid enum value 'simulate.moorage.io/v1'",
+        ),
+        (HEAD + "harbour: 1\n", ":1: object contains unknown field `harbour`"),
+        (HEAD + "stop:\n  after: 5\n", ":5: stop.after: expected `str`, got `int`"),
+        (
+            HEAD + "stop:\n  after: soon\n",
+            ":5: stop.after: expected a duration such as 90s or 1h30m, got 'soon'",
+        ),
+        (
+            HEAD + "arrivals:\n- at: 1m\n",
+            ":5: arrivals[0]: expected one of manifests, poisson and trace",
+        ),
+        (
+            POISSON.replace("perHour: 1", "perHour: 0"),
+            ":5: arrivals[0].poisson.perHour: expected a number above 0",
+        ),
+        (
+            POISSON.replace("'1'", "'one'"),
+            ":5: arrivals[0].poisson.sizes[0].requests.cpu: "
+            "expected a quantity such as 500m, got 'one'",
+        ),
+        (
+            POISSON + ", runTime: {constant: 1m, exponential: 1m}",
+            ":5: arrivals[0].poisson.runTime: "
+            "expected one of constant, exponential, uniform, lognormal",
+        ),
+        (
+            POISSON + ", runTime: {uniform: [1m, 2]}",
+            ":5: arrivals[0].poisson.runTime.uniform[1]: expected `str`, got `int`",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, node: n, what: sink}\n",
+            ":5: events[0].what: invalid enum value 'sink'",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, node: n, what: taint, taint: dry}\n",
+            ":5: events[0].taint: expected key=value:Effect where what is a taint",
+        ),
+        (
+            HEAD + "schedulers:\n- {name: a}\n- {name: a}\n",
+            ":5: schedulers: expected at least one, and each name once",
+        ),
+        (HEAD + "repetitions: {count: 0}\n", ":4: repetitions.count: expected at least 1"),
+    ],
+)
+def test_a_scenario_that_is_wrong_is_told_by_line_and_field(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    if text.startswith("arrivals"):
+        text = f"{HEAD}{text}}}\n"
+    with pytest.raises(InputError) as error:
+        read(tmp_path, text)
+    assert str(error.value) == f"{tmp_path / 's.yaml'}{message}"
+
+
+def test_a_scenario_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        ScenarioFile(tmp_path / "none.yaml")
+
+
+def test_poisson_pods_come_at_their_rate_and_sizes_by_their_weights() -> None:
+    sizes = (PodSize({"cpu": "1"}, 3.0), PodSize({"cpu": "2"}))
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"priorityClassName": "low"}}
+    given = Poisson("p", 600, "10h", sizes, run_time=Times(constant="90s"), template=template)
+    pods = list(poisson_pods(given, Random(1)))
+    assert len(pods) == pytest.approx(6000, rel=0.05)
+    assert all(0 < one.at <= 36_000 for one in pods)
+    small = [
+        one
+        for one in pods
+        if one.manifest["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
+    ]
+    assert len(small) == pytest.approx(4500, rel=0.05)
+    first = pods[0].manifest
+    assert first["metadata"] == {
+        "name": "p-0",
+        "labels": {"a": "b"},
+        "annotations": {FINISH_AFTER: "90.000s"},
+    }
+    assert first["spec"]["restartPolicy"] == "Never"
+    assert first["spec"]["priorityClassName"] == "low"
+    assert pods == list(poisson_pods(given, Random(1)))
+
+
+def test_run_times_are_drawn_as_their_names_say() -> None:
+    dice = Random(3)
+    drawn = [draw(Times(exponential="10m"), dice) for _ in range(5000)]
+    assert mean(drawn) == pytest.approx(600, rel=0.05)
+    drawn = [draw(Times(uniform=("1m", "3m")), dice) for _ in range(5000)]
+    assert 60 <= min(drawn) < 62 < 178 < max(drawn) <= 180
+    drawn = [draw(Times(lognormal=("5m", 1.0)), dice) for _ in range(5000)]
+    assert median(drawn) == pytest.approx(300, rel=0.1)
+    assert draw(Times(constant="1m30s"), dice) == 90
+
+
+def test_a_trace_of_pods_is_read(tmp_path: Path) -> None:
+    file = read(tmp_path, HEAD)
+    (tmp_path / "t.csv").write_text("at,name,cpu,memory,runTime\n1m,a,500m,1Gi,30s\n2m,b,1,2Gi,\n")
+    first, second = trace_pods(file, "t.csv")
+    assert (first.at, first.manifest["metadata"]["annotations"]) == (60, {FINISH_AFTER: "30.000s"})
+    assert second.manifest["spec"]["containers"][0]["resources"]["requests"] == {
+        "cpu": "1",
+        "memory": "2Gi",
+    }
+    assert "annotations" not in second.manifest["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("at,name,cpu\n", ":1: expected the column memory"),
+        ("at,name,cpu,memory\n1m,a,,1Gi\n", ":2: cpu: expected a value, got nothing"),
+        ("at,name,cpu,memory\n1m,a,1,1Gi\nlate,b,1,1Gi\n", ":3: at, runTime: expected durations: "),
+        (
+            "at,name,cpu,memory\n1m,a,much,1Gi\n",
+            ":2: cpu, memory: expected quantities such as 500m",
+        ),
+    ],
+)
+def test_a_trace_that_is_wrong_is_told_by_line(tmp_path: Path, text: str, message: str) -> None:
+    file = read(tmp_path, HEAD)
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError) as error:
+        list(trace_pods(file, "t.csv"))
+    assert str(error.value).startswith(f"{tmp_path / 't.csv'}{message}")
+
+
+def test_taints_are_written_as_for_kubectl() -> None:
+    assert parse_taint("a=b:NoExecute") == {"key": "a", "value": "b", "effect": "NoExecute"}
+    assert parse_taint("a:NoSchedule") == {"key": "a", "effect": "NoSchedule"}
+
+
+def test_the_schema_names_every_field() -> None:
+    schema = scenario_schema()
+    named = {name for part in schema["$defs"].values() for name in part.get("properties", ())}
+    assert {"apiVersion", "perHour", "runTime", "what", "manifests", "config"} <= named
+
+
+def test_the_example_in_the_documentation_is_a_scenario() -> None:
+    text = (ROOT / "docs" / "simulate.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert examples
+    for example in examples:
+        msgspec.convert(yaml.safe_load(example), Scenario)
