@@ -1,17 +1,20 @@
 """How pods and nodes come, go and contradict each other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
+import numpy as np
 import pytest
 
 from framework.building import make_state
+from moorage.cluster import host_ports
+from moorage.cluster.host_ports import HostPorts, conflict
 from moorage.cluster.pod_query import PodQuery, PodSelector
 from moorage.cluster.state import ClusterState
 from moorage.cluster.view import NodeView
 from moorage.errors import CorruptStateError, StateError
 from moorage.model.labels import EVERYTHING, selector_from_labels
-from moorage.model.pod import Pod
+from moorage.model.pod import HostPort, Pod
 from reference.objects import host_port, make_node, make_pod
 
 
@@ -233,3 +236,30 @@ def test_more_queries_than_are_remembered_are_answered_all_the_same() -> None:
     assert all(counted(number) == [6] for number in range(1100))
     state.remove_pod(pods[0])
     assert [counted(number) for number in (0, 500, 1099)] == [[5], [5], [5]]
+
+
+def test_of_some_nodes_only_those_with_the_port_are_told(state: ClusterState) -> None:
+    wanted = make_pod("new", ports=[host_port(80)]).host_ports
+    state.add_pod(make_pod("p", node="b", ports=[host_port(80)]))
+    view = NodeView(state)
+    assert view.take(np.array([1])).with_taken_ports(wanted).tolist() == [True]
+    assert view.take(np.array([0])).with_taken_ports(wanted).tolist() == [False]
+    state.add_pod(make_pod("q", node="a", ports=[host_port(80)]))
+    assert view.take(np.array([0])).with_taken_ports(wanted).tolist() == [True]
+
+
+def test_to_ask_about_one_node_costs_no_more_where_all_use_the_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+
+    def counted(wanted: str, used: Iterable[str]) -> bool:
+        compared.append(wanted)
+        return conflict(wanted, used)
+
+    ports, port = HostPorts(), HostPort("TCP", 80, "0.0.0.0")
+    for row in range(100):
+        ports.add(row, [port])
+    monkeypatch.setattr(host_ports, "conflict", counted)
+    assert ports.conflicting_rows([port], [7]) == {7}
+    assert len(compared) == 1

@@ -4,7 +4,7 @@ As upstream keeps it this is a set, not a count: when one of two pods with the s
 node, the port is free there. No kubelet runs such a pair, but decisions must not differ.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from moorage.model.pod import HostPort, Pod
 
@@ -60,11 +60,16 @@ class HostPorts:
         """The addresses on which a port is in use on a row."""
         return self._used.get((port.protocol, port.port), {}).get(row, set())
 
-    def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:
-        """The rows on which at least one of the ports is taken."""
+    def conflicting_rows(
+        self, ports: Iterable[HostPort], among: Sequence[int] | None = None
+    ) -> set[int]:
+        """The rows on which at least one of the ports is taken; `among`: only these matter."""
         taken: set[int] = set()
         for port in ports:
-            for row, addresses in self._used.get((port.protocol, port.port), {}).items():
-                if row not in taken and conflict(port.ip, addresses):
+            used = self._used.get((port.protocol, port.port), {})
+            # All nodes may use the port, and most attempts ask about the one that changed.
+            rows = used if among is None or len(among) >= len(used) else among
+            for row in rows:
+                if row in used and row not in taken and conflict(port.ip, used[row]):
                     taken.add(row)
         return taken

@@ -278,8 +278,9 @@ class NodeView:
 
     def with_taken_ports(self, ports: Sequence[HostPort]) -> Bools:
         """On which nodes is one of the host ports taken?"""
+        among = None if self._rows is None else self._rows.tolist()
         taken = np.zeros(len(self._state), np.bool_)
-        taken[list(self._state.ports.conflicting_rows(ports))] = True
+        taken[list(self._state.ports.conflicting_rows(ports, among))] = True
         return self.gather(taken)
 
     def port_addresses(self, index: int, port: HostPort) -> set[str]:
