@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _MOST_AT_ONCE = 32
+_LONG = 0.002
+"""Planning takes so many seconds only for objects that have hundreds of pods or more."""
 _RESTS = 10
-"""So many times as long as planning for an object took it is left alone."""
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 30.0
 _PATIENCE = 6
@@ -151,9 +152,12 @@ class Controllers:
             try:
                 await self._reconcile(key)
             finally:
-                # Who has thousands of pods takes long to plan for; meanwhile others have turns.
-                rest = _RESTS * self._planning.pop(key, 0.0)
-                asyncio.get_running_loop().call_later(rest, self._release, key)
+                asyncio.get_running_loop().call_later(self._rest(key), self._release, key)
+
+    def _rest(self, key: Key) -> float:
+        """For how long an object is left alone: all that take long may take a tenth of the time."""
+        planning = self._planning.pop(key, 0.0)
+        return _RESTS * planning * len(self._working) if planning > _LONG else 0.0
 
     def _release(self, key: Key) -> None:
         self._working.discard(key)
