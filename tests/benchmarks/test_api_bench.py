@@ -22,11 +22,11 @@ def python(code: str, *words: str) -> str:
 
 def left_behind(server: ApiServer) -> list[str]:
     """The objects that no cluster has from the beginning."""
-    permanent = ("default", "kube-system", "kube-public", "kube-node-lease")
+    permanent = {"default", "kube-system", "kube-public", "kube-node-lease", "default/kubernetes"}
     return [
         f"{storage} {stored.key}"
         for storage, stored in server.store.everything()
-        if not (storage == "namespaces" and stored.name in permanent)
+        if not (storage in ("namespaces", "services") and stored.key in permanent)
         and not stored.name.startswith("system-")
     ]
 
