@@ -165,11 +165,10 @@ def test_two_nodes_are_compared_plugin_by_plugin(
 def test_a_command_is_copied_to_the_clipboard(served: Serve, open_page: OpenPage) -> None:
     rights = ["clipboard-read", "clipboard-write"]
     page = open_page(served(CannedApi()), "#/pods/harbour/tug", permissions=rights)
-    page.get_by_role("button", name="Copy the command").first.click()
+    fix = page.locator(".fix").first
+    fix.get_by_role("button", name="Copy the command").first.click()
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
-    assert page.evaluate("navigator.clipboard.readText()") == (
-        page.locator(".fix pre").first.inner_text()
-    )
+    assert page.evaluate("navigator.clipboard.readText()") == fix.locator("pre").first.inner_text()
 
 
 def test_a_scheduler_that_does_not_answer_is_said_and_taken_back(
