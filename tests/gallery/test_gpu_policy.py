@@ -11,7 +11,7 @@ from moorage.gallery.fgd import FGD
 from moorage.gallery.gpu_policy import GpuPolicy
 from moorage.gallery.gpus import GPU_INDEX, GPU_MILLI, GPU_MODEL
 from moorage.model.pod import Pod
-from moorage.simulator.openb import policy_profile
+from moorage.scenarios.openb import policy_profile
 from moorage.testing import make_pod
 from moorage.testing.virtual import VirtualScheduler
 from reference.shared_gpus import Wish

@@ -40,8 +40,8 @@ def spelled_out(words: list[str]) -> list[str]:
 
 @collecting_rarely()
 def _run_scenario(args: argparse.Namespace) -> int:
-    from moorage.simulator.scenario import ScenarioFile
-    from moorage.simulator.scenario_runs import run_scenario
+    from moorage.scenarios.runs import run_scenario
+    from moorage.scenarios.scenario_file import ScenarioFile
 
     def tell(name: str, seed: int) -> None:
         say(f"{name}, seed {seed} ...")
@@ -77,7 +77,7 @@ def _figure(value: Json | None, unit: int) -> str:
 
 
 def _print_schema(args: argparse.Namespace) -> int:
-    from moorage.simulator.scenario import scenario_schema
+    from moorage.scenarios.scenario import scenario_schema
 
     del args
     print_json(scenario_schema())
@@ -86,8 +86,8 @@ def _print_schema(args: argparse.Namespace) -> int:
 
 @collecting_rarely()
 def _run_openb(args: argparse.Namespace) -> int:
-    from moorage.simulator.openb import run_openb, write_curve
-    from moorage.simulator.openb_trace import read_nodes, read_order, read_pods
+    from moorage.scenarios.openb import run_openb, write_curve
+    from moorage.scenarios.openb_trace import read_nodes, read_order, read_pods
 
     nodes, pods = read_nodes(args.nodes), read_pods(args.pods)
     order = read_order(args.order, len(pods), len(nodes))

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from moorage.controllers.kubelet import FINISH_AFTER
 from moorage.errors import InputError
 from moorage.model.duration import parse_duration
-from moorage.simulator.scenario import Poisson, ScenarioFile, Times
+from moorage.scenarios.scenario import Poisson, Times
+from moorage.scenarios.scenario_file import ScenarioFile
 
 _HOUR = 3600.0
 _COLUMNS = ("at", "name", "cpu", "memory")

@@ -1,24 +1,21 @@
-"""Runs of a scenario: each scheduler with each seed, and what they have in common.
+"""Runs of a scenario: each scheduler with each seed."""
 
-Owns the way from a scenario to runs, and the summary over repetitions.
-"""
-
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from statistics import mean, stdev
 
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json
-from moorage.errors import ApiError, InputError
-from moorage.simulator.arrivals import poisson_pods, trace_pods
+from moorage.errors import InputError
+from moorage.scenarios.arrivals import poisson_pods, trace_pods
+from moorage.scenarios.events import befall
+from moorage.scenarios.measures import Measures
+from moorage.scenarios.scenario_file import ScenarioFile
+from moorage.scenarios.simulation import Simulation
+from moorage.scenarios.summary import summary
 from moorage.simulator.manifests import load_manifests, read_documents
-from moorage.simulator.measures import Measures
 from moorage.simulator.node_shapes import parse_shape, shaped_nodes
-from moorage.simulator.scenario import ScenarioEvent, ScenarioFile, parse_taint
-from moorage.simulator.simulation import Simulation
 from moorage.simulator.world import full_registry
 
 API_VERSION = "moorage.io/simulation-v1"
@@ -54,22 +51,22 @@ def _run(file: ScenarioFile, config: str, seed: int) -> Json:
     measures = Measures(run)
     nodes = _nodes(file)
     for body in (*nodes.values(), *_documents(file, scenario.cluster.manifests)):
-        _create(run, body)
+        run.come(body)
     for number, arrival in enumerate(scenario.arrivals):
         at = file.seconds(arrival.at, f"arrivals[{number}].at")
         for body in _documents(file, arrival.manifests):
-            run.plan(at, partial(_create, run, body))
+            run.plan(at, partial(run.come, body))
         # The same dice for every scheduler, and of its own for every generator.
         dice = Random(f"{seed}/{number}")
         if arrival.poisson is not None:
             for pod in poisson_pods(arrival.poisson, dice):
-                run.plan(at + pod.at, partial(_create, run, pod.manifest))
+                run.plan(at + pod.at, partial(run.come, pod.manifest))
         if arrival.trace is not None:
             for pod in trace_pods(file, arrival.trace.file):
-                run.plan(at + pod.at, partial(_create, run, pod.manifest))
+                run.plan(at + pod.at, partial(run.come, pod.manifest))
     for number, event in enumerate(scenario.events):
         at = file.seconds(event.at, f"events[{number}].at")
-        run.plan(at, partial(_befall, run, file, number, event, nodes))
+        run.plan(at, partial(befall, run, file, number, event, nodes))
     ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
     if run.faults:
         raise InputError(f"a plugin fails: {run.faults[0].message}")
@@ -113,65 +110,3 @@ def _documents(file: ScenarioFile, names: tuple[str, ...]) -> list[Json]:
     documents = [dict(document) for document, _ in read_documents(paths, None)]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     return sorted(documents, key=lambda document: rank.get(document["kind"], len(_FIRST)))
-
-
-def _create(run: Simulation, body: Json) -> None:
-    try:
-        run.api.create(body)
-    except ApiError as error:
-        raise InputError(f"at {run.elapsed:.0f} s: {error}") from None
-
-
-def _befall(
-    run: Simulation,
-    file: ScenarioFile,
-    number: int,
-    event: ScenarioEvent,
-    nodes: Mapping[str, Json],
-) -> None:
-    name = event.node
-    there = run.api.cluster.get("Node", "", name) is not None
-    if event.what == "repair":
-        if name not in nodes or there:
-            file.refuse(f"events[{number}].node", f"expected a node of a shape that failed: {name}")
-        _create(run, nodes[name])
-        return
-    if not there:
-        file.refuse(f"events[{number}].node", f"expected a node that is there then, got {name}")
-    match event.what:
-        case "fail":
-            run.fail(name)
-        case "drain":
-            run.drain(name)
-        case "cordon" | "uncordon":
-            run.cordon(name, on=event.what == "cordon")
-        case _:
-            run.taint(name, parse_taint(event.taint), on=event.what == "taint")
-
-
-_SUMMED_UP: Mapping[str, Callable[[Json], float | None]] = {
-    "placed": lambda run: run["pods"]["placed"],
-    "pending": lambda run: run["pods"]["pending"],
-    "preempted": lambda run: run["pods"]["preempted"],
-    "waitingP50": lambda run: run["waitingSeconds"]["p50"],
-    "waitingP90": lambda run: run["waitingSeconds"]["p90"],
-    "waitingP99": lambda run: run["waitingSeconds"]["p99"],
-    "completionP50": lambda run: run["completionSeconds"]["p50"],
-    "makespan": lambda run: run["makespanSeconds"],
-    "cpuMean": lambda run: run["allocation"]["cpu"]["mean"],
-    "memoryMean": lambda run: run["allocation"]["memory"]["mean"],
-    "imbalance": lambda run: run["imbalance"],
-}
-
-
-def summary(runs: list[Json]) -> Json:
-    """Each measure's mean over the runs, and half the width of its 95 % confidence interval."""
-    found: Json = {}
-    for name, take in _SUMMED_UP.items():
-        values = [value for run in runs if (value := take(run)) is not None]
-        if not values:
-            found[name] = None
-            continue
-        spread = 1.96 * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-        found[name] = {"mean": round(mean(values), 6), "plusMinus": round(spread, 6)}
-    return found

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gallery.gpu_clusters import MODELS, gpu_pod
 from moorage.errors import InputError
 from moorage.gallery.typical_pods import typical_pods
-from moorage.simulator.openb import Allocation, run_openb, write_curve
-from moorage.simulator.openb_trace import (
+from moorage.scenarios.openb import Allocation, run_openb, write_curve
+from moorage.scenarios.openb_trace import (
     Order,
     TraceNode,
     TracePod,

@@ -11,16 +11,15 @@ import yaml
 
 from moorage.controllers.kubelet import FINISH_AFTER
 from moorage.errors import InputError
-from moorage.simulator.arrivals import draw, poisson_pods, trace_pods
-from moorage.simulator.scenario import (
+from moorage.scenarios.arrivals import draw, poisson_pods, trace_pods
+from moorage.scenarios.scenario import (
     PodSize,
     Poisson,
     Scenario,
-    ScenarioFile,
     Times,
-    parse_taint,
     scenario_schema,
 )
+from moorage.scenarios.scenario_file import ScenarioFile, parse_taint
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\ncluster: {}\n"

@@ -22,7 +22,7 @@ from moorage.model.defaulting import Classes, with_defaults
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.workloads import PriorityClass
-from moorage.simulator.json_api import JsonApi
+from moorage.scenarios.json_api import JsonApi
 from moorage.simulator.virtual import VirtualCluster
 
 START = 1_800_000_000.0
@@ -70,6 +70,13 @@ class Simulation(VirtualCluster):
         """Do something so many seconds after the beginning."""
         self._serial += 1
         heapq.heappush(self._planned, (START + at, self._serial, action))
+
+    def come(self, body: Json) -> None:
+        """Create an object."""
+        try:
+            self.api.create(body)
+        except ApiError as error:
+            raise InputError(f"at {self.elapsed:.0f} s: {error}") from None
 
     def play(self, until: float) -> str:
         """Go on until nothing more can happen or so many seconds have passed; why it ended."""

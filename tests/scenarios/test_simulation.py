@@ -13,10 +13,10 @@ from moorage.controllers.kubelet import FINISH_AFTER, KubeletOptions
 from moorage.controllers.objects import Json, meta, spec
 from moorage.errors import InputError
 from moorage.gallery.gpus import GPU_COUNT, GPU_INDEX, GPU_MILLI
-from moorage.simulator.measures import Measures, percentiles
-from moorage.simulator.scenario import ScenarioFile
-from moorage.simulator.scenario_runs import run_scenario
-from moorage.simulator.simulation import Simulation
+from moorage.scenarios.measures import Measures, percentiles
+from moorage.scenarios.runs import run_scenario
+from moorage.scenarios.scenario_file import ScenarioFile
+from moorage.scenarios.simulation import Simulation
 from moorage.simulator.world import full_registry
 
 HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\n"

@@ -22,7 +22,7 @@ from moorage.gallery.typical_pods_policy import TypicalPodsPolicy
 from moorage.model.meta import Json, ObjectMeta
 from moorage.model.node import Node, NodeStatus
 from moorage.model.pod import Container, Pod, PodSpec, ResourceMap, ResourceRequirements
-from moorage.simulator.openb_trace import WHOLE_GPU, Order, TraceNode, TracePod
+from moorage.scenarios.openb_trace import WHOLE_GPU, Order, TraceNode, TracePod
 from moorage.simulator.virtual import VirtualCluster
 from moorage.simulator.world import full_registry
 

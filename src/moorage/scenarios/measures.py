@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from moorage.controllers.objects import Json, meta, phase, spec
-from moorage.simulator.simulation import Simulation
+from moorage.scenarios.simulation import Simulation
 
 _RESOURCES = ("cpu", "memory")
 _MOST_SAMPLES = 100
