@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gallery.gpu_clusters import devices_in
 from moorage.config import default_config, load_config
@@ -247,6 +248,17 @@ def test_a_scenario_gives_the_same_bytes_again_and_each_scheduler_the_same_pods(
     assert spread["summary"]["imbalance"]["mean"] < packed["summary"]["imbalance"]["mean"]
     assert spread["runs"][0]["pods"]["pending"] == 0
     assert spread["summary"]["placed"]["plusMinus"] > 0
+
+
+def test_a_configuration_may_stand_in_the_scenario(tmp_path: Path) -> None:
+    file = scenario_in(tmp_path)
+    scheduler = {"name": "packed", "config": yaml.safe_load(PACKED)}
+    inline = ScenarioFile(file.path, {**file.plain, "schedulers": [scheduler]})
+    packed = run_scenario(file)["schedulers"][1]
+    assert run_scenario(inline)["schedulers"] == [packed]
+    scheduler["config"]["profiles"][0]["harbour"] = 1
+    with pytest.raises(InputError, match="scheduler packed: strict decoding error: unknown field"):
+        run_scenario(ScenarioFile(file.path, {**file.plain, "schedulers": [scheduler]}))
 
 
 def test_events_on_nodes_that_are_not_there_are_refused(tmp_path: Path) -> None:

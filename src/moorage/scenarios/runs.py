@@ -1,7 +1,9 @@
 """Runs of a scenario: each scheduler with each seed."""
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
 
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
@@ -11,6 +13,7 @@ from moorage.errors import InputError
 from moorage.scenarios.arrivals import poisson_pods, trace_pods
 from moorage.scenarios.events import befall
 from moorage.scenarios.measures import Measures
+from moorage.scenarios.scenario import ScenarioScheduler
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 from moorage.scenarios.summary import summary
@@ -33,12 +36,13 @@ def run_scenario(file: ScenarioFile, progress: Progress = lambda name, seed: Non
         runs = []
         for seed in range(repetitions.seed, repetitions.seed + repetitions.count):
             progress(scheduler.name, seed)
-            runs.append({"seed": seed, **_run(file, scheduler.config, seed)})
+            runs.append({"seed": seed, **play(file, scheduler, seed)})
         schedulers.append({"name": scheduler.name, "summary": summary(runs), "runs": runs})
     return {"apiVersion": API_VERSION, "kind": "SimulationResult", "schedulers": schedulers}
 
 
-def _run(file: ScenarioFile, config: str, seed: int) -> Json:
+def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
+    """One run: the scenario with one of its schedulers and a seed."""
     scenario = file.scenario
     times = scenario.kubelets
     kubelets = KubeletOptions(
@@ -47,7 +51,7 @@ def _run(file: ScenarioFile, config: str, seed: int) -> Json:
         lease_seconds=0,
         seed=seed,
     )
-    run = Simulation(_configuration(file, config), full_registry(), kubelets=kubelets, seed=seed)
+    run = Simulation(configuration(file, scheduler), full_registry(), kubelets=kubelets, seed=seed)
     measures = Measures(run)
     nodes = _nodes(file)
     for body in (*nodes.values(), *_documents(file, scenario.cluster.manifests)):
@@ -75,15 +79,20 @@ def _run(file: ScenarioFile, config: str, seed: int) -> Json:
     return found
 
 
-def _configuration(file: ScenarioFile, name: str) -> KubeSchedulerConfiguration:
-    if not name:
+def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSchedulerConfiguration:
+    """The configuration of a scheduler: in the scenario, in a file, or the defaults."""
+    if not scheduler.config:
         return default_config()
-    path = file.file(name)
-    try:
-        with open(path, "rb") as stream:
-            config = load_config(stream.read(), path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+    if isinstance(scheduler.config, dict):
+        path = f"{file.path}: scheduler {scheduler.name}"
+        config = load_config(json.dumps(scheduler.config), path)
+    else:
+        path = file.file(scheduler.config)
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from None
+        config = load_config(text, path)
     if config.extenders:
         raise InputError(f"{path}: extenders: expected none, there is nobody to ask")
     return config

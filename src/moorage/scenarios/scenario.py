@@ -83,8 +83,8 @@ class ScenarioScheduler(_Part, frozen=True):
     """A configuration to try."""
 
     name: str
-    config: str = ""
-    """A KubeSchedulerConfiguration; left out: kube-scheduler's defaults."""
+    config: str | dict[str, Any] = ""
+    """A KubeSchedulerConfiguration or its file; left out: kube-scheduler's defaults."""
 
 
 class KubeletTimes(_Part, frozen=True):

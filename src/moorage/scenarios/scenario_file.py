@@ -1,79 +1,23 @@
-"""Scenarios as files: read, checked, and what is wrong said with the line and the field."""
+"""Scenarios as files: what their form cannot express is checked."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import msgspec
-import yaml
-
-from moorage.errors import InputError
-from moorage.model.duration import parse_duration
 from moorage.model.quantity import parse_milli
 from moorage.scenarios.scenario import Arrival, Scenario, Times
+from moorage.scenarios.yaml_file import YamlFile
 
-_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
 
-
-class ScenarioFile:
+class ScenarioFile(YamlFile[Scenario]):
     """A scenario, and where each of its fields stands."""
 
-    def __init__(self, path: Path) -> None:
-        """Read it; `InputError` says what is wrong, and where."""
-        self.path = path
-        try:
-            text = path.read_text("utf-8")
-            self._tree = yaml.compose(text, Loader=yaml.SafeLoader)
-            plain = yaml.safe_load(text)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
-        except UnicodeDecodeError:
-            raise InputError(f"{path}: expected text in UTF-8") from None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f":{mark.line + 1}" if mark is not None else ""
-            problem = getattr(error, "problem", None) or "this is none"
-            raise InputError(f"{path}{line}: expected YAML: {problem}") from None
-        try:
-            self.scenario = msgspec.convert(plain, Scenario)
-        except msgspec.ValidationError as error:
-            what, _, place = str(error).partition(" - at `$")
-            self.refuse(place.rstrip("`").removeprefix("."), what[:1].lower() + what[1:])
+    def __init__(self, path: Path, plain: Any = None) -> None:
+        """Read it, or take its plain values; `InputError` says what is wrong, and where."""
+        super().__init__(path, Scenario, plain)
+        self.scenario = self.document
         self._check()
-
-    def refuse(self, field: str, what: str) -> NoReturn:
-        """Say what is wrong with a field."""
-        name = f" {field}:" if field else ""
-        raise InputError(f"{self.path}:{self._line(field)}:{name} {what}")
-
-    def seconds(self, text: str, field: str) -> float:
-        """A duration of the scenario."""
-        try:
-            found = parse_duration(text).seconds
-        except ValueError:
-            found = -1.0
-        if found < 0:
-            self.refuse(field, f"expected a duration such as 90s or 1h30m, got {text!r}")
-        return found
-
-    def file(self, name: str) -> str:
-        """A file that the scenario names, which is relative to it."""
-        return str(self.path.parent / name)
-
-    def _line(self, field: str) -> int:
-        node: Any = self._tree
-        for name, index in _STEP.findall(f".{field}"):
-            if name and isinstance(node, yaml.MappingNode):
-                found = [value for key, value in node.value if key.value == name]
-            elif index.isdecimal() and isinstance(node, yaml.SequenceNode):
-                found = node.value[int(index) : int(index) + 1]
-            else:
-                found = []
-            if not found:
-                break
-            node = found[0]
-        return 1 if node is None else int(node.start_mark.line) + 1
 
     def _check(self) -> None:
         """What types cannot express."""

@@ -1,0 +1,80 @@
+"""Documents in YAML: read into their form, and what is wrong said with the line and the field."""
+
+import re
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+import msgspec
+import yaml
+
+from moorage.errors import InputError
+from moorage.model.duration import parse_duration
+
+T = TypeVar("T")
+_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
+
+
+class YamlFile(Generic[T]):
+    """A document, as it stands there and in its form, and where each of its fields stands."""
+
+    def __init__(self, path: Path, form: type[T], plain: Any = None) -> None:
+        """Read it, unless plain values are given; `InputError` says what is wrong, and where."""
+        self.path = path
+        self._tree: yaml.Node | None = None
+        self._has_lines = plain is None
+        self.plain = self._read() if self._has_lines else plain
+        try:
+            self.document = msgspec.convert(self.plain, form)
+        except msgspec.ValidationError as error:
+            what, _, place = str(error).partition(" - at `$")
+            self.refuse(place.rstrip("`").removeprefix("."), what[:1].lower() + what[1:])
+
+    def _read(self) -> Any:
+        path = self.path
+        try:
+            text = path.read_text("utf-8")
+            self._tree = yaml.compose(text, Loader=yaml.SafeLoader)
+            return yaml.safe_load(text)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: expected text in UTF-8") from None
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f":{mark.line + 1}" if mark is not None else ""
+            problem = getattr(error, "problem", None) or "this is none"
+            raise InputError(f"{path}{line}: expected YAML: {problem}") from None
+
+    def refuse(self, field: str, what: str) -> NoReturn:
+        """Say what is wrong with a field."""
+        line = f":{self._line(field)}" if self._has_lines else ""
+        name = f" {field}:" if field else ""
+        raise InputError(f"{self.path}{line}:{name} {what}")
+
+    def seconds(self, text: str, field: str) -> float:
+        """A duration of the document."""
+        try:
+            found = parse_duration(text).seconds
+        except ValueError:
+            found = -1.0
+        if found < 0:
+            self.refuse(field, f"expected a duration such as 90s or 1h30m, got {text!r}")
+        return found
+
+    def file(self, name: str) -> str:
+        """A file that the document names, which is relative to it."""
+        return str(self.path.parent / name)
+
+    def _line(self, field: str) -> int:
+        node: Any = self._tree
+        for name, index in _STEP.findall(f".{field}"):
+            if name and isinstance(node, yaml.MappingNode):
+                found = [value for key, value in node.value if key.value == name]
+            elif index.isdecimal() and isinstance(node, yaml.SequenceNode):
+                found = node.value[int(index) : int(index) + 1]
+            else:
+                found = []
+            if not found:
+                break
+            node = found[0]
+        return 1 if node is None else int(node.start_mark.line) + 1
