@@ -10,20 +10,28 @@ import pytest
 import yaml
 
 from moorage.controllers.kubelet import FINISH_AFTER
+from moorage.controllers.objects import Json
 from moorage.errors import InputError
-from moorage.scenarios.arrivals import draw, poisson_pods, trace_pods
+from moorage.model.quantity import parse_milli
+from moorage.scenarios.arrivals import trace_pods
+from moorage.scenarios.generators import draw_amount, draw_seconds, generated
 from moorage.scenarios.scenario import (
+    Drawn,
+    Generator,
     PodSize,
-    Poisson,
+    Rate,
     Scenario,
-    Times,
+    TraceOfPods,
     scenario_schema,
 )
 from moorage.scenarios.scenario_file import ScenarioFile, parse_taint
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\ncluster: {}\n"
-POISSON = "arrivals:\n- poisson: {name: p, perHour: 1, until: 1h, sizes: [{requests: {cpu: '1'}}]"
+GENERATE = (
+    "arrivals:\n- generate: "
+    "{name: p, rate: {perHour: 1}, until: 1h, sizes: [{requests: {cpu: '1'}}]"
+)
 
 
 def read(folder: Path, text: str) -> ScenarioFile:
@@ -49,25 +57,61 @@ def read(folder: Path, text: str) -> ScenarioFile:
         ),
         (
             HEAD + "arrivals:\n- at: 1m\n",
-            ":5: arrivals[0]: expected one of manifests, poisson and trace",
+            ":5: arrivals[0]: expected one of manifests, generate and trace",
         ),
         (
-            POISSON.replace("perHour: 1", "perHour: 0"),
-            ":5: arrivals[0].poisson.perHour: expected a number above 0",
+            GENERATE.replace("perHour: 1", "perHour: 0"),
+            ":5: arrivals[0].generate.rate.perHour: expected a number above 0",
         ),
         (
-            POISSON.replace("'1'", "'one'"),
-            ":5: arrivals[0].poisson.sizes[0].requests.cpu: "
-            "expected a quantity such as 500m, got 'one'",
+            GENERATE.replace("perHour: 1", "perHour: 1, swing: 2"),
+            ":5: arrivals[0].generate.rate.swing: expected a number from 0 to 1",
         ),
         (
-            POISSON + ", runTime: {constant: 1m, exponential: 1m}",
-            ":5: arrivals[0].poisson.runTime: "
+            GENERATE.replace("perHour: 1", "perHour: 1, burst: 0"),
+            ":5: arrivals[0].generate.rate.burst: expected at least 1",
+        ),
+        (
+            GENERATE.replace("perHour: 1", "perHour: 1, period: 0s"),
+            ":5: arrivals[0].generate.rate.period: expected more than 0s",
+        ),
+        (
+            GENERATE.replace("perHour: 1", "perHour: 1, peak: noon"),
+            ":5: arrivals[0].generate.rate.peak: "
+            "expected a duration such as 90s or 1h30m, got 'noon'",
+        ),
+        (
+            GENERATE.replace("'1'", "{uniform: ['1', 'two']}"),
+            ":5: arrivals[0].generate.sizes[0].requests.cpu.uniform: "
+            "expected a quantity such as 500m, got 'two'",
+        ),
+        (
+            GENERATE + ", like: {file: t.csv}",
+            ":5: arrivals[0].generate: expected one of sizes and like",
+        ),
+        (
+            GENERATE + ", objects: [{kind: Job, metadata: {name: j}}]",
+            ":5: arrivals[0].generate.objects[0]: "
+            "expected apiVersion, kind and a metadata.name with $(NAME)",
+        ),
+        (
+            GENERATE + ", stay: {}",
+            ":5: arrivals[0].generate.stay: "
             "expected one of constant, exponential, uniform, lognormal",
         ),
         (
-            POISSON + ", runTime: {uniform: [1m, 2]}",
-            ":5: arrivals[0].poisson.runTime.uniform[1]: expected `str`, got `int`",
+            GENERATE.replace("'1'", "'one'"),
+            ":5: arrivals[0].generate.sizes[0].requests.cpu: "
+            "expected a quantity such as 500m, got 'one'",
+        ),
+        (
+            GENERATE + ", runTime: {constant: 1m, exponential: 1m}",
+            ":5: arrivals[0].generate.runTime: "
+            "expected one of constant, exponential, uniform, lognormal",
+        ),
+        (
+            GENERATE + ", runTime: {uniform: [1m, 2]}",
+            ":5: arrivals[0].generate.runTime.uniform[1]: expected `str`, got `int`",
         ),
         (
             HEAD + "events:\n- {at: 1s, node: n, what: sink}\n",
@@ -99,20 +143,23 @@ def test_a_scenario_that_is_not_there_is_told(tmp_path: Path) -> None:
         ScenarioFile(tmp_path / "none.yaml")
 
 
-def test_poisson_pods_come_at_their_rate_and_sizes_by_their_weights() -> None:
+def requests_of(pod: Json) -> Json:
+    found: Json = pod["spec"]["containers"][0]["resources"]["requests"]
+    return found
+
+
+def test_pods_come_at_their_rate_and_sizes_by_their_weights(tmp_path: Path) -> None:
+    file = read(tmp_path, HEAD)
     sizes = (PodSize({"cpu": "1"}, 3.0), PodSize({"cpu": "2"}))
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"priorityClassName": "low"}}
-    given = Poisson("p", 600, "10h", sizes, run_time=Times(constant="90s"), template=template)
-    pods = list(poisson_pods(given, Random(1)))
+    run_time = Drawn(constant="90s")
+    given = Generator("p", Rate(600), "10h", sizes=sizes, run_time=run_time, template=template)
+    pods = list(generated(file, given, Random(1)))
     assert len(pods) == pytest.approx(6000, rel=0.05)
-    assert all(0 < one.at <= 36_000 for one in pods)
-    small = [
-        one
-        for one in pods
-        if one.manifest["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
-    ]
+    assert all(0 < one.at <= 36_000 and one.gone is None for one in pods)
+    small = [one for one in pods if requests_of(one.objects[0]) == {"cpu": "1"}]
     assert len(small) == pytest.approx(4500, rel=0.05)
-    first = pods[0].manifest
+    first = pods[0].objects[0]
     assert first["metadata"] == {
         "name": "p-0",
         "labels": {"a": "b"},
@@ -120,18 +167,78 @@ def test_poisson_pods_come_at_their_rate_and_sizes_by_their_weights() -> None:
     }
     assert first["spec"]["restartPolicy"] == "Never"
     assert first["spec"]["priorityClassName"] == "low"
-    assert pods == list(poisson_pods(given, Random(1)))
+    assert pods == list(generated(file, given, Random(1)))
+
+
+def test_a_rate_may_follow_the_hours_and_bring_many_at_once(tmp_path: Path) -> None:
+    rate = Rate(10, swing=1.0, peak="6h", burst=20, within="1m")
+    given = Generator("p", rate, "96h", sizes=(PodSize({"cpu": "1"}),))
+    at = [one.at for one in generated(read(tmp_path, HEAD), given, Random(5))]
+    assert len(at) == pytest.approx(96 * 10 * 20, rel=0.1)
+    by_day = sum(time % 86_400 < 43_200 for time in at)
+    # A whole swing has (1/2 + 1/pi) of everything in the half around the peak.
+    assert by_day / len(at) == pytest.approx(0.818, abs=0.03)
+    assert all(max(at[i : i + 20]) - min(at[i : i + 20]) < 60 for i in range(0, len(at), 20))
+
+
+def test_workloads_come_under_a_name_and_go(tmp_path: Path) -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "$(NAME)"},
+        "spec": {"parallelism": 3, "template": {"metadata": {"labels": {"job": "$(NAME)"}}}},
+    }
+    given = Generator(
+        "train",
+        Rate(6),
+        "10h",
+        sizes=(PodSize({"cpu": Drawn(uniform=("500m", "1500m"))}),),
+        run_time=Drawn(constant="1m"),
+        objects=(job,),
+        stay=Drawn(constant="1h"),
+    )
+    first = next(generated(read(tmp_path, HEAD), given, Random(2)))
+    (made,) = first.objects
+    assert first.gone == first.at + 3600
+    assert made["metadata"]["name"] == "train-0"
+    assert made["spec"]["parallelism"] == 3
+    template = made["spec"]["template"]
+    assert template["metadata"] == {
+        "labels": {"job": "train-0"},
+        "annotations": {FINISH_AFTER: "60.000s"},
+    }
+    assert re.fullmatch(r"\d+m|1", requests_of(template)["cpu"])
+    assert job["metadata"] == {"name": "$(NAME)"}
+
+
+def test_pods_like_those_of_a_trace_keep_what_belongs_together(tmp_path: Path) -> None:
+    file = read(tmp_path, HEAD)
+    (tmp_path / "t.csv").write_text("at,name,cpu,memory,runTime\n1m,a,1,1Gi,30s\n2m,b,2,2Gi,60s\n")
+    given = Generator("p", Rate(60), "4h", like=TraceOfPods("t.csv"))
+    pods = [one.objects[0] for one in generated(file, given, Random(1))]
+    assert [pod["metadata"]["name"] for pod in pods[:2]] == ["p-0", "p-1"]
+    found = {
+        (requests_of(pod)["cpu"], pod["metadata"]["annotations"][FINISH_AFTER]) for pod in pods
+    }
+    assert found == {("1", "30.000s"), ("2", "60.000s")}
+
+
+def test_amounts_are_drawn_in_thousandths() -> None:
+    drawn = [draw_amount(Drawn(lognormal=("2", 0.5)), Random(i)) for i in range(999)]
+    assert median(map(parse_milli, drawn)) == pytest.approx(2000, rel=0.1)
+    assert draw_amount("2Gi", Random(1)) == "2Gi"
+    assert draw_amount(Drawn(constant="1Gi"), Random(1)) == str(2**30)
 
 
 def test_run_times_are_drawn_as_their_names_say() -> None:
     dice = Random(3)
-    drawn = [draw(Times(exponential="10m"), dice) for _ in range(5000)]
+    drawn = [draw_seconds(Drawn(exponential="10m"), dice) for _ in range(5000)]
     assert mean(drawn) == pytest.approx(600, rel=0.05)
-    drawn = [draw(Times(uniform=("1m", "3m")), dice) for _ in range(5000)]
+    drawn = [draw_seconds(Drawn(uniform=("1m", "3m")), dice) for _ in range(5000)]
     assert 60 <= min(drawn) < 62 < 178 < max(drawn) <= 180
-    drawn = [draw(Times(lognormal=("5m", 1.0)), dice) for _ in range(5000)]
+    drawn = [draw_seconds(Drawn(lognormal=("5m", 1.0)), dice) for _ in range(5000)]
     assert median(drawn) == pytest.approx(300, rel=0.1)
-    assert draw(Times(constant="1m30s"), dice) == 90
+    assert draw_seconds(Drawn(constant="1m30s"), dice) == 90
 
 
 def test_a_trace_of_pods_is_read(tmp_path: Path) -> None:

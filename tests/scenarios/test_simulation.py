@@ -190,9 +190,9 @@ def test_pods_that_fit_nowhere_do_not_keep_a_run_going() -> None:
 SCENARIO = f"""{HEAD}cluster:
   nodes: ["3:cpu=4,memory=8Gi,name=quay"]
 arrivals:
-- poisson:
+- generate:
     name: ship
-    perHour: 60
+    rate: {{perHour: 60}}
     until: 1h
     sizes:
     - {{requests: {{cpu: "1", memory: 1Gi}}, weight: 2}}

@@ -10,8 +10,9 @@ from moorage.config import KubeSchedulerConfiguration, default_config, load_conf
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
-from moorage.scenarios.arrivals import poisson_pods, trace_pods
+from moorage.scenarios.arrivals import trace_pods
 from moorage.scenarios.events import befall
+from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
 from moorage.scenarios.scenario import ScenarioScheduler
 from moorage.scenarios.scenario_file import ScenarioFile
@@ -62,9 +63,12 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
             run.plan(at, partial(run.come, body))
         # The same dice for every scheduler, and of its own for every generator.
         dice = Random(f"{seed}/{number}")
-        if arrival.poisson is not None:
-            for pod in poisson_pods(arrival.poisson, dice):
-                run.plan(at + pod.at, partial(run.come, pod.manifest))
+        if arrival.generate is not None:
+            for one in generated(file, arrival.generate, dice):
+                for body in one.objects:
+                    run.plan(at + one.at, partial(run.come, body))
+                    if one.gone is not None:
+                        run.plan(at + one.gone, partial(run.go, body))
         if arrival.trace is not None:
             for pod in trace_pods(file, arrival.trace.file):
                 run.plan(at + pod.at, partial(run.come, pod.manifest))

@@ -22,15 +22,8 @@ class ScenarioCluster(_Part, frozen=True):
     """Shapes, such as `10:cpu=32,memory=128Gi,gpu=8,name=large`."""
 
 
-class PodSize(_Part, frozen=True):
-    """What some of the pods ask for."""
-
-    requests: dict[str, str]
-    weight: float = 1.0
-
-
-class Times(_Part, frozen=True):
-    """A distribution of durations: one of these."""
+class Drawn(_Part, frozen=True):
+    """How durations or amounts are drawn: by one of these."""
 
     constant: str = ""
     exponential: str = ""
@@ -40,18 +33,27 @@ class Times(_Part, frozen=True):
     """The median, and the standard deviation of the logarithm."""
 
 
-class Poisson(_Part, frozen=True):
-    """Pods that come one by one at random."""
+class PodSize(_Part, frozen=True):
+    """What some of the pods ask for."""
 
-    name: str
+    requests: dict[str, str | Drawn]
+    weight: float = 1.0
+
+
+class Rate(_Part, frozen=True):
+    """How often something comes: at random, perhaps more at some hours, perhaps many at once."""
+
     per_hour: float
-    until: str
-    sizes: tuple[PodSize, ...]
-    start: str = "0s"
-    run_time: Times | None = None
-    """Left out: they run for ever."""
-    template: dict[str, Any] = {}
-    """`metadata` and `spec` of the pods, beside requests and run time."""
+    """How often on average."""
+    swing: float = 0.0
+    """How far the rate rises and falls within a period, in shares of the average (0 to 1)."""
+    peak: str = "12h"
+    """When the rate is highest."""
+    period: str = "24h"
+    burst: int = 1
+    """How many come each time."""
+    within: str = "0s"
+    """The time in which the whole burst comes."""
 
 
 class TraceOfPods(_Part, frozen=True):
@@ -60,12 +62,33 @@ class TraceOfPods(_Part, frozen=True):
     file: str
 
 
+class Generator(_Part, frozen=True):
+    """Pods or workloads that come at random."""
+
+    name: str
+    """What comes is called so, and numbered."""
+    rate: Rate
+    until: str
+    start: str = "0s"
+    sizes: tuple[PodSize, ...] = ()
+    like: TraceOfPods | None = None
+    """Instead of sizes: each is one of these pods, with its requests and its run time."""
+    run_time: Drawn | None = None
+    """Left out: they run for ever."""
+    template: dict[str, Any] = {}
+    """`metadata` and `spec` of the pods, beside requests and run time."""
+    objects: tuple[dict[str, Any], ...] = ()
+    """Instead of a pod: manifests, `$(NAME)` in them is the name; their pods get the requests."""
+    stay: Drawn | None = None
+    """When what came is deleted; left out: never."""
+
+
 class Arrival(_Part, frozen=True):
     """Objects that come: manifests at a time, or pods by a generator or a trace."""
 
     at: str = "0s"
     manifests: tuple[str, ...] = ()
-    poisson: Poisson | None = None
+    generate: Generator | None = None
     trace: TraceOfPods | None = None
 
 

@@ -1,12 +1,12 @@
 """Scenarios as files: what their form cannot express is checked."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from moorage.model.quantity import parse_milli
-from moorage.scenarios.scenario import Arrival, Scenario, Times
+from moorage.scenarios.scenario import Arrival, Drawn, Generator, Rate, Scenario
 from moorage.scenarios.yaml_file import YamlFile
 
 
@@ -39,47 +39,81 @@ class ScenarioFile(YamlFile[Scenario]):
 
     def _check_arrival(self, arrival: Arrival, field: str) -> None:
         self.seconds(arrival.at, f"{field}.at")
-        given = (bool(arrival.manifests), arrival.poisson is not None, arrival.trace is not None)
+        given = (bool(arrival.manifests), arrival.generate is not None, arrival.trace is not None)
         if sum(given) != 1:
-            self.refuse(field, "expected one of manifests, poisson and trace")
-        if arrival.poisson is None:
-            return
-        poisson, field = arrival.poisson, f"{field}.poisson"
-        if poisson.per_hour <= 0:
-            self.refuse(f"{field}.perHour", "expected a number above 0")
-        self.seconds(poisson.start, f"{field}.start")
-        self.seconds(poisson.until, f"{field}.until")
-        if not poisson.sizes:
-            self.refuse(f"{field}.sizes", "expected at least one")
-        for i, size in enumerate(poisson.sizes):
+            self.refuse(field, "expected one of manifests, generate and trace")
+        if arrival.generate is not None:
+            self._check_generator(arrival.generate, f"{field}.generate")
+
+    def _check_generator(self, given: Generator, field: str) -> None:
+        self._check_rate(given.rate, f"{field}.rate")
+        self.seconds(given.start, f"{field}.start")
+        self.seconds(given.until, f"{field}.until")
+        if bool(given.sizes) == (given.like is not None):
+            self.refuse(field, "expected one of sizes and like")
+        if given.like is not None and (given.run_time or given.template or given.objects):
+            self.refuse(field, "expected no runTime, template or objects beside like")
+        for i, size in enumerate(given.sizes):
             if size.weight <= 0:
                 self.refuse(f"{field}.sizes[{i}].weight", "expected a number above 0")
-            self.check_requests(size.requests, f"{field}.sizes[{i}].requests")
-        if poisson.run_time is not None:
-            self._check_times(poisson.run_time, f"{field}.runTime")
+            self._check_size(size.requests, f"{field}.sizes[{i}].requests")
+        for i, obj in enumerate(given.objects):
+            metadata = obj.get("metadata")
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            if not (obj.get("apiVersion") and obj.get("kind") and "$(NAME)" in str(name)):
+                what = "expected apiVersion, kind and a metadata.name with $(NAME)"
+                self.refuse(f"{field}.objects[{i}]", what)
+        for times, name in ((given.run_time, "runTime"), (given.stay, "stay")):
+            if times is not None:
+                self._check_distribution(times, f"{field}.{name}", self.seconds)
 
-    def check_requests(self, requests: dict[str, str], field: str) -> None:
+    def _check_rate(self, rate: Rate, field: str) -> None:
+        if rate.per_hour <= 0:
+            self.refuse(f"{field}.perHour", "expected a number above 0")
+        if not 0 <= rate.swing <= 1:
+            self.refuse(f"{field}.swing", "expected a number from 0 to 1")
+        if rate.burst < 1:
+            self.refuse(f"{field}.burst", "expected at least 1")
+        self.seconds(rate.peak, f"{field}.peak")
+        self.seconds(rate.within, f"{field}.within")
+        if not self.seconds(rate.period, f"{field}.period"):
+            self.refuse(f"{field}.period", "expected more than 0s")
+
+    def _check_size(self, requests: Mapping[str, str | Drawn], field: str) -> None:
+        for name, amount in requests.items():
+            if isinstance(amount, Drawn):
+                self._check_distribution(amount, f"{field}.{name}", self._check_amount)
+            else:
+                self._check_amount(amount, f"{field}.{name}")
+
+    def check_requests(self, requests: Mapping[str, str], field: str) -> None:
         """Are these amounts of resources?"""
         for name, text in requests.items():
-            try:
-                amount = parse_milli(text)
-            except ValueError:
-                amount = -1
-            if amount < 0:
-                self.refuse(f"{field}.{name}", f"expected a quantity such as 500m, got {text!r}")
+            self._check_amount(text, f"{field}.{name}")
 
-    def _check_times(self, times: Times, field: str) -> None:
-        given = {
-            "constant": (times.constant,) if times.constant else (),
-            "exponential": (times.exponential,) if times.exponential else (),
-            "uniform": times.uniform or (),
-            "lognormal": times.lognormal[:1] if times.lognormal else (),
+    def _check_amount(self, text: str, field: str) -> None:
+        try:
+            amount = parse_milli(text)
+        except ValueError:
+            amount = -1
+        if amount < 0:
+            self.refuse(field, f"expected a quantity such as 500m, got {text!r}")
+
+    def _check_distribution(
+        self, given: Drawn, field: str, check: Callable[[str, str], object]
+    ) -> None:
+        """`check` refuses a text of the wrong kind in a field."""
+        texts = {
+            "constant": (given.constant,) if given.constant else (),
+            "exponential": (given.exponential,) if given.exponential else (),
+            "uniform": given.uniform or (),
+            "lognormal": given.lognormal[:1] if given.lognormal else (),
         }
-        if sum(map(bool, given.values())) != 1:
-            self.refuse(field, f"expected one of {', '.join(given)}")
-        for name, texts in given.items():
-            for text in texts:
-                self.seconds(text, f"{field}.{name}")
+        if sum(map(bool, texts.values())) != 1:
+            self.refuse(field, f"expected one of {', '.join(texts)}")
+        for name, found in texts.items():
+            for text in found:
+                check(text, f"{field}.{name}")
 
 
 def parse_taint(text: str) -> dict[str, str]:

@@ -78,6 +78,14 @@ class Simulation(VirtualCluster):
         except ApiError as error:
             raise InputError(f"at {self.elapsed:.0f} s: {error}") from None
 
+    def go(self, body: Json) -> None:
+        """Delete an object, if it is still there."""
+        metadata = body["metadata"]
+        places = (metadata.get("namespace") or "default", "")
+        for key in (Key(body["kind"], place, metadata["name"]) for place in places):
+            if self.api.cluster.get(*key) is not None:
+                self.api.delete(key)
+
     def play(self, until: float) -> str:
         """Go on until nothing more can happen or so many seconds have passed; why it ended."""
         last_news = self.now()
