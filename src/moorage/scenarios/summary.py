@@ -1,34 +1,40 @@
 """What the runs of one scheduler have in common: means, and how far they can be relied on."""
 
-import math
-from collections.abc import Callable, Mapping
-from statistics import mean, stdev
+from collections.abc import Iterator, Mapping, Sequence
 
 from moorage.controllers.objects import Json
+from moorage.scenarios.quality.statistics import Estimate, estimate, short
 
-_SUMMED_UP: Mapping[str, Callable[[Json], float | None]] = {
-    "placed": lambda run: run["pods"]["placed"],
-    "pending": lambda run: run["pods"]["pending"],
-    "preempted": lambda run: run["pods"]["preempted"],
-    "waitingP50": lambda run: run["waitingSeconds"]["p50"],
-    "waitingP90": lambda run: run["waitingSeconds"]["p90"],
-    "waitingP99": lambda run: run["waitingSeconds"]["p99"],
-    "completionP50": lambda run: run["completionSeconds"]["p50"],
-    "makespan": lambda run: run["makespanSeconds"],
-    "cpuMean": lambda run: run["allocation"]["cpu"]["mean"],
-    "memoryMean": lambda run: run["allocation"]["memory"]["mean"],
-    "imbalance": lambda run: run["imbalance"],
-}
+_NO_MEASURES = frozenset(("seed", "samples", "namespaces", "priorityClasses", "labels"))
 
 
-def summary(runs: list[Json]) -> Json:
+def measures_of(run: Json) -> Mapping[str, float]:
+    """Every number of a run by its path in the result, such as `waitingSeconds.p90`."""
+    return {
+        path: value
+        for name, part in run.items()
+        if name not in _NO_MEASURES
+        for path, value in _numbers(name, part)
+    }
+
+
+def summary(runs: Sequence[Json]) -> Json:
     """Each measure's mean over the runs, and half the width of its 95 % confidence interval."""
-    found: Json = {}
-    for name, take in _SUMMED_UP.items():
-        values = [value for run in runs if (value := take(run)) is not None]
-        if not values:
-            found[name] = None
-            continue
-        spread = 1.96 * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-        found[name] = {"mean": round(mean(values), 6), "plusMinus": round(spread, 6)}
-    return found
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for name, value in measures_of(run).items():
+            values.setdefault(name, []).append(value)
+    return {name: _told(estimate(each)) for name, each in values.items()}
+
+
+def _numbers(path: str, part: object) -> Iterator[tuple[str, float]]:
+    if isinstance(part, Mapping):
+        for name, inner in part.items():
+            yield from _numbers(f"{path}.{name}", inner)
+    elif isinstance(part, int | float):
+        yield path, part
+
+
+def _told(found: Estimate) -> Json:
+    spread = found.plus_minus
+    return {"mean": short(found.mean), "plusMinus": None if spread is None else short(spread)}
